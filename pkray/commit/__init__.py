@@ -1,0 +1,1 @@
+"""Snapshots: what makes a set of files visible, once and whole."""

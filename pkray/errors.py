@@ -1,0 +1,144 @@
+"""Every error pkray raises on purpose.
+
+::
+
+    PkrayError
+    ├── OptionError                     an option's key or value
+    ├── SchemaError                     a table's definition, or data that does not fit it
+    │   └── InputError                  rows refused before anything was written
+    ├── TableError
+    │   ├── TableExistsError
+    │   └── TableNotFoundError
+    ├── CommitError
+    │   ├── CommitConflictError         another commit removed what this one builds on
+    │   ├── CommitFencedError           a newer writer of the same commit user took over
+    │   └── CommitUnknownError          the answer was lost: commit again with the same identifier
+    ├── StorageError
+    │   ├── MissingFileError
+    │   ├── CorruptFileError
+    │   ├── StorageFullError
+    │   └── SnapshotNotFoundError       expired, or never made
+    ├── ServiceError
+    │   ├── ServiceUnavailableError
+    │   ├── BackPressureError
+    │   └── LostBatchesError            an owner restarted: push the named batches again
+    ├── MergeError                      rows the table's merge engine refuses
+    └── UnsupportedError
+
+Each prints its message and carries the values it names as attributes; each survives pickling.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class PkrayError(Exception):
+    """Base of all pkray errors.
+
+    Args:
+        message: what is wrong, with which value, and what to do.
+        values: the things the message names; they become attributes.
+    """
+
+    def __init__(self, message: str, **values: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.values = values
+
+    def __getattr__(self, name: str) -> Any:
+        values = self.__dict__.get("values", {})
+        if name in values:
+            return values[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.values)
+
+
+def _rebuild(kind: type[PkrayError], message: str, values: dict[str, Any]) -> PkrayError:
+    return kind(message, **values)
+
+
+class OptionError(PkrayError):
+    """An unknown option key, or a value the option does not take."""
+
+
+class SchemaError(PkrayError):
+    """A table definition that cannot be, or does not fit what is there."""
+
+
+class InputError(SchemaError):
+    """Rows that do not fit the table: nothing of them was written."""
+
+
+class TableError(PkrayError):
+    """A table's name or existence."""
+
+
+class TableExistsError(TableError):
+    """The table to create is there already."""
+
+
+class TableNotFoundError(TableError):
+    """No table of this name."""
+
+
+class CommitError(PkrayError):
+    """A commit did not happen."""
+
+
+class CommitConflictError(CommitError):
+    """Another commit removed or overlaps what this one builds on."""
+
+
+class CommitFencedError(CommitError):
+    """A newer writer of the same commit user has taken over."""
+
+
+class CommitUnknownError(CommitError):
+    """Whether the commit happened is not known: repeat it with the same identifier."""
+
+
+class StorageError(PkrayError):
+    """Reading or writing files failed."""
+
+
+class MissingFileError(StorageError):
+    """A file that should be there is not."""
+
+
+class CorruptFileError(StorageError):
+    """A file's bytes are not what its format says."""
+
+
+class StorageFullError(StorageError):
+    """No space left where the file was to go."""
+
+
+class SnapshotNotFoundError(StorageError):
+    """The snapshot has expired or was never made."""
+
+
+class ServiceError(PkrayError):
+    """The running service could not do what was asked."""
+
+
+class ServiceUnavailableError(ServiceError):
+    """An owner or the coordinator does not answer."""
+
+
+class BackPressureError(ServiceError):
+    """The owner is full: wait and push again."""
+
+
+class LostBatchesError(ServiceError):
+    """An owner restarted and no longer holds these uncommitted batches."""
+
+
+class MergeError(PkrayError):
+    """The table's merge engine refuses these rows."""
+
+
+class UnsupportedError(PkrayError):
+    """A valid thing that pkray does not do."""

@@ -1,0 +1,1 @@
+"""The bytes of a table, as Apache Paimon means them."""
