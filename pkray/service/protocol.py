@@ -1,0 +1,122 @@
+"""What writers, owners and the coordinator say to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+
+from pkray.format.snapshot import Snapshot
+
+Visibility = Literal["latest", "committed"]
+DRIVER = -1
+"""The source of a writer that pushes in its own process; Spark tasks count from 0."""
+
+
+@dataclass(frozen=True)
+class TableLocation:
+    """Where a table is: enough to open it in any process.
+
+    Args:
+        url: the table's root, a local path or an object store's URL.
+        storage_options: what the object store needs to be opened.
+        name: ``database.table``, for messages.
+    """
+
+    url: str
+    name: str
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class SessionId(msgspec.Struct, frozen=True, order=True):
+    """One unit of uncommitted work.
+
+    Args:
+        user: the commit user.
+        generation: grows with each writer that opens for the user; a lower one is fenced.
+        epoch: grows with each commit of a writer.
+    """
+
+    user: str
+    generation: int
+    epoch: int = 0
+
+    def next(self) -> SessionId:
+        return SessionId(self.user, self.generation, self.epoch + 1)
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """Rows ``offset .. offset+length`` of a routed batch, all of one bucket."""
+
+    partition: bytes
+    bucket: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class RoutedBatch:
+    """Incoming rows of one owner, sorted by bucket; within a bucket in arrival order."""
+
+    rows: pa.RecordBatch
+    slices: tuple[Slice, ...]
+
+
+class Push(msgspec.Struct, frozen=True):
+    """Names one pushed batch, so that it counts once however often it is delivered.
+
+    Args:
+        session: the work it belongs to.
+        source: `DRIVER`, or the Spark partition.
+        attempt: the Spark task attempt; only one attempt a source is taken.
+        index: 0, 1, 2 … within the attempt and owner.
+    """
+
+    session: SessionId
+    source: int
+    attempt: int
+    index: int
+
+
+class PushReport(msgspec.Struct, frozen=True):
+    """What one attempt pushed: the number of batches by owner."""
+
+    source: int
+    attempt: int
+    rows: int
+    batches: dict[int, int]
+
+    def to_bytes(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PushReport:
+        return msgspec.msgpack.decode(data, type=cls)
+
+
+class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask the coordinator to commit a session.
+
+    Args:
+        reports: the attempts that count; nothing else that was pushed is taken.
+        full_compact: compact every bucket of the table into one run.
+        skip_empty: make no snapshot when there is nothing to commit.
+        watermark: event time in milliseconds, kept in the snapshot.
+    """
+
+    session: SessionId
+    identifier: int
+    reports: tuple[PushReport, ...] = ()
+    full_compact: bool = False
+    skip_empty: bool = False
+    watermark: int | None = None
+
+
+class CommitOutcome(msgspec.Struct, frozen=True):
+    """The newest snapshot of the identifier; ``new`` is false where it was committed before."""
+
+    snapshot: Snapshot | None
+    new: bool

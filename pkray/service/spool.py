@@ -1,0 +1,76 @@
+"""Routed batches in Arrow files on the local disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from pkray.errors import CorruptFileError, StorageError, StorageFullError
+from pkray.service.protocol import RoutedBatch, Slice
+
+_SLICES = msgspec.msgpack.Decoder(tuple[Slice, ...])
+
+
+class SpoolWriter:
+    """Appends routed batches to one file; nobody reads it before `close`."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = str(path)
+        self.batches = 0
+        self._sink: pa.NativeFile | None = None
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+
+    def append(self, batch: RoutedBatch) -> None:
+        try:
+            if self._writer is None:
+                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+                self._sink = pa.OSFile(self.path, "wb")
+                self._writer = pa.ipc.new_file(self._sink, batch.rows.schema)
+            slices = msgspec.msgpack.encode(batch.slices)
+            self._writer.write_batch(batch.rows, custom_metadata={"slices": slices})
+        except OSError as error:
+            raise _spool_error(self.path, error) from error
+        self.batches += 1
+
+    def close(self) -> None:
+        if self._writer is not None and self._sink is not None:
+            try:
+                self._writer.close()
+                self._sink.close()
+            except OSError as error:
+                raise _spool_error(self.path, error) from error
+            self._writer = self._sink = None
+
+
+def read_spool(path: str) -> Iterator[RoutedBatch]:
+    """The batches of a closed spool file, mapped rather than read."""
+    try:
+        with pa.memory_map(path) as source:
+            reader = pa.ipc.open_file(source)
+            for index in range(reader.num_record_batches):
+                rows, metadata = reader.get_batch_with_custom_metadata(index)
+                yield RoutedBatch(rows, _SLICES.decode(metadata["slices"]))
+    except (OSError, pa.ArrowInvalid, KeyError) as error:
+        raise CorruptFileError(
+            f"cannot read spooled rows from {path}: {error}; push them again", path=path
+        ) from error
+
+
+def remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+
+
+def _spool_error(path: str, error: OSError) -> StorageError:
+    if error.errno == 28:
+        return StorageFullError(
+            f"the local disk is full: cannot spool rows to {path}; free space or point "
+            "local_dir elsewhere",
+            path=path,
+        )
+    return StorageError(f"cannot spool rows to {path}: {error}", path=path)
