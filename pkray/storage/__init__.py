@@ -1,0 +1,1 @@
+"""Where bytes live: local disks and object stores, and Parquet files on them."""

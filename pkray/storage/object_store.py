@@ -1,0 +1,206 @@
+"""A directory of files on a local disk or in an object store."""
+
+from __future__ import annotations
+
+import abc
+import difflib
+import os
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from pkray.errors import OptionError, UnsupportedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+REMOTE_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
+
+
+Paths = list[str]
+
+
+class FileStatus(NamedTuple):
+    """A file: path relative to its store, size in bytes, epoch milliseconds."""
+
+    path: str
+    size: int
+    modified_millis: int
+
+
+class OutputFile(abc.ABC):
+    """A file being written: it appears whole on `close`, and never after `abort`.
+
+    As a context manager: left by an exception it aborts, else it closes.
+    """
+
+    path: str
+
+    @property
+    @abc.abstractmethod
+    def sink(self) -> pa.NativeFile:
+        """What pyarrow's writers write to. Close this object, not the sink."""
+
+    @abc.abstractmethod
+    def write(self, data: Any) -> None:
+        """Append a bytes-like object."""
+
+    @abc.abstractmethod
+    def tell(self) -> int:
+        """Bytes written so far."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Publish the file under its name. Once closed or aborted this does nothing."""
+
+    @abc.abstractmethod
+    def abort(self) -> None:
+        """Give the file up: nothing of it stays. Once closed or aborted this does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
+class ObjectStore(abc.ABC):
+    """The files under one root. Thread-safe; pickles as its URL and options.
+
+    Paths are relative to the root, separated by '/'. Every method raises `StorageError`
+    or one of its subclasses: `MissingFileError`, `StorageFullError`.
+    """
+
+    url: str
+
+    @staticmethod
+    def open(url: str | os.PathLike[str], **options: Any) -> ObjectStore:
+        """The store at a URL.
+
+        Args:
+            url: a local path or ``file://``, ``s3://``, ``gs://``, ``az://account/container``,
+                or ``memory://name`` (this process alone, for tests).
+            options: of the object store: ``endpoint``, ``region``, ``access_key_id``,
+                ``secret_access_key``, ``session_token``, ``allow_http`` and all others that
+                obstore takes. What is not given comes from the environment (``AWS_*`` etc.).
+
+        Raises:
+            OptionError: an option that the store does not know.
+            UnsupportedError: a scheme that pkray does not do.
+        """
+        text = os.fspath(url)
+        parts = urlsplit(text)
+        scheme = parts.scheme.lower()
+        if scheme in REMOTE_SCHEMES:
+            from pkray.storage.remote import RemoteStore
+
+            return RemoteStore(text, options)
+        if options:
+            raise OptionError(
+                f"storage options {sorted(options)} do not apply to {text!r}: "
+                "only object stores (s3://, gs://, az://) take options",
+                options=sorted(options),
+                url=text,
+            )
+        if scheme == "memory":
+            from pkray.storage.remote import RemoteStore
+
+            return RemoteStore(text, {})
+        from pkray.storage.local import LocalStore
+
+        if scheme == "file":
+            return LocalStore(unquote(parts.path))
+        if "://" in text:
+            near = difflib.get_close_matches(scheme, ("file", "memory", *REMOTE_SCHEMES), 1)
+            hint = f"; did you mean {near[0]}://?" if near else ""
+            raise UnsupportedError(
+                f"cannot store tables at {text!r}: the scheme {scheme!r} is not one of a local "
+                f"path, file://, s3://, gs://, az://, abfs://, memory://{hint}",
+                url=text,
+                scheme=scheme,
+            )
+        return LocalStore(text)
+
+    @abc.abstractmethod
+    def child(self, prefix: str) -> ObjectStore:
+        """The store whose root is a directory of this one."""
+
+    @abc.abstractmethod
+    def read(self, path: str) -> bytes:
+        """The whole content. Raises `MissingFileError`."""
+
+    @abc.abstractmethod
+    def write(self, path: str, data: bytes) -> None:
+        """Create or replace a file, at once and whole."""
+
+    @abc.abstractmethod
+    def create(self, path: str, data: bytes) -> bool:
+        """Create a file if it is absent: True for exactly one of all who try, else False.
+
+        Whoever sees the file sees its whole content. After an error (a lost answer) the file
+        may or may not be there.
+        """
+
+    @abc.abstractmethod
+    def exists(self, path: str) -> bool:
+        """Whether there is a file of this name (not a directory)."""
+
+    @abc.abstractmethod
+    def size(self, path: str) -> int:
+        """Bytes of a file. Raises `MissingFileError`."""
+
+    @abc.abstractmethod
+    def list(
+        self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
+    ) -> Iterator[FileStatus]:
+        """The files in a directory, none when it is absent.
+
+        Args:
+            prefix: the directory; its name is matched whole.
+            recursive: include the directories below it.
+            hidden: include files whose name begins with '.': unfinished output.
+        """
+
+    @abc.abstractmethod
+    def list_dirs(self, prefix: str = "") -> Paths:
+        """Paths of the directories directly in a directory, sorted."""
+
+    @abc.abstractmethod
+    def delete(self, paths: str | Iterable[str]) -> None:
+        """Delete files; those already absent are passed over."""
+
+    @abc.abstractmethod
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Open for random access. Raises `MissingFileError`."""
+
+    @abc.abstractmethod
+    def open_output(self, path: str) -> OutputFile:
+        """Open for writing; what was there stays until the new file is closed."""
+
+    @abc.abstractmethod
+    def local_path(self, path: str) -> str | None:
+        """The path on this machine's disk, or None."""
+
+    def location(self, path: str) -> str:
+        """The whole URL of a path, for messages."""
+        return f"{self.url.rstrip('/')}/{path}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.url))
