@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 import pyarrow as pa
@@ -15,20 +14,8 @@ Visibility = Literal["latest", "committed"]
 DRIVER = -1
 """The source of a writer that pushes in its own process; Spark tasks count from 0."""
 
-
-@dataclass(frozen=True)
-class TableLocation:
-    """Where a table is: enough to open it in any process.
-
-    Args:
-        url: the table's root, a local path or an object store's URL.
-        storage_options: what the object store needs to be opened.
-        name: ``database.table``, for messages.
-    """
-
-    url: str
-    name: str
-    storage_options: Mapping[str, Any] = field(default_factory=dict)
+Attempts = dict[int, tuple[int, int]]
+"""By source: the attempt that counts, and its number of batches."""
 
 
 class SessionId(msgspec.Struct, frozen=True, order=True):

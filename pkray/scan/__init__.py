@@ -1,0 +1,1 @@
+"""Reading a snapshot: which files, and what of them."""

@@ -1,0 +1,76 @@
+"""A part of a table that one task reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pkray.format.data_file import DataFileMeta
+from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.engines import merge_engine
+from pkray.lsm.levels import Levels
+from pkray.lsm.merge_read import merge_read
+from pkray.scan.predicate import Predicate
+from pkray.schema import TableSchema
+from pkray.storage.location import TableLocation
+from pkray.storage.object_store import ObjectStore
+
+
+@dataclass(frozen=True)
+class Split:
+    """The files of one bucket, with what is wanted of their rows; it pickles.
+
+    Args:
+        columns: the columns to yield, in this order.
+        predicate: rows for which it is not true are left out.
+    """
+
+    location: TableLocation
+    schema: TableSchema
+    partition: bytes
+    bucket: int
+    files: tuple[DataFileMeta, ...]
+    columns: tuple[str, ...]
+    predicate: Predicate | None = None
+
+    @property
+    def row_count(self) -> int:
+        """Rows in the files; merging leaves at most so many."""
+        return sum(file.row_count for file in self.files)
+
+    def read(self, store: ObjectStore | None = None) -> Iterator[pa.RecordBatch]:
+        """The merged rows, in key order, in bounded memory."""
+        files = DataFileStore(
+            store or self.location.open(), self.schema, self.partition, self.bucket
+        )
+        wanted = self._columns_to_read()
+        rows = merge_read(
+            Levels(self.files).runs(),
+            files,
+            merge_engine(self.schema),
+            self.schema,
+            columns=wanted,
+            drop_deletes=True,
+        )
+        schema = pa.schema([self.schema.arrow_schema.field(name) for name in self.columns])
+        expression = self.predicate.to_expression() if self.predicate else None
+        for batch in rows:
+            kept = batch if expression is None else batch.filter(expression)
+            if kept.num_rows:
+                arrays = [kept.column(name) for name in self.columns]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _columns_to_read(self) -> list[str]:
+        wanted = set(self.columns)
+        if self.predicate is not None:
+            wanted |= set(self.predicate.columns)
+        return [field.name for field in self.schema.fields if field.name in wanted]
+
+
+def arrow_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
+    """The schema of the rows a read yields."""
+    if columns is None:
+        return schema.arrow_schema
+    return pa.schema([schema.arrow_schema.field(schema.field(name).name) for name in columns])

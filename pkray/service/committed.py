@@ -1,0 +1,115 @@
+"""The committed files of an owner's buckets, kept at one snapshot and moved on by deltas."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from pkray.commit.snapshots import SnapshotStore
+from pkray.errors import SnapshotNotFoundError
+from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
+from pkray.format.snapshot import Snapshot
+from pkray.lsm.levels import Levels
+from pkray.scan.files import delta_entries, live_files
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+BucketId = tuple[bytes, int]
+"""(partition, bucket)."""
+
+_KEPT_VERSIONS = 4
+_MAX_DELTAS = 64
+
+
+class CommittedFiles:
+    """Levels by bucket at the newest snapshot known, and at a few before it.
+
+    Args:
+        owns: whether this owner has the bucket; others are not kept.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema,
+        snapshots: SnapshotStore,
+        owns: Callable[[bytes, int], bool],
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._snapshots = snapshots
+        self._owns = owns
+        self.snapshot_id = 0
+        self._versions: OrderedDict[int, Mapping[BucketId, Levels]] = OrderedDict({0: {}})
+
+    @property
+    def buckets(self) -> Mapping[BucketId, Levels]:
+        return self._versions[self.snapshot_id]
+
+    def levels(self, bucket: BucketId) -> Levels:
+        return self.buckets.get(bucket, _EMPTY)
+
+    def advance(self, snapshot_id: int | None = None) -> int:
+        """Move on to the snapshot (the latest by default); going back is not done."""
+        target = self._snapshots.latest_id() if snapshot_id is None else snapshot_id
+        if target is None or target <= self.snapshot_id:
+            return self.snapshot_id
+        try:
+            buckets = self._follow(target)
+        except SnapshotNotFoundError:
+            buckets = None
+        self._keep(target, buckets if buckets is not None else self._load(target))
+        self.snapshot_id = target
+        return target
+
+    def at(self, snapshot_id: int) -> Mapping[BucketId, Levels]:
+        """Levels by bucket at an older snapshot.
+
+        Raises:
+            SnapshotNotFoundError: it has expired.
+        """
+        if snapshot_id not in self._versions:
+            self._keep(snapshot_id, self._load(snapshot_id))
+        return self._versions[snapshot_id]
+
+    def _follow(self, target: int) -> Mapping[BucketId, Levels] | None:
+        if self.snapshot_id == 0 or target - self.snapshot_id > _MAX_DELTAS:
+            return None
+        buckets = dict(self.buckets)
+        for number in range(self.snapshot_id + 1, target + 1):
+            snapshot = self._snapshots.read(number)
+            for bucket, (removed, added) in self._changes(snapshot).items():
+                buckets[bucket] = buckets.get(bucket, _EMPTY).apply(removed, added)
+        return buckets
+
+    def _changes(
+        self, snapshot: Snapshot
+    ) -> dict[BucketId, tuple[list[DataFileMeta], list[DataFileMeta]]]:
+        changes: dict[BucketId, tuple[list[DataFileMeta], list[DataFileMeta]]]
+        changes = defaultdict(lambda: ([], []))
+        for entry in delta_entries(self._store, snapshot):
+            if self._owns(entry.partition, entry.bucket):
+                changes[entry.partition, entry.bucket][entry.kind == ADD].append(entry.file)
+        return changes
+
+    def _load(self, snapshot_id: int) -> Mapping[BucketId, Levels]:
+        snapshot = self._snapshots.read(snapshot_id)
+        entries = live_files(self._store, snapshot, self._schema)
+        return levels_by_bucket(e for e in entries if self._owns(e.partition, e.bucket))
+
+    def _keep(self, snapshot_id: int, buckets: Mapping[BucketId, Levels]) -> None:
+        self._versions[snapshot_id] = buckets
+        while len(self._versions) > _KEPT_VERSIONS:
+            oldest = next(v for v in self._versions if v != self.snapshot_id)
+            del self._versions[oldest]
+
+
+def levels_by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, Levels]:
+    """Live manifest entries as levels."""
+    files: dict[BucketId, list[DataFileMeta]] = defaultdict(list)
+    for entry in entries:
+        files[entry.partition, entry.bucket].append(entry.file)
+    return {bucket: Levels(tuple(found)) for bucket, found in files.items()}
+
+
+_EMPTY = Levels(())

@@ -1,0 +1,67 @@
+"""How one part of the service calls another, in this process or in an actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+
+class Pending(Protocol):
+    """An answer on its way."""
+
+    def result(self) -> Any:
+        """Wait for it.
+
+        Raises:
+            ServiceUnavailableError: the callee died or does not answer.
+        """
+        ...
+
+
+class Handle(Protocol):
+    """Calls methods of an owner or a coordinator."""
+
+    def submit(self, method: str, *args: Any) -> Pending: ...
+
+    def call(self, method: str, *args: Any) -> Any:
+        """`submit` and wait."""
+        ...
+
+
+class LocalHandle:
+    """An object of this process; what is submitted runs on one thread of its own, in order."""
+
+    def __init__(self, target: object, name: str) -> None:
+        self.target = target
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    def submit(self, method: str, *args: Any) -> Pending:
+        return self._pool.submit(getattr(self.target, method), *args)
+
+    def call(self, method: str, *args: Any) -> Any:
+        return getattr(self.target, method)(*args)
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+def call_all(handles: Iterable[Handle], method: str, arguments: Callable[[int], tuple]) -> list:
+    """Call the method of every handle side by side; the answers in the handles' order."""
+    pending: Sequence[Pending] = [
+        handle.submit(method, *arguments(index)) for index, handle in enumerate(handles)
+    ]
+    return gather(pending)
+
+
+def gather(pending: Sequence[Pending]) -> list:
+    """All answers; the first failure is raised when every call has ended."""
+    answers, failure = [], None
+    for one in pending:
+        try:
+            answers.append(one.result())
+        except Exception as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return answers

@@ -1,0 +1,162 @@
+"""Sends one attempt's rows to the owners, a bounded number of batches ahead of the answers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from pkray import row_kind
+from pkray.errors import InputError
+from pkray.input import conform
+from pkray.schema import KIND, TableSchema
+from pkray.service.handle import Pending
+from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
+from pkray.service.routing import Router
+
+Send = Callable[[int, Push, RoutedBatch], Pending | None]
+"""Sends to the owner of that index; None where there is nothing to wait for."""
+
+_MAX_IN_FLIGHT = 6
+_MAX_ROWS = 1 << 18
+
+
+class Pusher:
+    """Checks, routes and sends rows.
+
+    Args:
+        schema: the table's schema.
+        owners: how many owners the table has.
+        send: carries a batch to an owner.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        owners: int,
+        send: Send,
+        session: SessionId,
+        source: int,
+        attempt: int,
+    ) -> None:
+        self._schema = schema
+        self._router = Router(schema, owners)
+        self._send = send
+        self._session = session
+        self._source = source
+        self._attempt = attempt
+        self._counts: dict[int, int] = {}
+        self._rows = 0
+        self._in_flight: deque[Pending] = deque()
+
+    def push(self, rows: object, row_kinds: str | None = None) -> None:
+        """Send rows; ``row_kinds`` names a column of '+I', '-U', '+U', '-D'.
+
+        Raises:
+            InputError: the rows do not fit the table; nothing of them was sent.
+        """
+        for batch in incoming(rows, self._schema, row_kinds):
+            self.push_checked(batch)
+
+    def push_checked(self, batch: pa.RecordBatch) -> None:
+        """Send rows that `incoming` has checked."""
+        self._rows += batch.num_rows
+        for owner, routed in self._router.route(batch).items():
+            index = self._counts.get(owner, 0)
+            self._counts[owner] = index + 1
+            push = Push(self._session, self._source, self._attempt, index)
+            pending = self._send(owner, push, routed)
+            if pending is not None:
+                self._in_flight.append(pending)
+        while len(self._in_flight) > _MAX_IN_FLIGHT:
+            self._in_flight.popleft().result()
+
+    def drain(self) -> None:
+        """Forget the answers still to come."""
+        self._in_flight.clear()
+
+    def finish(self) -> PushReport:
+        """Wait until every owner has taken its batches."""
+        while self._in_flight:
+            self._in_flight.popleft().result()
+        return PushReport(self._source, self._attempt, self._rows, dict(self._counts))
+
+
+def incoming(
+    rows: object, schema: TableSchema, row_kinds: str | None = None, kind: int = row_kind.INSERT
+) -> Iterator[pa.RecordBatch]:
+    """Rows as owners take them: the schema's columns and ``_VALUE_KIND``.
+
+    Args:
+        rows: a pa.Table, RecordBatch, pandas DataFrame or list of dicts.
+        row_kinds: the column that holds the kinds; it is taken off unless the table has it.
+        kind: the kind of every row where ``row_kinds`` is None.
+
+    Raises:
+        InputError: the rows do not fit the table.
+    """
+    kinds: pa.Array | pa.ChunkedArray | None = None
+    if row_kinds is not None:
+        rows, kinds = _take_kinds(rows, row_kinds, schema)
+    table = conform(rows, schema)
+    if kinds is None:
+        kinds = pa.array(np.full(table.num_rows, kind, np.int8))
+    table = table.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
+    yield from table.combine_chunks().to_batches(max_chunksize=_MAX_ROWS)
+
+
+def deletions(keys: object, schema: TableSchema) -> Iterator[pa.RecordBatch]:
+    """Keys as rows of kind -D, their other columns null."""
+    table = conform(keys, schema, keys_only=True)
+    kinds = pa.array(np.full(table.num_rows, row_kind.DELETE, np.int8))
+    table = table.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
+    yield from table.combine_chunks().to_batches(max_chunksize=_MAX_ROWS)
+
+
+def _take_kinds(
+    rows: object, column: str, schema: TableSchema
+) -> tuple[object, pa.Array | pa.ChunkedArray]:
+    if isinstance(rows, list):
+        return _take_kinds_of_dicts(rows, column, schema)
+    table = as_table(rows)
+    if column not in table.column_names:
+        raise InputError(
+            f"row_kinds names column {column!r}, which the rows do not have; they have "
+            f"{', '.join(table.column_names)}",
+            column=column,
+        )
+    kinds = row_kind.parse(table.column(column), column)
+    names = {field.name for field in schema.fields}
+    return table if column in names else table.drop_columns([column]), kinds
+
+
+def _take_kinds_of_dicts(
+    rows: list[dict[str, object]], column: str, schema: TableSchema
+) -> tuple[object, pa.Array]:
+    kinds = row_kind.parse(pa.array([row.get(column) for row in rows], pa.string()), column)
+    if column in {field.name for field in schema.fields}:
+        return rows, kinds
+    return [{k: v for k, v in row.items() if k != column} for row in rows], kinds
+
+
+def as_table(rows: object) -> pa.Table:
+    """A pa.Table of what a user passes, its types as they come.
+
+    Raises:
+        InputError: neither a Table, a RecordBatch, a DataFrame nor a list of dicts.
+    """
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, list):
+        return pa.Table.from_pylist(rows)
+    if hasattr(rows, "iloc"):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    raise InputError(
+        f"cannot take rows from {type(rows).__name__}: pass a pyarrow Table or RecordBatch, a "
+        "pandas DataFrame, or a list of dicts",
+        type=type(rows).__name__,
+    )

@@ -1,0 +1,112 @@
+"""What an owner holds of one unit of uncommitted work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pkray.commit.message import CommitMessage
+from pkray.errors import LostBatchesError
+from pkray.lsm.bucket_writer import BucketWriter
+from pkray.service.committed import BucketId
+from pkray.service.protocol import Attempts, Push, RoutedBatch
+from pkray.service.staging import StagingArea
+
+OpenWriter = Callable[[BucketId], BucketWriter]
+
+
+class OwnerSession:
+    """Bucket writers, attempts that wait for their report, and what was handed over.
+
+    Args:
+        open_writer: a writer on the committed levels of a bucket.
+        staging: where attempts of tasks wait.
+        memory_limit: bytes of rows kept in memory over all buckets.
+    """
+
+    def __init__(
+        self, open_writer: OpenWriter, staging: StagingArea, memory_limit: int
+    ) -> None:
+        self._open_writer = open_writer
+        self.staging = staging
+        self._memory_limit = memory_limit
+        self.writers: dict[BucketId, BucketWriter] = {}
+        self.messages: list[CommitMessage] | None = None
+        self._written: dict[tuple[int, int], int] = {}
+
+    def write(self, push: Push, batch: RoutedBatch) -> None:
+        """Take a batch of the driver's into memory, once.
+
+        Raises:
+            LostBatchesError: an earlier one is missing.
+        """
+        attempt = (push.source, push.attempt)
+        expected = self._written.get(attempt, 0)
+        if push.index < expected:
+            return
+        if push.index > expected:
+            raise LostBatchesError(
+                f"batch {push.index} of {push.session.user!r} came, but {expected} was to come "
+                "next: the owner restarted; push from there again",
+                user=push.session.user,
+                expected=expected,
+                got=push.index,
+            )
+        self._apply(batch)
+        self._written[attempt] = expected + 1
+
+    def promote(self, attempts: Attempts) -> None:
+        """Write the staged batches of the attempts that count.
+
+        Raises:
+            LostBatchesError: some are not here.
+        """
+        self._require(attempts)
+        for source in sorted(attempts):
+            attempt = (source, attempts[source][0])
+            if attempt not in self._written:
+                for batch in self.staging.take(attempt):
+                    self._apply(batch)
+        self.staging.clear()
+
+    def writer(self, bucket: BucketId) -> BucketWriter:
+        if bucket not in self.writers:
+            self.writers[bucket] = self._open_writer(bucket)
+        return self.writers[bucket]
+
+    def abort(self) -> None:
+        """Let everything go; files that were handed over stay."""
+        self.staging.clear()
+        if self.messages is None:
+            for writer in self.writers.values():
+                writer.abort()
+        self.writers.clear()
+
+    def _apply(self, batch: RoutedBatch) -> None:
+        for piece in batch.slices:
+            rows = batch.rows.slice(piece.offset, piece.length)
+            self.writer((piece.partition, piece.bucket)).write(rows)
+        self._bound_memory()
+
+    def _bound_memory(self) -> None:
+        held = {bucket: writer.memory_bytes for bucket, writer in self.writers.items()}
+        total = sum(held.values())
+        while total > self._memory_limit:
+            largest = max(held, key=held.__getitem__)
+            total -= held.pop(largest)
+            self.writers[largest].flush()
+
+    def _require(self, attempts: Attempts) -> None:
+        lost = [
+            source
+            for source, (attempt, count) in attempts.items()
+            if self._held((source, attempt)) != count
+        ]
+        if lost:
+            raise LostBatchesError(
+                f"the owner no longer holds every batch of sources {sorted(lost)}: it restarted; "
+                "push them again",
+                sources=sorted(lost),
+            )
+
+    def _held(self, attempt: tuple[int, int]) -> int:
+        return self._written.get(attempt) or self.staging.count(attempt)

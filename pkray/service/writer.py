@@ -1,0 +1,208 @@
+"""A writer in the user's own process."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+import pyarrow as pa
+
+from pkray.errors import LostBatchesError, ServiceError, ServiceUnavailableError
+from pkray.format.snapshot import Snapshot
+from pkray.schema import TableSchema
+from pkray.service.handle import Handle, Pending
+from pkray.service.protocol import (
+    DRIVER,
+    CommitOutcome,
+    CommitRequest,
+    Push,
+    RoutedBatch,
+    SessionId,
+)
+from pkray.service.pusher import Pusher, deletions, incoming
+
+_ATTEMPTS = 8
+_FIRST_WAIT_SECONDS = 0.2
+T = TypeVar("T")
+
+
+class TableWriter:
+    """Upserts and deletes under a commit user; visible to others from `commit` on.
+
+    Rows are in the owners' memory at once (`latest` lookups see them). What an owner loses by
+    a restart before the commit is pushed again from here. Leaving the ``with`` block by an
+    exception aborts; leaving it otherwise drops what was not committed.
+
+    Args:
+        keep: hold on to pushed batches until the commit, for owners that can be lost alone.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        coordinator: Handle,
+        owners: Sequence[Handle],
+        commit_user: str,
+        *,
+        keep: Callable[[RoutedBatch], object] | None,
+    ) -> None:
+        self.commit_user = commit_user
+        self._schema = schema
+        self._coordinator = coordinator
+        self._owners = owners
+        self._keep = keep
+        self._session: SessionId = coordinator.call("begin", commit_user)
+        self._kept: dict[int, list[object]] = defaultdict(list)
+        self._pusher = self._open_pusher()
+        self._dirty = False
+
+    def upsert(self, data: object) -> None:
+        """Insert rows, or replace those of the same key.
+
+        Args:
+            data: pa.Table, RecordBatch, pandas DataFrame or a list of dicts.
+
+        Raises:
+            InputError: the rows do not fit the table; nothing of them was written.
+        """
+        self._push(incoming(data, self._schema))
+
+    def delete(self, keys: object) -> None:
+        """Delete by key; columns beside the key may be left out.
+
+        Raises:
+            InputError: the keys do not fit the table; nothing was deleted.
+        """
+        self._push(deletions(keys, self._schema))
+
+    def write(self, data: object, row_kinds: str | None = None) -> None:
+        """Write changes; ``row_kinds`` names a column of '+I', '-U', '+U', '-D'.
+
+        Raises:
+            InputError: the rows do not fit the table; nothing of them was written.
+        """
+        self._push(incoming(data, self._schema, row_kinds))
+
+    def commit(
+        self,
+        commit_identifier: int | None = None,
+        *,
+        full_compact: bool = False,
+        watermark: int | None = None,
+    ) -> Snapshot | None:
+        """Make everything since the last commit visible, once.
+
+        Args:
+            commit_identifier: names the commit together with the commit user; an identifier at
+                or below the user's newest changes nothing and what was written is dropped.
+                Default: the newest plus one.
+            full_compact: also compact every bucket into one sorted run.
+            watermark: event time in epoch milliseconds, kept in the snapshot.
+
+        Returns:
+            The snapshot; for an identifier committed before, the one it made (None when that
+            has expired).
+
+        Raises:
+            CommitFencedError: a newer writer of the commit user took over.
+            CommitConflictError: nothing was committed; write again.
+        """
+        if commit_identifier is None:
+            newest = self._coordinator.call("last_identifier", self.commit_user)
+            commit_identifier = 0 if newest is None else newest + 1
+        identifier = commit_identifier
+
+        def attempt() -> CommitOutcome:
+            request = CommitRequest(
+                session=self._session,
+                identifier=identifier,
+                reports=(self._pusher.finish(),),
+                full_compact=full_compact,
+                watermark=watermark,
+            )
+            outcome: CommitOutcome = self._coordinator.call("commit", request)
+            return outcome
+
+        outcome = self._persist(attempt)
+        self._renew()
+        return outcome.snapshot
+
+    def abort(self) -> None:
+        """Drop everything since the last commit."""
+        if self._dirty:
+            self._coordinator.call("abort", self._session)
+            self._renew()
+
+    def close(self) -> None:
+        """Drop what was not committed; a second call does nothing."""
+        self.abort()
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _push(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._dirty = True
+            try:
+                self._pusher.push_checked(batch)
+            except ServiceError:
+                self._recover()
+
+    def _recover(self) -> None:
+        self._persist(lambda: self._pusher.finish())
+
+    def _persist(self, work: Callable[[], T]) -> T:
+        """Repeat work whose owners or coordinator were lost, pushing again what they held."""
+        wait = _FIRST_WAIT_SECONDS
+        for left in range(_ATTEMPTS, 0, -1):
+            try:
+                return work()
+            except (LostBatchesError, ServiceUnavailableError):
+                if self._keep is None or left == 1:
+                    raise
+            time.sleep(wait)
+            wait = min(wait * 2, 5.0)
+            try:
+                self._push_again()
+            except ServiceError:
+                continue
+        raise AssertionError("unreachable")
+
+    def _push_again(self) -> None:
+        self._pusher.drain()
+        pending: list[Pending] = []
+        for owner, batches in self._kept.items():
+            for index, batch in enumerate(batches):
+                push = Push(self._session, DRIVER, 0, index)
+                pending.append(self._owners[owner].submit("push", push, batch))
+        for one in pending:
+            one.result()
+
+    def _send(self, owner: int, push: Push, batch: RoutedBatch) -> Pending:
+        carried: object = batch
+        if self._keep is not None:
+            carried = self._keep(batch)
+            self._kept[owner].append(carried)
+        return self._owners[owner].submit("push", push, carried)
+
+    def _open_pusher(self) -> Pusher:
+        return Pusher(self._schema, len(self._owners), self._send, self._session, DRIVER, 0)
+
+    def _renew(self) -> None:
+        self._session = self._session.next()
+        self._kept.clear()
+        self._pusher = self._open_pusher()
+        self._dirty = False
+
+
