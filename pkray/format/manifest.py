@@ -1,0 +1,295 @@
+"""Manifests, manifest lists and index manifests: lists of files in Avro.
+
+Reads what Java 0.9 (newer fields absent), pypaimon 2.1 and pypaimon-rust 0.4 (fields added)
+wrote; writes the schemas of :mod:`pkray.format.avro_schemas` with codec zstandard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import msgspec
+
+from pkray.errors import CorruptFileError
+from pkray.format import avro_schemas
+from pkray.format.data_file import DataFileMeta, ManifestEntry, SimpleStats
+
+_MANIFEST_VERSION = 2
+_INDEX_MANIFEST_VERSION = 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLISECOND = timedelta(milliseconds=1)
+
+HASH_INDEX, DELETION_VECTORS_INDEX = "HASH", "DELETION_VECTORS"
+
+
+class ManifestFileMeta(msgspec.Struct, frozen=True, kw_only=True):
+    """What a manifest list says of a manifest.
+
+    Buckets, levels and row ids bound those of the entries; None where the writer did not say.
+    """
+
+    file_name: str
+    file_size: int
+    num_added_files: int
+    num_deleted_files: int
+    partition_stats: SimpleStats
+    schema_id: int
+    min_bucket: int | None = None
+    max_bucket: int | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    min_row_id: int | None = None
+    max_row_id: int | None = None
+
+
+class DeletionVectorRange(msgspec.Struct, frozen=True):
+    """Where a data file's deletion vector lies in its index file (bytes)."""
+
+    data_file: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+
+
+class IndexManifestEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One index file added to or deleted from a bucket. ``kind`` is ADD (0) or DELETE (1)."""
+
+    kind: int
+    partition: bytes
+    bucket: int
+    index_type: str
+    file_name: str
+    file_size: int
+    row_count: int
+    deletion_vectors: tuple[DeletionVectorRange, ...] | None = None
+    external_path: str | None = None
+
+
+def read_manifest(data: bytes, path: str) -> list[ManifestEntry]:
+    """The entries of a manifest, in the order written.
+
+    Raises:
+        CorruptFileError: the bytes are no manifest, or end early; names ``path``.
+    """
+    return _read(data, path, "manifest", _entry)
+
+
+def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
+    """A manifest's file."""
+    return _write(avro_schemas.MANIFEST_ENTRY, (_entry_record(entry) for entry in entries))
+
+
+def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
+    """The manifests a manifest list names.
+
+    Raises:
+        CorruptFileError: the bytes are no manifest list, or end early; names ``path``.
+    """
+    return _read(data, path, "manifest list", _manifest_meta)
+
+
+def write_manifest_list(manifests: Iterable[ManifestFileMeta]) -> bytes:
+    """A manifest list's file."""
+    return _write(avro_schemas.MANIFEST_LIST, (_manifest_record(each) for each in manifests))
+
+
+def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
+    """The entries of an index manifest.
+
+    Raises:
+        CorruptFileError: the bytes are no index manifest, or end early; names ``path``.
+    """
+    return _read(data, path, "index manifest", _index_entry)
+
+
+def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
+    """An index manifest's file."""
+    return _write(avro_schemas.INDEX_MANIFEST_ENTRY, (_index_record(entry) for entry in entries))
+
+
+def _read(data: bytes, path: str, what: str, convert: Any) -> list[Any]:
+    try:
+        return [convert(record) for record in fastavro.reader(BytesIO(data))]
+    except Exception as error:  # damaged Avro surfaces as almost any exception type
+        raise CorruptFileError(
+            f"{what} {path} is damaged ({len(data)} bytes): "
+            f"{type(error).__name__}: {error}; restore it, or go back to a snapshot without it",
+            path=path,
+            reason=str(error),
+        ) from error
+
+
+def _write(schema: Any, records: Iterator[dict[str, Any]]) -> bytes:
+    out = BytesIO()
+    fastavro.writer(out, schema, records, codec="zstandard", sync_interval=1 << 20)
+    return out.getvalue()
+
+
+def _strings(values: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _stats(record: dict[str, Any]) -> SimpleStats:
+    return SimpleStats(
+        record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record["_NULL_COUNTS"] or ())
+    )
+
+
+def _stats_record(stats: SimpleStats) -> dict[str, Any]:
+    return {
+        "_MIN_VALUES": stats.min_values,
+        "_MAX_VALUES": stats.max_values,
+        "_NULL_COUNTS": stats.null_counts,
+    }
+
+
+def _millis(moment: datetime | int | None) -> int | None:
+    return (moment - _EPOCH) // _MILLISECOND if isinstance(moment, datetime) else moment
+
+
+def _entry(record: dict[str, Any]) -> ManifestEntry:
+    file = record["_FILE"]
+    optional = file.get
+    return ManifestEntry(
+        record["_KIND"],
+        record["_PARTITION"],
+        record["_BUCKET"],
+        record["_TOTAL_BUCKETS"],
+        DataFileMeta(
+            file_name=file["_FILE_NAME"],
+            file_size=file["_FILE_SIZE"],
+            row_count=file["_ROW_COUNT"],
+            min_key=file["_MIN_KEY"],
+            max_key=file["_MAX_KEY"],
+            key_stats=_stats(file["_KEY_STATS"]),
+            value_stats=_stats(file["_VALUE_STATS"]),
+            min_sequence_number=file["_MIN_SEQUENCE_NUMBER"],
+            max_sequence_number=file["_MAX_SEQUENCE_NUMBER"],
+            schema_id=file["_SCHEMA_ID"],
+            level=file["_LEVEL"],
+            extra_files=tuple(file["_EXTRA_FILES"]),
+            creation_time=_millis(optional("_CREATION_TIME")),
+            delete_row_count=optional("_DELETE_ROW_COUNT"),
+            embedded_index=optional("_EMBEDDED_FILE_INDEX"),
+            file_source=optional("_FILE_SOURCE"),
+            value_stats_cols=_strings(optional("_VALUE_STATS_COLS")),
+            external_path=optional("_EXTERNAL_PATH"),
+            first_row_id=optional("_FIRST_ROW_ID"),
+            write_cols=_strings(optional("_WRITE_COLS")),
+        ),
+    )
+
+
+def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
+    file = entry.file
+    return {
+        "_VERSION": _MANIFEST_VERSION,
+        "_KIND": entry.kind,
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_TOTAL_BUCKETS": entry.total_buckets,
+        "_FILE": {
+            "_FILE_NAME": file.file_name,
+            "_FILE_SIZE": file.file_size,
+            "_ROW_COUNT": file.row_count,
+            "_MIN_KEY": file.min_key,
+            "_MAX_KEY": file.max_key,
+            "_KEY_STATS": _stats_record(file.key_stats),
+            "_VALUE_STATS": _stats_record(file.value_stats),
+            "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
+            "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
+            "_SCHEMA_ID": file.schema_id,
+            "_LEVEL": file.level,
+            "_EXTRA_FILES": file.extra_files,
+            "_CREATION_TIME": file.creation_time,
+            "_DELETE_ROW_COUNT": file.delete_row_count,
+            "_EMBEDDED_FILE_INDEX": file.embedded_index,
+            "_FILE_SOURCE": file.file_source,
+            "_VALUE_STATS_COLS": file.value_stats_cols,
+            "_EXTERNAL_PATH": file.external_path,
+            "_FIRST_ROW_ID": file.first_row_id,
+            "_WRITE_COLS": file.write_cols,
+        },
+    }
+
+
+def _manifest_meta(record: dict[str, Any]) -> ManifestFileMeta:
+    optional = record.get
+    return ManifestFileMeta(
+        file_name=record["_FILE_NAME"],
+        file_size=record["_FILE_SIZE"],
+        num_added_files=record["_NUM_ADDED_FILES"],
+        num_deleted_files=record["_NUM_DELETED_FILES"],
+        partition_stats=_stats(record["_PARTITION_STATS"]),
+        schema_id=record["_SCHEMA_ID"],
+        min_bucket=optional("_MIN_BUCKET"),
+        max_bucket=optional("_MAX_BUCKET"),
+        min_level=optional("_MIN_LEVEL"),
+        max_level=optional("_MAX_LEVEL"),
+        min_row_id=optional("_MIN_ROW_ID"),
+        max_row_id=optional("_MAX_ROW_ID"),
+    )
+
+
+def _manifest_record(meta: ManifestFileMeta) -> dict[str, Any]:
+    return {
+        "_VERSION": _MANIFEST_VERSION,
+        "_FILE_NAME": meta.file_name,
+        "_FILE_SIZE": meta.file_size,
+        "_NUM_ADDED_FILES": meta.num_added_files,
+        "_NUM_DELETED_FILES": meta.num_deleted_files,
+        "_PARTITION_STATS": _stats_record(meta.partition_stats),
+        "_SCHEMA_ID": meta.schema_id,
+        "_MIN_BUCKET": meta.min_bucket,
+        "_MAX_BUCKET": meta.max_bucket,
+        "_MIN_LEVEL": meta.min_level,
+        "_MAX_LEVEL": meta.max_level,
+        "_MIN_ROW_ID": meta.min_row_id,
+        "_MAX_ROW_ID": meta.max_row_id,
+    }
+
+
+def _index_entry(record: dict[str, Any]) -> IndexManifestEntry:
+    ranges = record.get("_DELETIONS_VECTORS_RANGES")
+    return IndexManifestEntry(
+        kind=record["_KIND"],
+        partition=record["_PARTITION"],
+        bucket=record["_BUCKET"],
+        index_type=record["_INDEX_TYPE"],
+        file_name=record["_FILE_NAME"],
+        file_size=record["_FILE_SIZE"],
+        row_count=record["_ROW_COUNT"],
+        deletion_vectors=None if ranges is None else tuple(_range(each) for each in ranges),
+        external_path=record.get("_EXTERNAL_PATH"),
+    )
+
+
+def _range(record: dict[str, Any]) -> DeletionVectorRange:
+    return DeletionVectorRange(
+        record["f0"], record["f1"], record["f2"], record.get("_CARDINALITY")
+    )
+
+
+def _index_record(entry: IndexManifestEntry) -> dict[str, Any]:
+    ranges = entry.deletion_vectors
+    return {
+        "_VERSION": _INDEX_MANIFEST_VERSION,
+        "_KIND": entry.kind,
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_INDEX_TYPE": entry.index_type,
+        "_FILE_NAME": entry.file_name,
+        "_FILE_SIZE": entry.file_size,
+        "_ROW_COUNT": entry.row_count,
+        "_DELETIONS_VECTORS_RANGES": None
+        if ranges is None
+        else [
+            {"f0": r.data_file, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality}
+            for r in ranges
+        ],
+        "_EXTERNAL_PATH": entry.external_path,
+    }

@@ -1,0 +1,119 @@
+"""Names of a table's files, relative to the table's root.
+
+Source: the tree in Apache Paimon's "concepts/spec". Folders are '/'-separated, without a leading
+slash; numbers are decimal.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+SCHEMA_DIR = "schema"
+SNAPSHOT_DIR = "snapshot"
+MANIFEST_DIR = "manifest"
+INDEX_DIR = "index"
+STATISTICS_DIR = "statistics"
+TAG_DIR = "tag"
+BRANCH_DIR = "branch"
+CONSUMER_DIR = "consumer"
+CHANGELOG_DIR = "changelog"
+
+EARLIEST_HINT = f"{SNAPSHOT_DIR}/EARLIEST"
+LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
+
+_BUCKET = re.compile(r"(?:^|/)bucket-(-?\d+)$")
+_NUMBERED = re.compile(r"^(?:.*/)?(schema|snapshot|changelog)-(\d+)$")
+
+
+def schema(schema_id: int) -> str:
+    return f"{SCHEMA_DIR}/schema-{schema_id}"
+
+
+def snapshot(snapshot_id: int) -> str:
+    return f"{SNAPSHOT_DIR}/snapshot-{snapshot_id}"
+
+
+def long_lived_changelog(snapshot_id: int) -> str:
+    return f"{CHANGELOG_DIR}/changelog-{snapshot_id}"
+
+
+def manifest(file_name: str) -> str:
+    """A manifest, manifest list or index manifest, by the name a snapshot or list gives it."""
+    return f"{MANIFEST_DIR}/{file_name}"
+
+
+def index(file_name: str) -> str:
+    return f"{INDEX_DIR}/{file_name}"
+
+
+def statistics(file_name: str) -> str:
+    return f"{STATISTICS_DIR}/{file_name}"
+
+
+def tag(name: str) -> str:
+    return f"{TAG_DIR}/tag-{name}"
+
+
+def branch(name: str) -> str:
+    """The root of a branch, which has a schema, snapshot and tag folder of its own."""
+    return f"{BRANCH_DIR}/branch-{name}"
+
+
+def consumer(consumer_id: str) -> str:
+    return f"{CONSUMER_DIR}/consumer-{consumer_id}"
+
+
+def bucket_dir(partition_path: str, bucket: int) -> str:
+    """The folder of a bucket; ``partition_path`` is '' or ends in '/' (``PartitionSpec.path``)."""
+    return f"{partition_path}bucket-{bucket}"
+
+
+def data_file(partition_path: str, bucket: int, file_name: str) -> str:
+    return f"{partition_path}bucket-{bucket}/{file_name}"
+
+
+def bucket_of(directory: str) -> int | None:
+    """The bucket's number if ``directory`` is a bucket's folder."""
+    found = _BUCKET.search(directory.rstrip("/"))
+    return int(found.group(1)) if found else None
+
+
+def number_of(path: str) -> int | None:
+    """N of a path ending in schema-N, snapshot-N or changelog-N; else None."""
+    found = _NUMBERED.match(path)
+    return int(found.group(2)) if found else None
+
+
+class FileNames:
+    """New unique file names of one writer: ``<kind>-<uuid>-<n>``, n counting from 0.
+
+    One uuid a writer, as Paimon does it: names sort by the order in which they were given out.
+    """
+
+    def __init__(self, token: str | None = None) -> None:
+        self.token = token or str(uuid.uuid4())
+        self._given: dict[str, int] = {}
+
+    def manifest_list(self) -> str:
+        return self._next("manifest-list")
+
+    def manifest(self) -> str:
+        return self._next("manifest")
+
+    def index_manifest(self) -> str:
+        return self._next("index-manifest")
+
+    def data(self, suffix: str = "parquet") -> str:
+        return f"{self._next('data')}.{suffix}"
+
+    def changelog(self, suffix: str = "parquet") -> str:
+        return f"{self._next('changelog')}.{suffix}"
+
+    def index(self) -> str:
+        return self._next("index")
+
+    def _next(self, kind: str) -> str:
+        number = self._given.get(kind, 0)
+        self._given[kind] = number + 1
+        return f"{kind}-{self.token}-{number}"
