@@ -129,8 +129,13 @@ def _write(schema: Any, records: Iterator[dict[str, Any]]) -> bytes:
     return out.getvalue()
 
 
-def _strings(values: Sequence[str] | None) -> tuple[str, ...] | None:
+def _tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if values is None else tuple(values)
+
+
+def _list(values: Sequence[str] | None) -> list[str] | None:
+    """A list, as fastavro takes a tuple in a union for (branch, value)."""
+    return None if values is None else list(values)
 
 
 def _stats(record: dict[str, Any]) -> SimpleStats:
@@ -143,7 +148,7 @@ def _stats_record(stats: SimpleStats) -> dict[str, Any]:
     return {
         "_MIN_VALUES": stats.min_values,
         "_MAX_VALUES": stats.max_values,
-        "_NULL_COUNTS": stats.null_counts,
+        "_NULL_COUNTS": list(stats.null_counts),
     }
 
 
@@ -176,10 +181,10 @@ def _entry(record: dict[str, Any]) -> ManifestEntry:
             delete_row_count=optional("_DELETE_ROW_COUNT"),
             embedded_index=optional("_EMBEDDED_FILE_INDEX"),
             file_source=optional("_FILE_SOURCE"),
-            value_stats_cols=_strings(optional("_VALUE_STATS_COLS")),
+            value_stats_cols=_tuple(optional("_VALUE_STATS_COLS")),
             external_path=optional("_EXTERNAL_PATH"),
             first_row_id=optional("_FIRST_ROW_ID"),
-            write_cols=_strings(optional("_WRITE_COLS")),
+            write_cols=_tuple(optional("_WRITE_COLS")),
         ),
     )
 
@@ -209,10 +214,10 @@ def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
             "_DELETE_ROW_COUNT": file.delete_row_count,
             "_EMBEDDED_FILE_INDEX": file.embedded_index,
             "_FILE_SOURCE": file.file_source,
-            "_VALUE_STATS_COLS": file.value_stats_cols,
+            "_VALUE_STATS_COLS": _list(file.value_stats_cols),
             "_EXTERNAL_PATH": file.external_path,
             "_FIRST_ROW_ID": file.first_row_id,
-            "_WRITE_COLS": file.write_cols,
+            "_WRITE_COLS": _list(file.write_cols),
         },
     }
 
