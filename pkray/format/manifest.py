@@ -6,22 +6,18 @@ wrote; writes the schemas of :mod:`pkray.format.avro_schemas` with codec zstanda
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta, timezone
-from io import BytesIO
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import fastavro
 import msgspec
 
 from pkray.errors import CorruptFileError
 from pkray.format import avro_schemas
+from pkray.format.avro_file import read_records, write_records
 from pkray.format.data_file import DataFileMeta, ManifestEntry, SimpleStats
 
 _MANIFEST_VERSION = 2
 _INDEX_MANIFEST_VERSION = 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MILLISECOND = timedelta(milliseconds=1)
 
 HASH_INDEX, DELETION_VECTORS_INDEX = "HASH", "DELETION_VECTORS"
 
@@ -80,7 +76,7 @@ def read_manifest(data: bytes, path: str) -> list[ManifestEntry]:
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     """A manifest's file."""
-    return _write(avro_schemas.MANIFEST_ENTRY, (_entry_record(entry) for entry in entries))
+    return write_records(avro_schemas.MANIFEST_ENTRY, (_entry_record(entry) for entry in entries))
 
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
@@ -94,7 +90,7 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
 
 def write_manifest_list(manifests: Iterable[ManifestFileMeta]) -> bytes:
     """A manifest list's file."""
-    return _write(avro_schemas.MANIFEST_LIST, (_manifest_record(each) for each in manifests))
+    return write_records(avro_schemas.MANIFEST_LIST, (_manifest_record(each) for each in manifests))
 
 
 def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
@@ -108,12 +104,12 @@ def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
 
 def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
     """An index manifest's file."""
-    return _write(avro_schemas.INDEX_MANIFEST_ENTRY, (_index_record(entry) for entry in entries))
+    return write_records(avro_schemas.INDEX_MANIFEST_ENTRY, (_index_record(entry) for entry in entries))
 
 
 def _read(data: bytes, path: str, what: str, convert: Any) -> list[Any]:
     try:
-        return [convert(record) for record in fastavro.reader(BytesIO(data))]
+        return [convert(record) for record in read_records(data)]
     except Exception as error:  # damaged Avro surfaces as almost any exception type
         raise CorruptFileError(
             f"{what} {path} is damaged ({len(data)} bytes): "
@@ -121,12 +117,6 @@ def _read(data: bytes, path: str, what: str, convert: Any) -> list[Any]:
             path=path,
             reason=str(error),
         ) from error
-
-
-def _write(schema: Any, records: Iterator[dict[str, Any]]) -> bytes:
-    out = BytesIO()
-    fastavro.writer(out, schema, records, codec="zstandard", sync_interval=1 << 20)
-    return out.getvalue()
 
 
 def _tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -152,10 +142,6 @@ def _stats_record(stats: SimpleStats) -> dict[str, Any]:
     }
 
 
-def _millis(moment: datetime | int | None) -> int | None:
-    return (moment - _EPOCH) // _MILLISECOND if isinstance(moment, datetime) else moment
-
-
 def _entry(record: dict[str, Any]) -> ManifestEntry:
     file = record["_FILE"]
     optional = file.get
@@ -177,7 +163,7 @@ def _entry(record: dict[str, Any]) -> ManifestEntry:
             schema_id=file["_SCHEMA_ID"],
             level=file["_LEVEL"],
             extra_files=tuple(file["_EXTRA_FILES"]),
-            creation_time=_millis(optional("_CREATION_TIME")),
+            creation_time=optional("_CREATION_TIME"),
             delete_row_count=optional("_DELETE_ROW_COUNT"),
             embedded_index=optional("_EMBEDDED_FILE_INDEX"),
             file_source=optional("_FILE_SOURCE"),

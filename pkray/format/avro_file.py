@@ -1,0 +1,137 @@
+"""Avro object container files in memory, as Paimon's manifests use them.
+
+Records are decoded by fastavro; the container around them (header, blocks, codec) is read here, so
+that bytes cut off anywhere are noticed, and times stay the integers they are stored as.
+
+Source: "Object Container Files" in the Avro specification.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+_MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+_BLOCK_BYTES = 1 << 20
+_ARROW_CODECS = {"zstandard": "zstd", "bzip2": "bz2"}
+_HEADER = fastavro.parse_schema({"type": "map", "values": "bytes"})
+_LONG = fastavro.parse_schema("long")
+
+Schema = Any
+Record = dict[str, Any]
+
+
+class AvroError(ValueError):
+    """Bytes that are no whole Avro file."""
+
+
+def read_records(data: bytes) -> Iterator[Record]:
+    """The records of an Avro file, decoded by the schema it carries.
+
+    Timestamps come as the integers stored. Codecs: null, deflate, zstandard, snappy, bzip2.
+
+    Raises:
+        AvroError: the bytes are no Avro file, or end early. Damage inside a record surfaces as
+            whatever fastavro raises.
+    """
+    stream = BytesIO(data)
+    if stream.read(len(_MAGIC)) != _MAGIC:
+        raise AvroError("it does not begin as an Avro file")
+    header = fastavro.schemaless_reader(stream, _HEADER, None)
+    schema = fastavro.parse_schema(_without_logical_types(json.loads(header["avro.schema"])))
+    codec = header.get("avro.codec", b"null").decode()
+    sync = _exactly(stream, _SYNC_BYTES)
+    while stream.tell() < len(data):
+        count = fastavro.schemaless_reader(stream, _LONG, None)
+        size = fastavro.schemaless_reader(stream, _LONG, None)
+        block = BytesIO(_decompress(_exactly(stream, size), codec))
+        if _exactly(stream, _SYNC_BYTES) != sync:
+            raise AvroError(f"the block before byte {stream.tell()} does not end in its marker")
+        for _ in range(count):
+            yield fastavro.schemaless_reader(block, schema, None)
+        if block.read(1):
+            raise AvroError(f"the block before byte {stream.tell()} holds more than its records")
+
+
+def write_records(schema: Schema, records: Iterable[Record]) -> bytes:
+    """An Avro file of these records, codec zstandard. ``schema`` is as fastavro parsed it."""
+    sync = os.urandom(_SYNC_BYTES)
+    out, block, count = BytesIO(), BytesIO(), 0
+    header = {"avro.schema": json.dumps(_plain(schema)).encode(), "avro.codec": b"zstandard"}
+    out.write(_MAGIC)
+    fastavro.schemaless_writer(out, _HEADER, header)
+    out.write(sync)
+    for record in records:
+        fastavro.schemaless_writer(block, schema, record)
+        count += 1
+        if block.tell() >= _BLOCK_BYTES:
+            _write_block(out, block, count, sync)
+            block, count = BytesIO(), 0
+    if count:
+        _write_block(out, block, count, sync)
+    return out.getvalue()
+
+
+def _write_block(out: BytesIO, block: BytesIO, count: int, sync: bytes) -> None:
+    packed = pa.compress(block.getvalue(), codec="zstd", asbytes=True)
+    fastavro.schemaless_writer(out, _LONG, count)
+    fastavro.schemaless_writer(out, _LONG, len(packed))
+    out.write(packed)
+    out.write(sync)
+
+
+def _exactly(stream: BytesIO, size: int) -> bytes:
+    found = stream.read(size) if size >= 0 else b""
+    if len(found) != size:
+        raise AvroError(f"it ends early: {size} bytes due, {len(found)} there")
+    return found
+
+
+def _decompress(block: bytes, codec: str) -> bytes:
+    if codec == "null":
+        return block
+    if codec == "deflate":
+        return zlib.decompress(block, wbits=-15)
+    if codec == "snappy":
+        return _unsnap(block)
+    if codec in _ARROW_CODECS:
+        # A stream, as Avro does not say how large a block is when decompressed.
+        with pa.CompressedInputStream(pa.BufferReader(block), _ARROW_CODECS[codec]) as stream:
+            return stream.read()
+    raise AvroError(f"unknown codec {codec!r}")
+
+
+def _unsnap(block: bytes) -> bytes:
+    """Raw snappy and a CRC32; the size is the varint that raw snappy begins with."""
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    return pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True)
+
+
+def _without_logical_types(schema: Schema) -> Schema:
+    if isinstance(schema, dict):
+        return {k: _without_logical_types(v) for k, v in schema.items() if k != "logicalType"}
+    if isinstance(schema, list):
+        return [_without_logical_types(each) for each in schema]
+    return schema
+
+
+def _plain(schema: Schema) -> Schema:
+    """The schema without fastavro's own marks."""
+    if isinstance(schema, dict):
+        return {k: _plain(v) for k, v in schema.items() if not k.startswith("__")}
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    return schema
