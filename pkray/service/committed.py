@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
@@ -40,6 +41,7 @@ class CommittedFiles:
         self._snapshots = snapshots
         self._owns = owns
         self.snapshot_id = 0
+        self._lock = threading.Lock()
         self._versions: OrderedDict[int, Mapping[BucketId, Levels]] = OrderedDict({0: {}})
 
     @property
@@ -51,26 +53,29 @@ class CommittedFiles:
 
     def advance(self, snapshot_id: int | None = None) -> int:
         """Move on to the snapshot (the latest by default); going back is not done."""
-        target = self._snapshots.latest_id() if snapshot_id is None else snapshot_id
-        if target is None or target <= self.snapshot_id:
-            return self.snapshot_id
-        try:
-            buckets = self._follow(target)
-        except SnapshotNotFoundError:
-            buckets = None
-        self._keep(target, buckets if buckets is not None else self._load(target))
-        self.snapshot_id = target
-        return target
+        with self._lock:
+            target = self._snapshots.latest_id() if snapshot_id is None else snapshot_id
+            if target is None or target <= self.snapshot_id:
+                return self.snapshot_id
+            try:
+                buckets = self._follow(target)
+            except SnapshotNotFoundError:
+                buckets = None
+            self._keep(target, buckets if buckets is not None else self._load(target))
+            self.snapshot_id = target
+            return target
 
-    def at(self, snapshot_id: int) -> Mapping[BucketId, Levels]:
-        """Levels by bucket at an older snapshot.
+    def version(self, snapshot_id: int | None) -> tuple[int, Mapping[BucketId, Levels]]:
+        """A snapshot's id and levels by bucket; the newest known by default.
 
         Raises:
             SnapshotNotFoundError: it has expired.
         """
-        if snapshot_id not in self._versions:
-            self._keep(snapshot_id, self._load(snapshot_id))
-        return self._versions[snapshot_id]
+        with self._lock:
+            number = self.snapshot_id if snapshot_id is None else snapshot_id
+            if number not in self._versions:
+                self._keep(number, self._load(number))
+            return number, self._versions[number]
 
     def _follow(self, target: int) -> Mapping[BucketId, Levels] | None:
         if self.snapshot_id == 0 or target - self.snapshot_id > _MAX_DELTAS:
@@ -100,7 +105,7 @@ class CommittedFiles:
     def _keep(self, snapshot_id: int, buckets: Mapping[BucketId, Levels]) -> None:
         self._versions[snapshot_id] = buckets
         while len(self._versions) > _KEPT_VERSIONS:
-            oldest = next(v for v in self._versions if v != self.snapshot_id)
+            oldest = next(v for v in self._versions if v not in (self.snapshot_id, snapshot_id))
             del self._versions[oldest]
 
 

@@ -32,13 +32,14 @@ class Coordinator:
         self._committers: dict[str, Committer] = {}
         self._generations: dict[str, int] = {}
         self._lock = threading.Lock()
+        self._generations_lock = threading.Lock()
 
     def ping(self) -> None:
         """Answer."""
 
     def begin(self, user: str) -> SessionId:
         """A new writer of the commit user; those before it are fenced."""
-        with self._lock:
+        with self._generations_lock:
             generation = max(self._clock(), self._generations.get(user, 0) + 1)
             self._generations[user] = generation
             return SessionId(user, generation)
@@ -81,7 +82,13 @@ class Coordinator:
         prepared = call_all(
             self._owners,
             "prepare",
-            lambda owner: (session, _attempts_of(request, owner), base, request.full_compact),
+            lambda owner: (
+                session,
+                _attempts_of(request, owner),
+                base,
+                request.compact_all,
+                request.full_compact,
+            ),
         )
         messages: list[CommitMessage] = [message for answer in prepared for message in answer]
         if request.skip_empty and not any(m.has_append or m.has_compact for m in messages):

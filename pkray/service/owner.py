@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,7 +117,12 @@ class BucketOwner:
             staging.put_file((push.source, push.attempt), push.index, path, count)
 
     def prepare(
-        self, session_id: SessionId, attempts: Attempts, base: int, full_compact: bool
+        self,
+        session_id: SessionId,
+        attempts: Attempts,
+        base: int,
+        compact_all: bool,
+        full_compact: bool,
     ) -> list[CommitMessage]:
         """Flush and compact a session's buckets on top of snapshot ``base``.
 
@@ -132,7 +138,7 @@ class BucketOwner:
                 for bucket, writer in session.writers.items():
                     writer.rebase(self._committed.levels(bucket))
                 session.promote(attempts)
-                if full_compact:
+                if compact_all or full_compact:
                     for bucket in self._committed.buckets:
                         session.writer(bucket)
                 session.messages = [
@@ -175,13 +181,10 @@ class BucketOwner:
         Returns:
             Positions in ``keys`` of the keys found, their rows, and the snapshot answered from.
         """
-        with self._lock:
-            self._refresh()
-            buckets = (
-                self._committed.buckets if snapshot_id is None else self._committed.at(snapshot_id)
-            )
-            answered = self._committed.snapshot_id if snapshot_id is None else snapshot_id
-            positions, tables = [], []
+        self._refresh()
+        answered, buckets = self._committed.version(snapshot_id)
+        positions, tables = [], []
+        with self._lock if visibility == "latest" else nullcontext():
             for piece in slices:
                 bucket = (piece.partition, piece.bucket)
                 found, rows = self._lookup.find(

@@ -1,0 +1,194 @@
+"""A warehouse: databases of tables under one folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.commit.schemas import SchemaStore
+from pkray.errors import OptionError, TableExistsError, TableNotFoundError
+from pkray.schema import TableSchema
+from pkray.service.local import LocalRuntime
+from pkray.service.runtime import Runtime
+from pkray.storage.location import TableLocation
+from pkray.storage.object_store import ObjectStore
+from pkray.table import Table
+from pkray.types import DataType
+
+_SUFFIX = ".db"
+
+
+def connect(
+    warehouse: str,
+    runtime: str | Runtime = "local",
+    *,
+    runtime_options: Mapping[str, Any] | None = None,
+    **storage_options: Any,
+) -> Catalog:
+    """Open a warehouse.
+
+    Args:
+        warehouse: a local path or an object store's URL (``s3://bucket/prefix``); it need not
+            exist yet.
+        runtime: ``"local"`` runs the tables' owners in this process, ``"ray"`` as Ray actors.
+        runtime_options: what the runtime takes, such as ``owners``, ``local_directory`` and,
+            on Ray, ``address``.
+        storage_options: what the object store needs, such as ``endpoint`` or ``region``.
+
+    Raises:
+        OptionError: another runtime's name.
+    """
+    if isinstance(runtime, str):
+        runtime = _runtime(runtime, dict(runtime_options or {}))
+    return Catalog(warehouse, runtime, storage_options)
+
+
+class Catalog:
+    """Creates, finds and drops tables; made by `connect`."""
+
+    def __init__(
+        self, warehouse: str, runtime: Runtime, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        self.warehouse = warehouse
+        self.runtime = runtime
+        self._storage_options = dict(storage_options or {})
+        self._store = ObjectStore.open(warehouse, **self._storage_options)
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema | Sequence[tuple[str, str | DataType]],
+        primary_keys: Sequence[str],
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        *,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Create a table.
+
+        Args:
+            name: ``database.table``.
+            schema: a pyarrow schema, or pairs of a name and a Paimon type
+                (``("amount", "DECIMAL(10, 2)")``).
+            primary_keys: the key; it includes the partition keys.
+            partition_keys: the columns that make folders.
+            options: Paimon's table options; ``bucket`` is the number of buckets (default 1).
+            if_not_exists: return the table that is there instead of failing.
+
+        Raises:
+            TableExistsError: it is there.
+            SchemaError: the definition contradicts itself.
+            OptionError: an unknown option, or a value it does not take.
+        """
+        location = self._location(name)
+        schemas = SchemaStore(location.open(), location.name)
+        if schemas.exists():
+            if if_not_exists:
+                return self.load_table(name)
+            raise TableExistsError(
+                f"table {location.name} exists already in {self.warehouse}: load it, or pass "
+                "if_not_exists=True",
+                table=location.name,
+            )
+        definition = TableSchema.create(
+            schema,
+            primary_keys,
+            partition_keys,
+            dict(options or {}),
+            comment,
+            time.time_ns() // 1_000_000,
+        )
+        try:
+            schemas.create(definition)
+        except TableExistsError:
+            if not if_not_exists:
+                raise
+        return self.load_table(name)
+
+    def load_table(self, name: str) -> Table:
+        """The table of that name.
+
+        Raises:
+            TableNotFoundError: there is none.
+            CorruptFileError: its schema file is damaged.
+        """
+        location = self._location(name)
+        schema = SchemaStore(location.open(), location.name).latest()
+        return Table(location, schema, self.runtime)
+
+    def table_exists(self, name: str) -> bool:
+        location = self._location(name)
+        return SchemaStore(location.open(), location.name).exists()
+
+    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
+        """Delete a table and its files.
+
+        Raises:
+            TableNotFoundError: there is none and ``if_exists`` is false.
+        """
+        location = self._location(name)
+        if not self.table_exists(name):
+            if if_exists:
+                return
+            raise TableNotFoundError(
+                f"table {location.name} does not exist in {self.warehouse}", table=location.name
+            )
+        self.runtime.stop(location)
+        store = location.open()
+        schema_files = [status.path for status in store.list("schema/")]
+        store.delete(schema_files)
+        store.delete([status.path for status in store.list("")])
+
+    def list_databases(self) -> list[str]:
+        names = (name.rstrip("/").rsplit("/", 1)[-1] for name in self._store.list_dirs(""))
+        return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+
+    def list_tables(self, database: str | None = None) -> list[str]:
+        """``database.table`` of every table, in order."""
+        found = []
+        for name in [database] if database else self.list_databases():
+            for folder in self._store.list_dirs(f"{name}{_SUFFIX}/"):
+                table = f"{name}.{folder.rstrip('/').rsplit('/', 1)[-1]}"
+                if self.table_exists(table):
+                    found.append(table)
+        return sorted(found)
+
+    def close(self) -> None:
+        """Let go of the runtime; written rows that were not committed are dropped."""
+        self.runtime.close()
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _location(self, name: str) -> TableLocation:
+        database, dot, table = name.partition(".")
+        if not dot or not database or not table or any(c in name for c in "/\\ "):
+            raise TableNotFoundError(
+                f"{name!r} is not a table's name: write database.table, such as shop.orders",
+                table=name,
+            )
+        url = f"{self.warehouse.rstrip('/')}/{database}{_SUFFIX}/{table}"
+        return TableLocation(url, name, self._storage_options)
+
+
+def _runtime(name: str, options: dict[str, Any]) -> Runtime:
+    if name == "local":
+        return LocalRuntime(**options)
+    if name == "ray":
+        from pkray.service.ray_runtime import RayRuntime
+
+        return RayRuntime(**options)
+    raise OptionError(f"runtime {name!r} is unknown: use 'local' or 'ray'", value=name)

@@ -1,0 +1,98 @@
+"""The whole service in this process: the same owners and coordinator, called directly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+import uuid
+import weakref
+
+from pkray.commit.committer import Committer
+from pkray.schema import TableSchema
+from pkray.service.coordinator import Coordinator
+from pkray.service.handle import LocalHandle
+from pkray.service.owner import BucketOwner, OwnerSettings
+from pkray.service.protocol import SessionId
+from pkray.service.push_session import PushTarget, SpoolTarget
+from pkray.service.runtime import TableService, default_owners
+from pkray.storage.location import TableLocation
+
+
+def now_millis() -> int:
+    """Epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class LocalRuntime:
+    """Owners as objects of this process, each with a thread of its own.
+
+    Args:
+        owners: owners a table; default one a bucket, at most one a processor.
+        local_directory: where spooled rows and lookup caches go; default a folder under the
+            system's temporary directory, removed by `close`.
+    """
+
+    def __init__(self, owners: int | None = None, local_directory: str | None = None) -> None:
+        self._owners = owners
+        if local_directory is not None:
+            os.makedirs(local_directory, exist_ok=True)
+        self._directory = tempfile.mkdtemp(prefix="pkray-", dir=local_directory)
+        self._services: dict[str, TableService] = {}
+        self._closer = weakref.finalize(self, shutil.rmtree, self._directory, True)
+        self._closer.atexit = True
+
+    def service(self, location: TableLocation, schema: TableSchema) -> TableService:
+        if location.fingerprint not in self._services:
+            self._services[location.fingerprint] = self._start(location, schema)
+        return self._services[location.fingerprint]
+
+    def stop(self, location: TableLocation) -> None:
+        service = self._services.pop(location.fingerprint, None)
+        if service is not None:
+            _stop(service)
+
+    def close(self) -> None:
+        for service in self._services.values():
+            _stop(service)
+        self._services.clear()
+        self._closer()
+
+    def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
+        count = self._owners or default_owners(schema, os.cpu_count() or 1)
+        directory = os.path.join(self._directory, f"{location.fingerprint}-{uuid.uuid4().hex[:8]}")
+        owners = [
+            LocalHandle(
+                BucketOwner(
+                    location,
+                    OwnerSettings(index, count, os.path.join(directory, f"owner-{index}")),
+                    now_millis,
+                ),
+                f"pkray-owner-{index}",
+            )
+            for index in range(count)
+        ]
+        store = location.open()
+
+        def make_committer(user: str) -> Committer:
+            return Committer(store, schema, user, clock=now_millis)
+
+        coordinator = LocalHandle(
+            Coordinator(owners, make_committer, now_millis), "pkray-coordinator"
+        )
+
+        def push_target(session: SessionId) -> PushTarget:
+            spool = os.path.join(directory, "spool", f"{session.generation}-{session.epoch}")
+            return SpoolTarget(spool, schema, count, session)
+
+        return TableService(coordinator, owners, None, push_target)
+
+
+def _stop(service: TableService) -> None:
+    for owner in service.owners:
+        owner.call("close")
+        if isinstance(owner, LocalHandle):
+            owner.close()
+    if isinstance(service.coordinator, LocalHandle):
+        service.coordinator.close()

@@ -1,0 +1,82 @@
+"""Sends keys to the owners of their buckets and puts the answers back in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.schema import TableSchema
+from pkray.service.handle import Handle, gather
+from pkray.service.protocol import Slice, Visibility
+from pkray.service.routing import Router
+
+
+class LookupClient:
+    """Lookups over all owners of a table."""
+
+    def __init__(self, schema: TableSchema, owners: Sequence[Handle]) -> None:
+        self._schema = schema
+        self._owners = owners
+        self._router = Router(schema, len(owners))
+
+    def find(
+        self,
+        keys: pa.Table,
+        wanted: pa.Schema,
+        visibility: Visibility,
+        snapshot_id: int | None,
+    ) -> pa.Table:
+        """Rows of the keys found, in the keys' order, from one snapshot.
+
+        Args:
+            keys: the primary key columns.
+            wanted: the columns to return.
+        """
+        if keys.num_rows == 0:
+            return wanted.empty_table()
+        requests = self._requests(keys)
+        answers = self._ask(requests, wanted.names, visibility, snapshot_id)
+        answered = {snapshot for _, _, snapshot in answers.values()}
+        if visibility == "committed" and len(answered) > 1:
+            answers = self._ask(requests, wanted.names, visibility, min(answered))
+        positions = np.concatenate(
+            [requests[owner][2][found] for owner, (found, _, _) in answers.items()]
+        )
+        rows = pa.concat_tables([rows for _, rows, _ in answers.values()])
+        if len(positions) > 1:
+            rows = rows.take(pa.array(np.argsort(positions, kind="stable")))
+        return rows.select(wanted.names).cast(wanted)
+
+    def _requests(
+        self, keys: pa.Table
+    ) -> dict[int, tuple[pa.RecordBatch, tuple[Slice, ...], np.ndarray]]:
+        requests = {}
+        for owner, pieces in self._router.positions(keys).items():
+            positions = np.concatenate([rows for _, rows in pieces])
+            batch = keys.take(pa.array(positions)) if len(positions) < keys.num_rows or (
+                len(pieces) > 1
+            ) else keys
+            rows = batch.combine_chunks().to_batches()[0]
+            requests[owner] = (rows, tuple(piece for piece, _ in pieces), positions)
+        return requests
+
+    def _ask(
+        self,
+        requests: dict[int, tuple[pa.RecordBatch, tuple[Slice, ...], np.ndarray]],
+        columns: Sequence[str],
+        visibility: Visibility,
+        snapshot_id: int | None,
+    ) -> dict[int, tuple[np.ndarray, pa.Table, int]]:
+        if len(requests) == 1:
+            ((owner, (rows, slices, _)),) = requests.items()
+            arguments = (rows, slices, visibility, list(columns), snapshot_id)
+            return {owner: self._owners[owner].call("lookup", *arguments)}
+        pending = [
+            self._owners[owner].submit(
+                "lookup", rows, slices, visibility, list(columns), snapshot_id
+            )
+            for owner, (rows, slices, _) in requests.items()
+        ]
+        return dict(zip(requests, gather(pending), strict=True))

@@ -1,0 +1,131 @@
+"""The actors: thin shells around an owner and a coordinator."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from typing import Any
+
+import ray
+
+from pkray.commit.committer import Committer
+from pkray.commit.schemas import SchemaStore
+from pkray.service.coordinator import Coordinator
+from pkray.service.local import now_millis
+from pkray.service.owner import BucketOwner, OwnerSettings
+from pkray.service.ray_handle import RayHandle
+from pkray.storage.location import TableLocation
+
+NAMESPACE = "pkray"
+
+
+def owner_name(location: TableLocation, index: int) -> str:
+    return f"pkray-{location.fingerprint}-owner-{index}"
+
+
+def coordinator_name(location: TableLocation) -> str:
+    return f"pkray-{location.fingerprint}-coordinator"
+
+
+@ray.remote(max_restarts=-1, max_task_retries=0, concurrency_groups={"write": 1, "read": 4})
+class OwnerActor:
+    """Writes run one after another; lookups beside them."""
+
+    def __init__(self, location: TableLocation, index: int, owners: int, local: str | None) -> None:
+        base = local or os.path.join(tempfile.gettempdir(), "pkray")
+        name = f"{owner_name(location, index)}-{uuid.uuid4().hex[:8]}"
+        settings = OwnerSettings(index, owners, os.path.join(base, name), refresh_millis=1000)
+        self._owner = BucketOwner(location, settings, now_millis)
+
+    @ray.method(concurrency_group="read")
+    def ping(self) -> None:
+        self._owner.ping()
+
+    @ray.method(concurrency_group="write")
+    def push(self, *args: Any) -> None:
+        self._owner.push(*args)
+
+    @ray.method(concurrency_group="write")
+    def take_over(self, *args: Any) -> None:
+        self._owner.take_over(*args)
+
+    @ray.method(concurrency_group="write")
+    def prepare(self, *args: Any) -> Any:
+        return self._owner.prepare(*args)
+
+    @ray.method(concurrency_group="write")
+    def acknowledge(self, *args: Any) -> None:
+        self._owner.acknowledge(*args)
+
+    @ray.method(concurrency_group="write")
+    def abort(self, *args: Any) -> None:
+        self._owner.abort(*args)
+
+    @ray.method(concurrency_group="read")
+    def lookup(self, *args: Any) -> Any:
+        return self._owner.lookup(*args)
+
+    @ray.method(concurrency_group="read")
+    def stats(self) -> Any:
+        return self._owner.stats()
+
+    @ray.method(concurrency_group="write")
+    def close(self) -> None:
+        self._owner.close()
+
+
+@ray.remote(max_restarts=-1, max_task_retries=0, concurrency_groups={"commit": 1, "ask": 4})
+class CoordinatorActor:
+    """Starts the owners, finds them again after a restart, and commits."""
+
+    def __init__(
+        self, location: TableLocation, owners: int, owner_cpus: float, local: str | None
+    ) -> None:
+        self._location = location
+        self._owners = [
+            OwnerActor.options(  # type: ignore[attr-defined]
+                name=owner_name(location, index),
+                namespace=NAMESPACE,
+                lifetime="detached",
+                get_if_exists=True,
+                num_cpus=owner_cpus,
+            ).remote(location, index, owners, local)
+            for index in range(owners)
+        ]
+        store = location.open()
+        schema = SchemaStore(store, location.name).latest()
+
+        def make_committer(user: str) -> Committer:
+            return Committer(store, schema, user, clock=now_millis)
+
+        handles = [RayHandle(owner, "owner") for owner in self._owners]
+        self._coordinator = Coordinator(handles, make_committer, now_millis)
+
+    @ray.method(concurrency_group="ask")
+    def ping(self) -> None:
+        self._coordinator.ping()
+
+    @ray.method(concurrency_group="ask")
+    def owner_count(self) -> int:
+        return len(self._owners)
+
+    @ray.method(concurrency_group="ask")
+    def begin(self, user: str) -> Any:
+        return self._coordinator.begin(user)
+
+    @ray.method(concurrency_group="ask")
+    def last_identifier(self, user: str) -> Any:
+        return self._coordinator.last_identifier(user)
+
+    @ray.method(concurrency_group="ask")
+    def committed(self, user: str, identifier: int) -> Any:
+        return self._coordinator.committed(user, identifier)
+
+    @ray.method(concurrency_group="commit")
+    def commit(self, request: Any) -> Any:
+        return self._coordinator.commit(request)
+
+    @ray.method(concurrency_group="commit")
+    def abort(self, session: Any) -> None:
+        self._coordinator.abort(session)

@@ -1,0 +1,60 @@
+"""Calls to actors, their failures as pkray errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+
+from pkray.errors import ServiceUnavailableError
+from pkray.service.handle import Pending
+
+
+class RayPending:
+    """An answer that an actor owes."""
+
+    def __init__(self, ref: ray.ObjectRef, callee: str, timeout_seconds: float | None) -> None:
+        self._ref = ref
+        self._callee = callee
+        self._timeout = timeout_seconds
+
+    def result(self) -> Any:
+        try:
+            return ray.get(self._ref, timeout=self._timeout)
+        except RayTaskError as error:
+            raise _cause(error) from None
+        except (RayActorError, GetTimeoutError, RayError) as error:
+            raise ServiceUnavailableError(
+                f"the table's {self._callee} does not answer ({type(error).__name__}): it is "
+                "restarting, or its node is gone; try again",
+                callee=self._callee,
+            ) from error
+
+
+class RayHandle:
+    """An actor's methods.
+
+    Args:
+        callee: what it is, for messages.
+        timeout_seconds: how long an answer may take; default for ever.
+    """
+
+    def __init__(self, actor: Any, callee: str, timeout_seconds: float | None = None) -> None:
+        self._actor = actor
+        self._callee = callee
+        self._timeout = timeout_seconds
+
+    def submit(self, method: str, *args: Any) -> Pending:
+        ref = getattr(self._actor, method).remote(*args)
+        return RayPending(ref, self._callee, self._timeout)
+
+    def call(self, method: str, *args: Any) -> Any:
+        return self.submit(method, *args).result()
+
+
+def _cause(error: RayTaskError) -> BaseException:
+    cause = error.cause
+    while isinstance(cause, RayTaskError):
+        cause = cause.cause
+    return cause if isinstance(cause, BaseException) else error

@@ -1,0 +1,145 @@
+"""The service on Ray: one coordinator and some owners a table, as named, detached actors."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import ray
+
+from pkray.schema import TableSchema
+from pkray.service.handle import Pending
+from pkray.service.protocol import Push, RoutedBatch, SessionId
+from pkray.service.push_session import PushTarget
+from pkray.service.pusher import Pusher
+from pkray.service.ray_actors import (
+    NAMESPACE,
+    CoordinatorActor,
+    coordinator_name,
+    owner_name,
+)
+from pkray.service.ray_handle import RayHandle
+from pkray.service.runtime import TableService, default_owners
+from pkray.storage.location import TableLocation
+
+
+class RayRuntime:
+    """Finds or starts the actors of tables.
+
+    They outlive this process on a cluster that does; a cluster started here ends with it.
+
+    Args:
+        address: the Ray cluster; default the one this process is in, else one that
+            ``RAY_ADDRESS`` names, else a new one on this machine.
+        owners: owners a table, for tables whose service is not running yet; default one a
+            bucket, at most one a processor of the cluster.
+        owner_cpus: processors Ray reserves for each owner. Default 0.
+        local_directory: the nodes' folder for spooled rows and lookup caches.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        owners: int | None = None,
+        owner_cpus: float = 0,
+        local_directory: str | None = None,
+    ) -> None:
+        self._started = not ray.is_initialized()
+        if self._started:
+            ray.init(
+                address=address,
+                namespace=NAMESPACE,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+            )
+        self._owners = owners
+        self._owner_cpus = owner_cpus
+        self._local = local_directory
+        self._services: dict[str, TableService] = {}
+
+    def service(self, location: TableLocation, schema: TableSchema) -> TableService:
+        if location.fingerprint not in self._services:
+            self._services[location.fingerprint] = self._start(location, schema)
+        return self._services[location.fingerprint]
+
+    def stop(self, location: TableLocation) -> None:
+        service = self._services.pop(location.fingerprint, None)
+        count = len(service.owners) if service else 0
+        names = [coordinator_name(location)]
+        names += [owner_name(location, index) for index in range(count)]
+        for name in names:
+            try:
+                actor = ray.get_actor(name, NAMESPACE)
+            except ValueError:
+                continue
+            if "owner" in name:
+                RayHandle(actor, "owner", timeout_seconds=30).call("close")
+            ray.kill(actor)
+
+    def close(self) -> None:
+        self._services.clear()
+        if self._started and ray.is_initialized():
+            ray.shutdown()
+
+    def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
+        processors = int(ray.cluster_resources().get("CPU", 1))
+        wanted = self._owners or default_owners(schema, processors)
+        coordinator = RayHandle(
+            CoordinatorActor.options(  # type: ignore[attr-defined]
+                name=coordinator_name(location),
+                namespace=NAMESPACE,
+                lifetime="detached",
+                get_if_exists=True,
+                num_cpus=0,
+            ).remote(location, wanted, self._owner_cpus, self._local),
+            "coordinator",
+        )
+        count = coordinator.call("owner_count")
+        owners = [
+            RayHandle(ray.get_actor(owner_name(location, index), NAMESPACE), f"owner {index}")
+            for index in range(count)
+        ]
+        address = ray.get_runtime_context().gcs_address
+
+        def push_target(session: SessionId) -> PushTarget:
+            return RayTarget(address, location, schema, count, session)
+
+        return TableService(coordinator, owners, _keep, push_target)
+
+
+class RayTarget:
+    """Tasks push straight to the owners' actors."""
+
+    def __init__(
+        self,
+        address: str,
+        location: TableLocation,
+        schema: TableSchema,
+        owners: int,
+        session: SessionId,
+    ) -> None:
+        self._address = address
+        self._location = location
+        self._schema = schema
+        self._owners = owners
+        self._session = session
+
+    def open(self, source: int, attempt: int) -> Pusher:
+        if not ray.is_initialized():
+            os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")
+            ray.init(address=self._address, namespace=NAMESPACE, log_to_driver=False)
+        actors: list[Any] = [
+            ray.get_actor(owner_name(self._location, index), NAMESPACE)
+            for index in range(self._owners)
+        ]
+        handles = [RayHandle(actor, f"owner {index}") for index, actor in enumerate(actors)]
+
+        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending:
+            return handles[owner].submit("push", push, batch)
+
+        return Pusher(self._schema, self._owners, send, self._session, source, attempt)
+
+
+def _keep(batch: RoutedBatch) -> object:
+    return ray.put(batch)

@@ -1,0 +1,52 @@
+"""Where the owners of a table live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pkray.schema import TableSchema
+from pkray.service.handle import Handle
+from pkray.service.protocol import RoutedBatch, SessionId
+from pkray.service.push_session import PushTarget
+from pkray.storage.location import TableLocation
+
+
+@dataclass(frozen=True)
+class TableService:
+    """The running parts of one table.
+
+    Args:
+        keep: holds a batch so that it can be pushed again to an owner that restarted; None
+            where owners cannot be lost without the writer.
+        push_target: what the tasks of a distributed push are given.
+    """
+
+    coordinator: Handle
+    owners: Sequence[Handle]
+    keep: Callable[[RoutedBatch], object] | None
+    push_target: Callable[[SessionId], PushTarget]
+
+
+class Runtime(Protocol):
+    """Starts and finds the services of tables."""
+
+    def service(self, location: TableLocation, schema: TableSchema) -> TableService:
+        """The table's service, started where it is not running."""
+        ...
+
+    def stop(self, location: TableLocation) -> None:
+        """Stop the table's service; uncommitted rows are dropped."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what this process holds."""
+        ...
+
+
+def default_owners(schema: TableSchema, processors: int) -> int:
+    """One owner a bucket, but no more than there are processors."""
+    buckets = max(schema.core.bucket, 1)
+    wanted = processors if schema.partition_keys else buckets
+    return max(1, min(wanted, processors))

@@ -1,0 +1,255 @@
+"""A table, as its users hold it."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.changelog.reader import ChangelogReader
+from pkray.commit.snapshots import SnapshotStore
+from pkray.errors import OptionError, SnapshotNotFoundError
+from pkray.format.snapshot import Snapshot
+from pkray.input import conform
+from pkray.scan.inspect import files_table, snapshots_table
+from pkray.scan.plan import ScanPlanner
+from pkray.scan.predicate import Predicate
+from pkray.scan.split import Split, arrow_schema
+from pkray.schema import TableSchema
+from pkray.service.lookup_client import LookupClient
+from pkray.service.protocol import CommitOutcome, CommitRequest, Visibility
+from pkray.service.push_session import PushSession
+from pkray.service.runtime import Runtime, TableService
+from pkray.service.writer import TableWriter
+from pkray.storage.location import TableLocation
+
+
+class Table:
+    """A keyed table; made by `Catalog.create_table` and `Catalog.load_table`."""
+
+    def __init__(self, location: TableLocation, schema: TableSchema, runtime: Runtime) -> None:
+        self.location = location
+        self.schema = schema
+        self.runtime = runtime
+        self._store = location.open()
+        self._planner = ScanPlanner(location, self._store, schema)
+        self._snapshots = SnapshotStore(self._store)
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {self.location.url!r})"
+
+    @property
+    def name(self) -> str:
+        """``database.table``."""
+        return self.location.name
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as reads yield them."""
+        return self.schema.arrow_schema
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that were set."""
+        return dict(self.schema.options)
+
+    def open_writer(self, commit_user: str | None = None) -> TableWriter:
+        """A writer; use it in a ``with`` block.
+
+        Args:
+            commit_user: names the writer over restarts: its commits happen once. Default a new
+                name.
+        """
+        service = self._service()
+        user = commit_user or f"pkray-{uuid.uuid4()}"
+        return TableWriter(
+            self.schema, service.coordinator, service.owners, user, keep=service.keep
+        )
+
+    def open_push(self, commit_user: str, commit_identifier: int) -> PushSession:
+        """A distributed push: tasks send rows straight to the owners, then it is committed."""
+        service = self._service()
+        coordinator = service.coordinator
+        known: CommitOutcome | None = coordinator.call("committed", commit_user, commit_identifier)
+        session = coordinator.call("begin", commit_user)
+        target = service.push_target(session)
+        return PushSession(
+            coordinator, service.owners, session, commit_identifier, target, known
+        )
+
+    def lookup(
+        self,
+        keys: object,
+        *,
+        columns: Sequence[str] | None = None,
+        visibility: Visibility = "latest",
+        snapshot_id: int | None = None,
+    ) -> pa.Table:
+        """Rows by primary key, in the order asked; absent keys are left out.
+
+        Args:
+            keys: the primary key columns: pa.Table, RecordBatch, pandas or a list of dicts.
+            columns: what to return; default every column.
+            visibility: ``latest`` also sees rows that are written but not committed;
+                ``committed`` sees a snapshot.
+            snapshot_id: with ``committed``, this snapshot instead of the newest.
+
+        Raises:
+            InputError: the keys do not fit the table.
+            OptionError: ``visibility`` is another word, or ``snapshot_id`` goes with ``latest``.
+        """
+        if visibility not in ("latest", "committed"):
+            raise OptionError(
+                f"visibility {visibility!r} is unknown: use 'latest' or 'committed'",
+                value=visibility,
+            )
+        if snapshot_id is not None and visibility == "latest":
+            raise OptionError(
+                f"snapshot_id={snapshot_id} goes with visibility='committed' only",
+                snapshot_id=snapshot_id,
+            )
+        wanted = arrow_schema(self.schema, self._known(columns))
+        checked = conform(keys, self.schema, keys_only=True).select(self.schema.primary_keys)
+        client = LookupClient(self.schema, self._service().owners)
+        return client.find(checked, wanted, visibility, snapshot_id)
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: object = None,
+        snapshot_id: int | None = None,
+    ) -> pa.Table:
+        """The committed rows, merged.
+
+        Args:
+            columns: what to read; default every column.
+            filter: SQL text such as ``"amount > 10 AND id IN (1, 2)"``, pyarrow-style lists of
+                tuples, or a pyarrow expression.
+            snapshot_id: an older snapshot; default the newest.
+
+        Raises:
+            InputError: a column the table does not have, or a filter that is not understood.
+            SnapshotNotFoundError: the snapshot has expired or was never made.
+        """
+        splits = self.splits(columns, filter, snapshot_id)
+        schema = arrow_schema(self.schema, columns)
+        workers = min(len(splits), os.cpu_count() or 1)
+        if workers <= 1:
+            parts = [self._read(split) for split in splits]
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                parts = list(pool.map(self._read, splits))
+        return pa.Table.from_batches([batch for part in parts for batch in part], schema)
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: object = None,
+        snapshot_id: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """As `to_arrow`, batch by batch in bounded memory."""
+        for split in self.splits(columns, filter, snapshot_id):
+            yield from split.read(self._store)
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: object = None,
+        snapshot_id: int | None = None,
+    ) -> Any:
+        """As `to_arrow`, as a pandas DataFrame."""
+        return self.to_arrow(columns, filter, snapshot_id).to_pandas()
+
+    def splits(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: object = None,
+        snapshot_id: int | None = None,
+    ) -> list[Split]:
+        """The read in parts for other processes: each pickles and has ``read()``."""
+        predicate = None if filter is None else Predicate.parse(filter, self.schema)
+        return self._planner.plan(columns, predicate, snapshot_id)
+
+    def changelog(
+        self, from_snapshot: int | None = None, to_snapshot: int | None = None
+    ) -> pa.Table:
+        """What changed, snapshot by snapshot.
+
+        Args:
+            from_snapshot: the first snapshot, included. Default the earliest.
+            to_snapshot: the last snapshot, included. Default the newest.
+
+        Returns:
+            ``_row_kind`` ('+I', '-U', '+U', '-D'), ``_snapshot_id``, then the table's columns.
+        """
+        reader = ChangelogReader(self._store, self.schema)
+        return pa.Table.from_batches(reader.read(from_snapshot, to_snapshot), reader.schema)
+
+    def changelog_batches(
+        self, from_snapshot: int | None = None, to_snapshot: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """As `changelog`, batch by batch in bounded memory."""
+        return ChangelogReader(self._store, self.schema).read(from_snapshot, to_snapshot)
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot; None before the first commit."""
+        return self._planner.snapshot()
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """One snapshot.
+
+        Raises:
+            SnapshotNotFoundError: it has expired or was never made.
+        """
+        found = self._planner.snapshot(snapshot_id)
+        if found is None:
+            raise SnapshotNotFoundError(
+                f"snapshot {snapshot_id} of {self.name} does not exist", snapshot_id=snapshot_id
+            )
+        return found
+
+    def snapshots(self) -> pa.Table:
+        """The snapshots that are kept, oldest first, a row each."""
+        return snapshots_table(self._snapshots)
+
+    def files(self, snapshot_id: int | None = None) -> pa.Table:
+        """The live data files of a snapshot, a row each."""
+        snapshot = self._planner.snapshot(snapshot_id)
+        return files_table(self._store, self.schema, snapshot)
+
+    def compact(self, full: bool = True) -> Snapshot | None:
+        """Compact every bucket.
+
+        Args:
+            full: into one sorted run; otherwise where the sorted runs are due for it.
+
+        Returns:
+            The COMPACT snapshot, or None when there was nothing to compact.
+        """
+        coordinator = self._service().coordinator
+        session = coordinator.call("begin", f"pkray-compact-{uuid.uuid4()}")
+        request = CommitRequest(
+            session=session,
+            identifier=0,
+            compact_all=True,
+            full_compact=full,
+            skip_empty=True,
+        )
+        outcome: CommitOutcome = coordinator.call("commit", request)
+        return outcome.snapshot
+
+    def _service(self) -> TableService:
+        return self.runtime.service(self.location, self.schema)
+
+    def _known(self, columns: Sequence[str] | None) -> Sequence[str] | None:
+        for column in columns or ():
+            self.schema.field(column)
+        return columns
+
+    def _read(self, split: Split) -> list[pa.RecordBatch]:
+        return list(split.read(self._store))
+
