@@ -1,0 +1,120 @@
+"""Options of single columns: ``fields.<name>.<option>``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pkray.errors import OptionError, UnsupportedError
+from pkray.option_values import BOOLEAN, NAMES, STRING, Kind, choice
+
+PREFIX = "fields."
+GROUP = "sequence-group"
+
+# first_not_null_value is the older spelling of first_non_null_value.
+AGGREGATE_FUNCTIONS = (
+    "sum",
+    "product",
+    "count",
+    "min",
+    "max",
+    "last_value",
+    "last_non_null_value",
+    "first_value",
+    "first_non_null_value",
+    "first_not_null_value",
+    "listagg",
+    "bool_and",
+    "bool_or",
+    "collect",
+    "merge_map",
+    "nested_update",
+    "rbm32",
+    "rbm64",
+    "hll_sketch",
+    "theta_sketch",
+)
+FUNCTION = choice(*AGGREGATE_FUNCTIONS)
+
+
+@dataclass(frozen=True)
+class FieldOptions:
+    """What ``fields.<name>.*`` says of one column."""
+
+    aggregate_function: str | None = None
+    ignore_retract: bool = False
+    list_agg_delimiter: str = ","
+    distinct: bool = False
+    nested_key: tuple[str, ...] = ()
+    default_value: str | None = None
+    stats_mode: str | None = None
+
+
+@dataclass(frozen=True)
+class SequenceGroup:
+    """Columns that are updated together, by the row whose sequence columns are largest."""
+
+    sequence_fields: tuple[str, ...]
+    fields: tuple[str, ...]
+
+
+# Delimiters and default values keep their blanks.
+_VERBATIM = Kind("text", str, "text")
+_KINDS: dict[str, tuple[str, Kind]] = {
+    "aggregate-function": ("aggregate_function", FUNCTION),
+    "ignore-retract": ("ignore_retract", BOOLEAN),
+    "list-agg-delimiter": ("list_agg_delimiter", _VERBATIM),
+    "distinct": ("distinct", BOOLEAN),
+    "nested-key": ("nested_key", NAMES),
+    "default-value": ("default_value", _VERBATIM),
+    "stats-mode": ("stats_mode", STRING),
+}
+_NOT_IMPLEMENTED = {"prefix-length", "count-limit"}
+
+
+def parse_field_options(
+    options: Mapping[str, str], *, strict: bool
+) -> tuple[dict[str, FieldOptions], tuple[SequenceGroup, ...]]:
+    """Options by column, and the sequence groups in the order of their keys.
+
+    Raises:
+        OptionError: an unknown option of a column, or a bad value.
+    """
+    by_field: dict[str, FieldOptions] = {}
+    groups: list[SequenceGroup] = []
+    for key in sorted(options):
+        text = options[key]
+        name, _, option = key.removeprefix(PREFIX).rpartition(".")
+        if name and option == GROUP:
+            groups.append(SequenceGroup(NAMES.parse(name), NAMES.parse(text)))
+        elif name and option in _KINDS:
+            attribute, kind = _KINDS[option]
+            change: dict[str, Any] = {attribute: _parse(key, text, kind)}
+            by_field[name] = replace(by_field.get(name, FieldOptions()), **change)
+        elif strict:
+            raise _unknown(key, name, option)
+    return by_field, tuple(groups)
+
+
+def _parse(key: str, text: str, kind: Kind) -> Any:
+    try:
+        return text if kind is _VERBATIM else kind.parse(text)
+    except ValueError:
+        raise OptionError(
+            f"option {key!r} cannot be {text!r}: it takes {kind.allowed}",
+            key=key,
+            value=text,
+            allowed=kind.allowed,
+        ) from None
+
+
+def _unknown(key: str, name: str, option: str) -> OptionError | UnsupportedError:
+    if option in _NOT_IMPLEMENTED:
+        return UnsupportedError(f"option {key!r} is not supported", options=(key,))
+    known = [*_KINDS, GROUP]
+    match = difflib.get_close_matches(option, known, n=1, cutoff=0.5)
+    nearest = f"{PREFIX}{name or '<column>'}.{match[0]}" if match else None
+    hint = f"did you mean {nearest!r}?" if nearest else f"columns have {', '.join(known)}"
+    return OptionError(f"there is no option {key!r}; {hint}", key=key, nearest=nearest)

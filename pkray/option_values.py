@@ -1,0 +1,103 @@
+"""Option values as text: booleans, whole numbers, sizes, durations, lists and choices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+_SIZE_UNITS = {"": 0, "b": 0, "bytes": 0}
+_SIZE_UNITS |= {"k": 10, "kb": 10, "kib": 10, "kibibytes": 10}
+_SIZE_UNITS |= {"m": 20, "mb": 20, "mib": 20, "mebibytes": 20}
+_SIZE_UNITS |= {"g": 30, "gb": 30, "gib": 30, "gibibytes": 30}
+_SIZE_UNITS |= {"t": 40, "tb": 40, "tib": 40, "tebibytes": 40}
+
+_SECOND = 1_000_000_000
+_NANOS: dict[str, int] = {"": 1_000_000}
+_NANOS |= dict.fromkeys(("d", "day", "days"), 86_400 * _SECOND)
+_NANOS |= dict.fromkeys(("h", "hour", "hours"), 3_600 * _SECOND)
+_NANOS |= dict.fromkeys(("m", "min", "minute", "minutes"), 60 * _SECOND)
+_NANOS |= dict.fromkeys(("s", "sec", "secs", "second", "seconds"), _SECOND)
+_NANOS |= dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), 1_000_000)
+_NANOS |= dict.fromkeys(("µs", "micro", "micros", "microsecond", "microseconds"), 1_000)
+_NANOS |= dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 1)
+
+_QUANTITY = re.compile(r"(\d+)\s*([a-zµ]*)")
+
+
+class Kind:
+    """How one kind of option reads its text, and the words that say what it takes."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any], allowed: str) -> None:
+        self.name = name
+        self.allowed = allowed
+        self._parse = parse
+
+    def parse(self, text: str) -> Any:
+        """The value. Raises ValueError when the text is not of this kind."""
+        return self._parse(text.strip())
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+def _quantity(text: str, units: dict[str, int]) -> tuple[int, int]:
+    match = _QUANTITY.fullmatch(text.lower())
+    if match is None or match.group(2) not in units:
+        raise ValueError(text)
+    return int(match.group(1)), units[match.group(2)]
+
+
+def _size(text: str) -> int:
+    number, shift = _quantity(text, _SIZE_UNITS)
+    return number << shift
+
+
+def _duration(text: str) -> int:
+    number, nanos = _quantity(text, _NANOS)
+    return number * nanos // 1_000_000
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = (pair.partition(":") for pair in text.split(",") if pair.strip())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+BOOLEAN = Kind("boolean", _boolean, "true or false")
+STRING = Kind("text", str, "text")
+NAMES = Kind("columns", _names, "column names separated by commas")
+PAIRS = Kind("map", _pairs, "key:value pairs separated by commas, such as 0:lz4,1:zstd")
+SIZE = Kind("size", _size, "a size such as 256 mb, 8MB or 65536 (bytes)")
+DURATION = Kind("duration", _duration, "a duration such as 1 h, 30min, 7 d or 500 (milliseconds)")
+NUMBER = Kind("number", float, "a number")
+
+
+def integer(low: int | None = None) -> Kind:
+    """A whole number, at least ``low``."""
+
+    def parse(text: str) -> int:
+        value = int(text)
+        if low is not None and value < low:
+            raise ValueError(text)
+        return value
+
+    bound = "" if low is None else f" of at least {low}"
+    return Kind("integer", parse, f"a whole number{bound}")
+
+
+def choice(*words: str) -> Kind:
+    """One of some words, in any case."""
+
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(text)
+        return text.lower()
+
+    return Kind("choice", parse, f"one of {', '.join(words)}")

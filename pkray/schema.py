@@ -1,0 +1,261 @@
+"""A table's schema: its columns, keys and options, as Paimon's ``schema/schema-<n>`` holds them."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
+from pkray.options import TableOptions
+from pkray.types import DataField, DataType
+
+SEQUENCE = "_SEQUENCE_NUMBER"
+KIND = "_VALUE_KIND"
+KEY_PREFIX = "_KEY_"
+VERSION = 3
+
+Columns = pa.Schema | Sequence[tuple[str, str | DataType]]
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One version of a table's schema.
+
+    Args:
+        id: the schema's number, from 0.
+        fields: the columns in order; primary key columns are NOT NULL.
+        highest_field_id: the largest field id ever given, nested fields included.
+        primary_keys: in declared order, partition columns included.
+        options: Paimon's option keys with values as text.
+        time_millis: when it was made, in epoch milliseconds.
+        version: of the JSON form; 3 is Paimon 0.9's.
+    """
+
+    id: int
+    fields: tuple[DataField, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...]
+    primary_keys: tuple[str, ...]
+    options: dict[str, str] = field(hash=False)
+    comment: str | None
+    time_millis: int
+    version: int = VERSION
+
+    @classmethod
+    def create(
+        cls,
+        schema: Columns,
+        primary_keys: Sequence[str],
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        now_millis: int = 0,
+    ) -> TableSchema:
+        """The first schema of a new table, checked whole.
+
+        Args:
+            schema: an Arrow schema, or (name, type) pairs with types as in ``BIGINT NOT NULL``.
+            options: without ``bucket``, 1 is written into them.
+
+        Raises:
+            SchemaError: columns, keys and options that do not make a table.
+            OptionError: an unknown option or a bad value.
+            UnsupportedError: types, options or tables that pkray does not have.
+        """
+        from pkray.schema_checks import check_keys, check_names, check_table
+
+        columns = list(_columns(schema))
+        keys, partitions = (
+            _name_list("primary_keys", primary_keys),
+            _name_list("partition_keys", partition_keys),
+        )
+        check_names([name for name, _, _ in columns])
+        check_keys({name: data_type for name, data_type, _ in columns}, keys, partitions)
+        ids = itertools.count()
+        fields = tuple(
+            DataField(next(ids), name, _renumber(_keyed(data_type, name in keys), ids), description)
+            for name, data_type, description in columns
+        )
+        options = {"bucket": "1", **(options or {})}
+        TableOptions.parse(options, strict=True)
+        created = cls(
+            0, fields, next(ids) - 1, partitions, keys, options, comment, now_millis, VERSION
+        )
+        check_table(created)
+        return created
+
+    @cached_property
+    def core(self) -> TableOptions:
+        """The options, typed. Keys that nobody knows are let be: other engines write theirs."""
+        return TableOptions.parse(self.options, strict=False)
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns with their canonical Arrow types."""
+        return pa.schema([column.arrow for column in self.fields])
+
+    @cached_property
+    def file_schema(self) -> pa.Schema:
+        """Columns of a data or changelog file: key columns, sequence number, row kind, values."""
+        keys = [self.field(name) for name in self.trimmed_primary_keys]
+        system = [pa.field(KEY_PREFIX + key.name, key.type.arrow, nullable=False) for key in keys]
+        system.append(pa.field(SEQUENCE, pa.int64(), nullable=False))
+        system.append(pa.field(KIND, pa.int8(), nullable=False))
+        return pa.schema([*system, *self.arrow_schema])
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names in order."""
+        return tuple(column.name for column in self.fields)
+
+    @cached_property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """The primary key less the partition columns, in declared order: the key in a bucket."""
+        return tuple(name for name in self.primary_keys if name not in self.partition_keys)
+
+    @cached_property
+    def bucket_keys(self) -> tuple[str, ...]:
+        """The columns whose hash picks the bucket."""
+        return self.core.bucket_key or self.trimmed_primary_keys
+
+    @property
+    def crosses_partitions(self) -> bool:
+        """Whether a key can move from one partition to another."""
+        return not set(self.partition_keys) <= set(self.primary_keys)
+
+    @cached_property
+    def _by_name(self) -> dict[str, DataField]:
+        return {column.name: column for column in self.fields}
+
+    def field(self, name: str) -> DataField:
+        """The column of this name.
+
+        Raises:
+            SchemaError: there is none; the message names the nearest.
+        """
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise no_column(name, self.names) from None
+
+    def types(self, names: Iterable[str]) -> list[DataType]:
+        """The types of these columns."""
+        return [self.field(name).type for name in names]
+
+    def to_json(self) -> bytes:
+        """The schema file's bytes."""
+        described: dict[str, Any] = {
+            "version": self.version,
+            "id": self.id,
+            "fields": [column.to_json() for column in self.fields],
+            "highestFieldId": self.highest_field_id,
+            "partitionKeys": list(self.partition_keys),
+            "primaryKeys": list(self.primary_keys),
+            "options": self.options,
+        }
+        if self.comment is not None:
+            described["comment"] = self.comment
+        described["timeMillis"] = self.time_millis
+        return json.dumps(described, indent=2, ensure_ascii=False).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, path: str = "schema") -> TableSchema:
+        """The schema in a schema file's bytes.
+
+        Raises:
+            CorruptFileError: it is no schema; the message names ``path``.
+            UnsupportedError: a newer version of the format, or a type that pkray does not have.
+        """
+        try:
+            return _from_json(json.loads(data), path)
+        except (ValueError, KeyError, TypeError, SchemaError) as error:
+            what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+            raise CorruptFileError(
+                f"schema file {path!r} is damaged: {what}; restore it from a copy, or write it "
+                "again from another schema of the table",
+                path=path,
+            ) from error
+
+
+def no_column(name: str, known: Sequence[str], what: str = "column") -> SchemaError:
+    """The error for a name that is no column."""
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"columns are {', '.join(known)}"
+    return SchemaError(f"{what} {name!r} is not in the table; {hint}", column=name)
+
+
+def _columns(schema: Columns) -> Iterator[tuple[str, DataType, str | None]]:
+    if isinstance(schema, pa.Schema):
+        for column in schema:
+            description = (column.metadata or {}).get(b"description")
+            data_type = DataType.from_field(column)
+            yield column.name, data_type, description.decode() if description else None
+        return
+    for name, said in schema:
+        data_type = said if isinstance(said, DataType) else DataType.parse(said)
+        yield name, data_type, None
+
+
+def _name_list(argument: str, names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise SchemaError(f"{argument} is a list of column names: write [{names!r}]", value=names)
+    return tuple(names)
+
+
+def _keyed(data_type: DataType, is_key: bool) -> DataType:
+    return data_type.with_nullable(False) if is_key else data_type
+
+
+def _renumber(data_type: DataType, ids: Iterator[int]) -> DataType:
+    """Nested fields with ids of this table, depth first, as Paimon numbers them."""
+    if data_type.fields is not None:
+        fields = tuple(
+            replace(part, id=next(ids), type=_renumber(part.type, ids)) for part in data_type.fields
+        )
+        return replace(data_type, fields=fields)
+    parts = {"element": data_type.element, "key": data_type.key, "value": data_type.value}
+    inner = {name: _renumber(part, ids) for name, part in parts.items() if part is not None}
+    return replace(data_type, **inner) if inner else data_type
+
+
+# What tables of older versions of the format have where their options say nothing.
+_OLD_DEFAULTS = {1: {"bucket": "1", "file.format": "orc"}, 2: {"file.format": "orc"}}
+
+
+def _from_json(described: Any, path: str) -> TableSchema:
+    if not isinstance(described, dict):
+        raise ValueError("it holds no JSON object")
+    version = int(described.get("version", 1))
+    if version > VERSION:
+        raise UnsupportedError(
+            f"schema file {path!r} has version {version}; pkray reads up to {VERSION}",
+            path=path,
+            version=version,
+        )
+    fields = tuple(DataField.from_json(column) for column in described["fields"])
+    options = {str(key): str(value) for key, value in described["options"].items()}
+    schema = TableSchema(
+        int(described["id"]),
+        fields,
+        int(described["highestFieldId"]),
+        tuple(described["partitionKeys"]),
+        tuple(described["primaryKeys"]),
+        {**_OLD_DEFAULTS.get(version, {}), **options},
+        described.get("comment"),
+        int(described.get("timeMillis", 0)),
+        VERSION,
+    )
+    for name in (*schema.partition_keys, *schema.primary_keys):
+        schema.field(name)
+    if len(set(schema.names)) < len(fields):
+        raise ValueError("two columns have one name")
+    if len({column.id for column in fields}) < len(fields):
+        raise ValueError("two columns have one id")
+    return schema

@@ -1,0 +1,305 @@
+"""What makes columns, keys and options a table: the checks of Paimon's schema validation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from pkray.errors import OptionError, SchemaError, UnsupportedError
+from pkray.options import TableOptions
+from pkray.schema import KEY_PREFIX, KIND, SEQUENCE, TableSchema, no_column
+from pkray.types import DataType
+
+RESERVED = frozenset({SEQUENCE, KIND, "_LEVEL", "_ROW_ID", "rowkind", "_row_kind", "_snapshot_id"})
+_STATS_MODE = re.compile(r"none|counts|full|truncate\(\d+\)")
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Column names are there, unique and not the format's own."""
+    if not names:
+        raise SchemaError("a table needs columns")
+    repeated = _repeated(names)
+    if repeated is not None:
+        raise SchemaError(f"column {repeated!r} is there twice; rename one", column=repeated)
+    for name in names:
+        if not isinstance(name, str) or not name.strip():
+            raise SchemaError(f"a column cannot be named {name!r}", column=name)
+        if name in RESERVED or name.startswith(KEY_PREFIX):
+            raise SchemaError(
+                f"column name {name!r} is reserved: the format has columns named "
+                f"{', '.join(sorted(RESERVED))} and {KEY_PREFIX}…; rename it",
+                column=name,
+            )
+
+
+def check_keys(
+    types: Mapping[str, DataType], primary_keys: Sequence[str], partition_keys: Sequence[str]
+) -> None:
+    """Key columns are there, once, and of types that keys can have."""
+    if not primary_keys:
+        raise UnsupportedError("tables without a primary key are not supported; give primary_keys")
+    for what, keys in (("primary key", primary_keys), ("partition", partition_keys)):
+        repeated = _repeated(keys)
+        if repeated is not None:
+            raise SchemaError(f"{what} column {repeated!r} is named twice", column=repeated)
+        for name in keys:
+            if name not in types:
+                raise no_column(name, list(types), f"{what} column")
+            if types[name].is_nested:
+                raise UnsupportedError(
+                    f"{what} column {name!r} is {types[name]}: keys have scalar types alone",
+                    column=name,
+                    type=str(types[name]),
+                )
+    if set(primary_keys) <= set(partition_keys):
+        raise SchemaError(
+            f"the primary key {list(primary_keys)} holds partition columns alone, which leaves one "
+            "row a partition; add a column to the primary key",
+            primary_keys=tuple(primary_keys),
+        )
+
+
+def check_table(schema: TableSchema) -> None:
+    """Options fit the columns, the keys and each other."""
+    options = schema.core
+    _check_buckets(schema, options)
+    _check_option_columns(schema, options)
+    _check_sequence(schema, options)
+    _check_groups(schema, options)
+    _check_engine(options)
+    _check_changelog(options)
+    _check_retention(schema, options)
+    _check_record_expiry(schema, options)
+
+
+def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
+    if options.bucket == 0:
+        raise OptionError(
+            "option 'bucket' cannot be 0: it takes a number of at least 1, or -1",
+            key="bucket",
+            value="0",
+        )
+    if schema.crosses_partitions and options.bucket != -1:
+        raise SchemaError(
+            f"the primary key {list(schema.primary_keys)} lacks partition columns of "
+            f"{list(schema.partition_keys)}: add them to it, or set bucket to -1",
+            primary_keys=schema.primary_keys,
+            partition_keys=schema.partition_keys,
+        )
+    if not options.bucket_key:
+        bucket_keys = schema.trimmed_primary_keys
+    elif options.bucket == -1:
+        raise _conflict("bucket-key", "bucket = -1 (dynamic buckets)")
+    else:
+        bucket_keys = options.bucket_key
+        _once("bucket-key", bucket_keys)
+        for name in bucket_keys:
+            if name not in schema.trimmed_primary_keys:
+                raise SchemaError(
+                    f"bucket-key column {name!r} is not one of the primary key's "
+                    f"{list(schema.trimmed_primary_keys)} outside the partition",
+                    column=name,
+                )
+    if options.bucket_function_type == "mod":
+        roots = [data_type.root for data_type in schema.types(bucket_keys)]
+        if roots not in (["INT"], ["BIGINT"]):
+            raise SchemaError(
+                f"bucket-function.type = mod takes one INT or BIGINT bucket-key column, not "
+                f"{', '.join(bucket_keys)} ({', '.join(roots)})",
+                columns=bucket_keys,
+            )
+
+
+def _check_option_columns(schema: TableSchema, options: TableOptions) -> None:
+    """Every column that an option names is in the table."""
+    if options.rowkind_field is not None:
+        _column(schema, "rowkind.field", options.rowkind_field)
+        data_type = schema.field(options.rowkind_field).type
+        if data_type.root not in ("CHAR", "VARCHAR", "STRING"):
+            raise SchemaError(
+                f"rowkind.field {options.rowkind_field!r} is {data_type}: it must be a STRING",
+                column=options.rowkind_field,
+            )
+    for name in options.row_deduplicate_ignore_fields:
+        _column(schema, "changelog-producer.row-deduplicate-ignore-fields", name)
+    modes = {"metadata.stats-mode": options.metadata_stats_mode}
+    for name, said in options.fields.items():
+        _column(schema, f"fields.{name}.*", name)
+        if said.stats_mode is not None:
+            modes[f"fields.{name}.stats-mode"] = said.stats_mode
+        if said.default_value is not None and name in schema.partition_keys + schema.primary_keys:
+            raise SchemaError(
+                f"key column {name!r} cannot have a default value: remove the option "
+                f"fields.{name}.default-value",
+                column=name,
+            )
+    for key, mode in modes.items():
+        if _STATS_MODE.fullmatch(mode.lower()) is None:
+            allowed = "none, counts, truncate(n) or full"
+            raise OptionError(
+                f"option {key!r} cannot be {mode!r}: it takes {allowed}",
+                key=key,
+                value=mode,
+                allowed=allowed,
+            )
+
+
+def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
+    if not options.sequence_field:
+        return
+    for name in options.sequence_field:
+        _column(schema, "sequence.field", name)
+        if schema.field(name).type.is_nested:
+            raise UnsupportedError(
+                f"sequence.field column {name!r} is {schema.field(name).type}: it must be scalar",
+                column=name,
+            )
+        if options.of_field(name).aggregate_function is not None:
+            raise _conflict(f"fields.{name}.aggregate-function", f"sequence.field = {name}")
+    _once("sequence.field", options.sequence_field)
+    if options.merge_engine == "first-row":
+        raise _conflict("sequence.field", "merge-engine = first-row")
+    if schema.crosses_partitions:
+        raise SchemaError(
+            f"sequence.field needs a primary key that holds the partition columns "
+            f"{list(schema.partition_keys)}",
+            partition_keys=schema.partition_keys,
+        )
+
+
+def _check_groups(schema: TableSchema, options: TableOptions) -> None:
+    owners: dict[str, tuple[str, ...]] = {}
+    for group in options.sequence_groups:
+        key = f"fields.{','.join(group.sequence_fields)}.sequence-group"
+        for name in (*group.sequence_fields, *group.fields):
+            _column(schema, key, name)
+        for name in group.sequence_fields:
+            if options.of_field(name).aggregate_function is not None:
+                raise _conflict(f"fields.{name}.aggregate-function", key)
+        for name in group.fields:
+            if name in owners:
+                raise SchemaError(
+                    f"column {name!r} is in two sequence groups, of {', '.join(owners[name])} and "
+                    f"of {', '.join(group.sequence_fields)}; leave it in one",
+                    column=name,
+                )
+            owners[name] = group.sequence_fields
+
+
+def _check_engine(options: TableOptions) -> None:
+    if options.merge_engine == "partial-update":
+        _check_partial_update(options)
+    if options.merge_engine == "first-row":
+        if options.changelog_producer not in ("none", "lookup"):
+            raise _conflict(
+                f"changelog-producer = {options.changelog_producer}", "merge-engine = first-row"
+            )
+        if options.deletion_vectors_enabled:
+            raise _conflict("deletion-vectors.enabled", "merge-engine = first-row")
+
+
+def _check_partial_update(options: TableOptions) -> None:
+    if options.partial_update_remove_record_on_delete:
+        if options.ignore_delete:
+            raise _conflict("ignore-delete", "partial-update.remove-record-on-delete")
+        if options.sequence_groups:
+            raise _conflict("fields.*.sequence-group", "partial-update.remove-record-on-delete")
+    if not options.sequence_groups:
+        aggregated = [name for name, said in options.fields.items() if said.aggregate_function]
+        if options.default_aggregate_function is not None:
+            aggregated.append("default-aggregate-function")
+        if aggregated:
+            raise SchemaError(
+                f"partial-update aggregates ({', '.join(aggregated)}) in sequence groups alone: "
+                "add fields.<sequence column>.sequence-group",
+                columns=tuple(aggregated),
+            )
+
+
+def _check_changelog(options: TableOptions) -> None:
+    producer = options.changelog_producer
+    if options.deletion_vectors_enabled and producer == "full-compaction":
+        raise _conflict("deletion-vectors.enabled", "changelog-producer = full-compaction")
+    if options.streaming_read_overwrite and producer in ("lookup", "full-compaction"):
+        raise _conflict("streaming-read-overwrite", f"changelog-producer = {producer}")
+
+
+def _check_retention(schema: TableSchema, options: TableOptions) -> None:
+    ordered: list[tuple[str, int | None, str, int | None]] = [
+        (
+            "snapshot.num-retained.min",
+            options.snapshot_num_retained_min,
+            "snapshot.num-retained.max",
+            options.snapshot_num_retained_max,
+        ),
+        (
+            "changelog.num-retained.min",
+            options.changelog_num_retained_min,
+            "changelog.num-retained.max",
+            options.changelog_num_retained_max,
+        ),
+        (
+            "snapshot.num-retained.min",
+            options.snapshot_num_retained_min,
+            "changelog.num-retained.min",
+            options.changelog_num_retained_min,
+        ),
+        (
+            "snapshot.time-retained",
+            options.snapshot_time_retained,
+            "changelog.time-retained",
+            options.changelog_time_retained,
+        ),
+    ]
+    for small_key, small, large_key, large in ordered:
+        if small is not None and large is not None and small > large:
+            raise OptionError(
+                f"option {large_key!r} = {large} cannot be less than {small_key!r} = {small}",
+                key=large_key,
+                value=large,
+            )
+    if options.partition_expiration_time is not None and not schema.partition_keys:
+        raise OptionError(
+            "option 'partition.expiration-time' needs a partitioned table",
+            key="partition.expiration-time",
+        )
+
+
+def _check_record_expiry(schema: TableSchema, options: TableOptions) -> None:
+    name = options.record_level_time_field
+    if name is None:
+        if options.record_level_expire_time is not None:
+            raise OptionError(
+                "option 'record-level.expire-time' needs 'record-level.time-field'",
+                key="record-level.time-field",
+            )
+        return
+    _column(schema, "record-level.time-field", name)
+    data_type = schema.field(name).type
+    if data_type.root not in ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ"):
+        raise SchemaError(
+            f"record-level.time-field {name!r} is {data_type}: it must be INT, BIGINT or TIMESTAMP",
+            column=name,
+        )
+
+
+def _column(schema: TableSchema, option: str, name: str) -> None:
+    if name not in schema.names:
+        raise no_column(name, schema.names, f"option {option!r}: column")
+
+
+def _once(option: str, names: Sequence[str]) -> None:
+    repeated = _repeated(names)
+    if repeated is not None:
+        raise OptionError(
+            f"option {option!r} names column {repeated!r} twice", key=option, value=repeated
+        )
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def _conflict(one: str, other: str) -> OptionError:
+    return OptionError(f"{one!r} does not go with {other!r}: remove one", options=(one, other))
