@@ -47,7 +47,7 @@ class LocalStore(ObjectStore):
             with open(self._path(path), "rb") as file:
                 return file.read()
         except OSError as error:
-            raise _explain(error, "read", self._path(path)) from error
+            raise explain(error, "read", self._path(path)) from error
 
     def write(self, path: str, data: bytes) -> None:
         target = self._path(path)
@@ -56,7 +56,7 @@ class LocalStore(ObjectStore):
             os.replace(temporary, target)
         except OSError as error:
             _discard(temporary)
-            raise _explain(error, "write", target) from error
+            raise explain(error, "write", target) from error
 
     def create(self, path: str, data: bytes) -> bool:
         target = self._path(path)
@@ -68,7 +68,7 @@ class LocalStore(ObjectStore):
         except FileExistsError:
             return False
         except OSError as error:
-            raise _explain(error, "create", target) from error
+            raise explain(error, "create", target) from error
         finally:
             _discard(temporary)
         return True
@@ -85,7 +85,7 @@ class LocalStore(ObjectStore):
                 file.write(data)
         except OSError as error:
             _discard(temporary)
-            raise _explain(error, "write", target) from error
+            raise explain(error, "write", target) from error
         return temporary
 
     def exists(self, path: str) -> bool:
@@ -94,13 +94,13 @@ class LocalStore(ObjectStore):
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            raise _explain(error, "look for", self._path(path)) from error
+            raise explain(error, "look for", self._path(path)) from error
 
     def size(self, path: str) -> int:
         try:
             return os.stat(self._path(path)).st_size
         except OSError as error:
-            raise _explain(error, "read", self._path(path)) from error
+            raise explain(error, "read", self._path(path)) from error
 
     def list(
         self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
@@ -137,7 +137,7 @@ class LocalStore(ObjectStore):
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise _explain(error, "list", self._path(directory)) from error
+            raise explain(error, "list", self._path(directory)) from error
 
     def delete(self, paths: str | Iterable[str]) -> None:
         for path in [paths] if isinstance(paths, str) else paths:
@@ -146,13 +146,13 @@ class LocalStore(ObjectStore):
             except (FileNotFoundError, NotADirectoryError):
                 pass
             except OSError as error:
-                raise _explain(error, "delete", self._path(path)) from error
+                raise explain(error, "delete", self._path(path)) from error
 
     def open_input(self, path: str) -> pa.NativeFile:
         try:
             return pa.OSFile(self._path(path), "rb")
         except OSError as error:
-            raise _explain(error, "read", self._path(path)) from error
+            raise explain(error, "read", self._path(path)) from error
 
     def open_output(self, path: str) -> OutputFile:
         return _LocalOutput(path, self._path(path))
@@ -170,7 +170,7 @@ class _LocalOutput(OutputFile):
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 self._file = pa.OSFile(self._temporary, "wb")
         except OSError as error:
-            raise _explain(error, "write", target) from error
+            raise explain(error, "write", target) from error
         self._open = True
 
     @property
@@ -181,7 +181,7 @@ class _LocalOutput(OutputFile):
         try:
             self._file.write(data)
         except OSError as error:
-            raise _explain(error, "write", self._target) from error
+            raise explain(error, "write", self._target) from error
 
     def tell(self) -> int:
         return self._file.tell()
@@ -194,7 +194,7 @@ class _LocalOutput(OutputFile):
             os.replace(self._temporary, self._target)
         except OSError as error:
             self.abort()
-            raise _explain(error, "write", self._target) from error
+            raise explain(error, "write", self._target) from error
         self._open = False
 
     def abort(self) -> None:
@@ -220,7 +220,8 @@ def _discard(path: str) -> None:
         pass
 
 
-def _explain(error: OSError, doing: str, path: str) -> StorageError:
+def explain(error: OSError, doing: str, path: str) -> StorageError:
+    """The error of pkray for one of the operating system, with its remedy."""
     values = {"path": path, "errno": error.errno}
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
