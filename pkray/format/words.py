@@ -1,0 +1,219 @@
+"""Columns as the 8-byte words of BinaryRow: what each contributes to a row, vectorised over rows.
+
+Source: BinaryRow in Apache Paimon, little-endian. All arrays are of one column and one entry a
+row; words are uint64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pkray.errors import UnsupportedError
+from pkray.types import BINARIES, STRINGS, TIMESTAMPS, DataType
+
+Words = npt.NDArray[np.uint64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Column = pa.Array | pa.ChunkedArray
+
+INLINE_BYTES = 7
+COMPACT_DECIMAL_PRECISION = 18
+COMPACT_TIMESTAMP_PRECISION = 3
+
+FIXED_BYTES = {
+    "TINYINT": 1,
+    "SMALLINT": 2,
+    "INT": 4,
+    "BIGINT": 8,
+    "FLOAT": 4,
+    "DOUBLE": 8,
+    "DATE": 4,
+    "TIME": 4,
+}
+_UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+# Of a word, the bytes that belong to the value when this many are left of it.
+TAIL_MASKS: Words = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """A column of byte strings.
+
+    ``view[b]`` is the word at byte b of the column's data, for any b a value can start or go on at.
+    Null values have length 0.
+    """
+
+    data: npt.NDArray[np.uint8]
+    view: Words
+    starts: Ints
+    lengths: Ints
+
+    def word(self, j: int) -> Words:
+        """The j-th word of every value, zero padded; none may end before it."""
+        return self.words(slice(None), j)
+
+    def words(self, rows: Ints | slice, j: Ints | int) -> Words:
+        """The j-th words of the values of ``rows``."""
+        left = np.minimum(self.lengths[rows] - 8 * j, 8)
+        return self.view[self.starts[rows] + 8 * j] & TAIL_MASKS[left]
+
+    @property
+    def inline_words(self) -> Words:
+        """The slots of values of at most 7 bytes (garbage for longer ones)."""
+        lengths = np.minimum(self.lengths, INLINE_BYTES)
+        head = self.view[self.starts] & TAIL_MASKS[lengths]
+        return head | (lengths.astype(np.uint64) | np.uint64(0x80)) << np.uint64(56)
+
+
+@dataclass(frozen=True)
+class Slots:
+    """A column's part of the rows.
+
+    Args:
+        low: the slot; for a value kept in the variable part without its offset (upper 32 bits).
+        nulls: True where the value is null, or None if there is none.
+        tail: words in the variable part: one array a word, the same number for every row.
+        text: the bytes of a column of byte strings, else None.
+    """
+
+    low: Words
+    nulls: Bools | None
+    tail: tuple[Words, ...] = ()
+    text: Bytes | None = None
+
+
+def one_array(column: Column, data_type: DataType) -> pa.Array:
+    """The column as one array of the type's canonical Arrow type."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else column
+    return column if column.type == data_type.arrow else column.cast(data_type.arrow)
+
+
+def null_mask(array: pa.Array) -> Bools | None:
+    """True where the array is null; None if it nowhere is."""
+    if array.null_count == 0:
+        return None
+    mask: Bools = array.is_null().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def column_slots(column: Column, data_type: DataType) -> Slots:
+    """What a column contributes to its rows.
+
+    Raises:
+        UnsupportedError: the type is nested.
+    """
+    array = one_array(column, data_type)
+    nulls = null_mask(array)
+    root = data_type.root
+    if root in STRINGS or root in BINARIES:
+        return _text_slots(array, nulls)
+    if root == "DECIMAL":
+        return _decimal_slots(array, data_type, nulls)
+    if root in TIMESTAMPS:
+        return _timestamp_slots(array, data_type, nulls)
+    if root == "BOOLEAN":
+        bits = np.frombuffer(array.buffers()[1], dtype=np.uint8)
+        flags = np.unpackbits(bits, bitorder="little")[array.offset :][: len(array)]
+        return Slots(_without_nulls(flags.astype(np.uint64), nulls), nulls)
+    if root in FIXED_BYTES:
+        values = fixed_values(array, _UNSIGNED[FIXED_BYTES[root]])
+        return Slots(_without_nulls(values.astype(np.uint64, copy=False), nulls), nulls)
+    raise UnsupportedError(f"{data_type} cannot be in a BinaryRow; use a scalar type")
+
+
+def fixed_values(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:
+    """The values of a fixed-width array as they lie in memory; any value where it is null."""
+    buffer = array.buffers()[1]
+    if buffer is None or len(array) == 0:
+        return np.zeros(len(array), dtype=dtype)
+    return np.frombuffer(buffer, dtype=dtype)[array.offset : array.offset + len(array)]
+
+
+def unaligned_view(data: npt.NDArray[np.uint8]) -> Words:
+    """The words at every byte of ``data`` (all but its last seven)."""
+    return np.ndarray((max(len(data) - 7, 0),), np.uint64, data.data, strides=(1,))
+
+
+def text_bytes(array: pa.Array, nulls: Bools | None) -> Bytes:
+    """A string or binary array as :class:`Bytes`."""
+    count = len(array)
+    _, offset_buffer, data_buffer = array.buffers()
+    if offset_buffer is None or count == 0:
+        empty = np.zeros(count, np.int64)
+        padding = np.zeros(8, np.uint8)
+        return Bytes(padding, unaligned_view(padding), empty, empty)
+    offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + count + 1]
+    # Only what these rows use is looked at, and eight bytes past it must be readable.
+    first, end = int(offsets[0]), int(offsets[-1])
+    data = np.frombuffer(data_buffer or b"", np.uint8)
+    if len(data) >= end + 8:
+        data = data[first : end + 8]
+    else:
+        data = np.concatenate([data[first:end], np.zeros(8, np.uint8)])
+    lengths = np.diff(offsets).astype(np.int64)
+    if nulls is not None:
+        lengths[nulls] = 0
+    return Bytes(data, unaligned_view(data), offsets[:-1].astype(np.int64) - first, lengths)
+
+
+def _text_slots(array: pa.Array, nulls: Bools | None) -> Slots:
+    text = text_bytes(array, nulls)
+    is_long = text.lengths > INLINE_BYTES
+    low = np.where(is_long, text.lengths.astype(np.uint64), text.inline_words)
+    return Slots(_without_nulls(low, nulls), nulls, text=text)
+
+
+def _decimal_slots(
+    array: pa.Array, data_type: DataType, nulls: Bools | None
+) -> Slots:
+    halves = np.frombuffer(array.buffers()[1] or b"", np.int64).reshape(-1, 2)
+    halves = halves[array.offset : array.offset + len(array)]
+    low, high = halves[:, 0].view(np.uint64), halves[:, 1]
+    if (data_type.precision or 0) <= COMPACT_DECIMAL_PRECISION:
+        return Slots(_without_nulls(low.copy(), nulls), nulls)
+    lengths = decimal_lengths(low, high)
+    # Big-endian bytes, then zeros: reading at the first significant byte aligns them to the left.
+    big = np.zeros((len(array), 4), np.uint64)
+    big[:, 0], big[:, 1] = high.view(np.uint64).byteswap(), low.byteswap()
+    starts = np.arange(len(array)) * 32 + 16 - lengths
+    view = unaligned_view(big.reshape(-1).view(np.uint8))
+    tail = tuple(_without_nulls(view[starts + 8 * j], nulls) for j in range(2))
+    return Slots(_without_nulls(lengths.astype(np.uint64), nulls), nulls, tail)
+
+
+def decimal_lengths(low: Words, high: Ints) -> Ints:
+    """Bytes of the shortest two's complement of 128-bit integers (1 to 16)."""
+    sign = (high >> 63).view(np.uint64)
+    steps = np.array([1 << (8 * k - 1) for k in range(1, 9)], np.uint64)
+    of_low = np.searchsorted(steps, low ^ sign, side="right")
+    of_high = np.searchsorted(steps, high.view(np.uint64) ^ sign, side="right")
+    lengths: Ints = 1 + np.where(high.view(np.uint64) == sign, of_low, 8 + of_high)
+    return lengths
+
+
+def _timestamp_slots(
+    array: pa.Array, data_type: DataType, nulls: Bools | None
+) -> Slots:
+    values = fixed_values(array, np.int64)
+    if (data_type.precision or 0) <= COMPACT_TIMESTAMP_PRECISION:
+        return Slots(_without_nulls(values.view(np.uint64), nulls), nulls)
+    per_milli = 1_000 if array.type.unit == "us" else 1_000_000
+    millis = values // per_milli
+    nanos = (values - millis * per_milli) * (1_000_000 // per_milli)
+    return Slots(
+        _without_nulls(nanos.view(np.uint64), nulls),
+        nulls,
+        (_without_nulls(millis.view(np.uint64), nulls),),
+    )
+
+
+def _without_nulls(words: Words, nulls: Bools | None) -> Words:
+    return words if nulls is None else np.where(nulls, np.uint64(0), words)
