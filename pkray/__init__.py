@@ -1,0 +1,63 @@
+"""Primary-key tables in Apache Paimon's format, owned by Ray actors and fed from Spark.
+
+::
+
+    catalog = pkray.connect("warehouse")
+    table = catalog.load_table("shop.orders")
+
+`pkray.spark` holds what needs Spark; it and everything else load when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pkray import errors, spark
+    from pkray.catalog import Catalog, connect
+    from pkray.errors import PkrayError
+    from pkray.format.snapshot import Snapshot
+    from pkray.schema import TableSchema
+    from pkray.service.writer import TableWriter
+    from pkray.table import Table
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Catalog",
+    "PkrayError",
+    "Snapshot",
+    "Table",
+    "TableSchema",
+    "TableWriter",
+    "__version__",
+    "connect",
+    "errors",
+    "spark",
+]
+
+_HOMES = {
+    "Catalog": "pkray.catalog",
+    "PkrayError": "pkray.errors",
+    "Snapshot": "pkray.format.snapshot",
+    "Table": "pkray.table",
+    "TableSchema": "pkray.schema",
+    "TableWriter": "pkray.service.writer",
+    "connect": "pkray.catalog",
+}
+_MODULES = ("errors", "spark")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"pkray.{name}")
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'pkray' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
