@@ -1,0 +1,162 @@
+"""Partitions: the rows of partition values that manifests carry, and the folders they stand for.
+
+A partition is the BinaryRow (with arity) of the partition columns' values in declared order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pkray.errors import CorruptFileError, SchemaError
+from pkray.format import binary_row
+from pkray.format.partition_text import check_type, escape, to_text, unescape
+from pkray.schema import TableSchema
+from pkray.types import DataType
+
+Codes = npt.NDArray[np.int32]
+
+DEFAULT_NAME = "__DEFAULT_PARTITION__"
+
+# Up to this many combinations of column values a table of all of them is cheaper than a sort.
+_DENSE_COMBINATIONS = 1 << 22
+
+
+class PartitionSpec:
+    """How a table is partitioned. Picklable.
+
+    Args:
+        schema: the table's; its options ``partition.default-name`` and ``partition.legacy-name``
+            (default true) name the folders.
+
+    Raises:
+        UnsupportedError: a partition column's type has no folder name all engines agree on.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.names: tuple[str, ...] = tuple(schema.partition_keys)
+        self.types: tuple[DataType, ...] = tuple(schema.types(self.names))
+        self.default_name = schema.options.get("partition.default-name", DEFAULT_NAME)
+        self.legacy = schema.options.get("partition.legacy-name", "true").lower() != "false"
+        for name, kind in zip(self.names, self.types, strict=True):
+            check_type(name, kind, legacy=self.legacy)
+        self._paths: dict[bytes, str] = {binary_row.EMPTY_ROW: ""}
+
+    @property
+    def is_partitioned(self) -> bool:
+        return bool(self.names)
+
+    def encode(self, table: pa.Table | pa.RecordBatch) -> tuple[Codes, list[bytes]]:
+        """Each row's partition, as a position in the list of those there are."""
+        if not self.names:
+            return np.zeros(table.num_rows, np.int32), [binary_row.EMPTY_ROW]
+        if table.num_rows == 0:
+            return np.zeros(0, np.int32), []
+        encoded = [_dictionary(table.column(name)) for name in self.names]
+        sizes = [len(values) for _, values in encoded]
+        combined = encoded[0][0].astype(np.int64)
+        for (indices, _), size in zip(encoded[1:], sizes[1:], strict=True):
+            combined = combined * size + indices
+        codes, present = _number(combined, int(np.prod(sizes, dtype=np.float64)))
+        columns = []
+        for (_, values), size in zip(reversed(encoded), reversed(sizes), strict=True):
+            present, position = np.divmod(present, size)
+            columns.append(values.take(pa.array(position)))
+        rows = binary_row.encode(columns[::-1], self.types)
+        return codes, rows.to_pylist()
+
+    def values(self, partitions: Sequence[bytes]) -> list[pa.Array]:
+        """The partition columns' values, one row a partition.
+
+        Raises:
+            CorruptFileError: a partition is not of this table.
+        """
+        return binary_row.decode(partitions, self.types)
+
+    def to_dict(self, partition: bytes) -> dict[str, Any]:
+        """One partition as Python values by column name."""
+        columns = self.values([partition])
+        return {name: column[0].as_py() for name, column in zip(self.names, columns, strict=True)}
+
+    def of(self, values: Mapping[str, Any]) -> bytes:
+        """The partition of these Python values, one for each partition column.
+
+        Raises:
+            SchemaError: a column is missing, is not a partition column, or its value does not fit.
+        """
+        if set(values) != set(self.names):
+            raise SchemaError(
+                f"a partition of this table is given by {list(self.names)}, not {list(values)}",
+                columns=list(values),
+            )
+        if not self.names:
+            return binary_row.EMPTY_ROW
+        try:
+            columns = [
+                pa.array([values[name]], kind.arrow)
+                for name, kind in zip(self.names, self.types, strict=True)
+            ]
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise SchemaError(
+                f"partition {dict(values)!r} does not fit its columns: {error}", value=dict(values)
+            ) from error
+        row: bytes = binary_row.encode(columns, self.types)[0].as_py()
+        return row
+
+    def path(self, partition: bytes) -> str:
+        """The partition's folder below the table's root: '' or ``dt=a/h=1/``."""
+        known = self._paths.get(partition)
+        if known is None:
+            known = self._paths[partition] = self._path(partition)
+        return known
+
+    def _path(self, partition: bytes) -> str:
+        columns = self.values([partition])
+        parts = []
+        for name, kind, column in zip(self.names, self.types, columns, strict=True):
+            text = to_text(column[0], kind, legacy=self.legacy)
+            parts.append(f"{escape(name)}={escape(self.default_name if text is None else text)}/")
+        return "".join(parts)
+
+    def parse_path(self, path: str) -> dict[str, str | None]:
+        """The text each partition column has in a folder's path; None for the default name.
+
+        Raises:
+            CorruptFileError: the path is not of a partition of this table.
+        """
+        parts = [part.partition("=") for part in path.strip("/").split("/") if part]
+        found = {unescape(name): unescape(text) for name, _, text in parts}
+        if tuple(found) != self.names:
+            raise CorruptFileError(
+                f"folder {path!r} is no partition of this table; its partition columns are "
+                f"{list(self.names)}",
+                path=path,
+            )
+        return {k: None if text == self.default_name else text for k, text in found.items()}
+
+
+def _dictionary(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], pa.Array]:
+    """Positions in the distinct values, and these; null is a value like any other."""
+    encoded = column.dictionary_encode(null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+
+
+def _number(
+    combined: npt.NDArray[np.int64], combinations: int
+) -> tuple[Codes, npt.NDArray[np.int64]]:
+    """Dense codes of these numbers (below ``combinations``), and the distinct numbers."""
+    if combinations > _DENSE_COMBINATIONS:
+        present, codes = np.unique(combined, return_inverse=True)
+        return codes.astype(np.int32), present
+    is_there = np.zeros(combinations, np.bool_)
+    is_there[combined] = True
+    present = np.flatnonzero(is_there)
+    code_of = np.zeros(combinations, np.int32)
+    code_of[present] = np.arange(len(present), dtype=np.int32)
+    return code_of[combined], present
