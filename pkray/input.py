@@ -1,0 +1,223 @@
+"""What a user passes as rows, checked and turned into a table's Arrow columns."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.casts import cast_column
+from pkray.errors import InputError
+from pkray.schema import TableSchema
+from pkray.types import TIMESTAMPS, DataType
+
+
+def conform(data: object, schema: TableSchema, *, keys_only: bool = False) -> pa.Table:
+    """The rows in the columns of ``schema.arrow_schema``, uncopied where they are that already.
+
+    Args:
+        data: a ``pa.Table``, ``RecordBatch``, pandas DataFrame (NaN in it is null), a list of
+            dicts, or whatever exports an Arrow stream.
+        keys_only: for deletes: only the primary key (and ``sequence.field``, where the table has
+            one) must be there. Other columns may be; those that are not become null, or a zero or
+            empty value where they are NOT NULL.
+
+    Raises:
+        InputError: a missing, extra or repeated column; a column of a type that does not convert;
+            a value that does not fit its type; a null in a NOT NULL column. Conversions never
+            lose anything, except that Python's floats are rounded to FLOAT.
+    """
+    rows = _Rows.of(data)
+    _check_columns(rows.names, schema, keys_only)
+    columns = []
+    for column in schema.fields:
+        if column.name in rows.names:
+            columns.append(rows.column(column.name, column.type))
+        else:
+            columns.append(pa.chunked_array([_absent(column.type, rows.count)]))
+    return pa.Table.from_arrays(columns, schema=schema.arrow_schema)
+
+
+def _check_columns(given: Sequence[str], schema: TableSchema, keys_only: bool) -> None:
+    for name in given:
+        if given.count(name) > 1:
+            raise InputError(f"column {name!r} is there twice: rename or drop one", column=name)
+        if name not in schema.names:
+            nearest = difflib.get_close_matches(str(name), schema.names, n=1)
+            hint = f"did you mean {nearest[0]!r}" if nearest else "drop it"
+            raise InputError(
+                f"column {name!r} is not in the table: {hint}? It has {', '.join(schema.names)}",
+                column=name,
+            )
+    for name in schema.primary_keys if keys_only else schema.names:
+        if name not in given:
+            what = "primary key column" if name in schema.primary_keys else "column"
+            raise InputError(
+                f"{what} {name!r} ({schema.field(name).type}) is missing: add it"
+                + ("" if name in schema.primary_keys else ", with nulls where there is no value"),
+                column=name,
+            )
+    for name in schema.core.sequence_field:
+        if name not in given:
+            raise InputError(
+                f"column {name!r} is missing: it is the table's sequence.field, without which a "
+                "delete counts as older than every row; add it",
+                column=name,
+            )
+
+
+def _absent(data_type: DataType, count: int) -> pa.Array:
+    """Nulls, or zero and empty values where the column has no nulls."""
+    if data_type.nullable:
+        return pa.nulls(count, data_type.arrow)
+    if data_type.root == "ROW":
+        parts = data_type.fields or ()
+        arrays = [_absent(part.type, count) for part in parts]
+        return pa.StructArray.from_arrays(arrays, fields=[part.arrow for part in parts])
+    return pa.repeat(_empty(data_type), count)
+
+
+def _empty(data_type: DataType) -> pa.Scalar:
+    arrow = data_type.arrow
+    if data_type.root in ("ARRAY", "MAP"):
+        return pa.scalar([], arrow)
+    if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
+        return pa.scalar(b"", pa.binary()).cast(arrow)
+    if pa.types.is_decimal(arrow):
+        return pa.scalar(Decimal(0), arrow)
+    return pa.scalar(0, pa.int32() if arrow.bit_width == 32 else pa.int64()).cast(arrow)
+
+
+class _Rows:
+    """Rows of some source: names, count, and a column as the table's type."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        count: int,
+        column: Callable[[str, DataType], pa.ChunkedArray],
+    ) -> None:
+        self.names = list(names)
+        self.count = count
+        self.column = column
+
+    @staticmethod
+    def of(data: object) -> _Rows:
+        if isinstance(data, pa.RecordBatch):
+            data = pa.Table.from_batches([data])
+        if isinstance(data, pa.Table):
+            return _of_table(data)
+        pandas = sys.modules.get("pandas")
+        if pandas is not None and isinstance(data, pandas.DataFrame):
+            return _of_pandas(data)
+        if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
+            return _of_dicts(data)
+        if hasattr(data, "__arrow_c_stream__"):
+            return _of_table(pa.table(data))
+        hint = "; wrap the row in a list" if isinstance(data, Mapping) else ""
+        raise InputError(
+            f"rows cannot be a {type(data).__name__}: give a pyarrow Table or RecordBatch, a "
+            f"pandas DataFrame or a list of dicts{hint}",
+            type=type(data).__name__,
+        )
+
+
+def _of_table(table: pa.Table) -> _Rows:
+    def column(name: str, data_type: DataType) -> pa.ChunkedArray:
+        return cast_column(table.column(name), data_type, name)
+
+    return _Rows(table.column_names, table.num_rows, column)
+
+
+def _of_pandas(frame: Any) -> _Rows:
+    def column(name: str, data_type: DataType) -> pa.ChunkedArray:
+        series = frame[name]
+        if series.dtype == object:
+            values = series.where(series.notna(), None).tolist()
+            return _of_values(values, data_type, name)
+        array = pa.array(series, from_pandas=True)
+        chunked = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+        return cast_column(chunked, data_type, name)
+
+    return _Rows(list(frame.columns), len(frame), column)
+
+
+def _of_dicts(rows: Sequence[Mapping[str, Any]]) -> _Rows:
+    def column(name: str, data_type: DataType) -> pa.ChunkedArray:
+        try:
+            values = [row[name] for row in rows]
+        except KeyError:
+            row = next(i for i, given in enumerate(rows) if name not in given)
+            raise InputError(
+                f"row {row} lacks column {name!r}: write None where there is no value",
+                column=name,
+                row=row,
+            ) from None
+        return _of_values(values, data_type, name)
+
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
+    return _Rows(list(names), len(rows), column)
+
+
+def _of_values(values: list[Any], data_type: DataType, name: str) -> pa.ChunkedArray:
+    """Python values as a column.
+
+    Arrow infers their type, which the casts then judge: told the type, it would cut off fractions
+    and time zones without a word.
+    """
+    if data_type.root in TIMESTAMPS:
+        _check_zones(values, data_type, name)
+    if data_type.root == "DECIMAL":
+        values = [Decimal(value) if type(value) is int else value for value in values]
+    try:
+        array = pa.array(values, data_type.arrow if _has_map(data_type) else None)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise _unlike(values, data_type, name) from error
+    return cast_column(pa.chunked_array([array]), data_type, name, rounding=True)
+
+
+def _has_map(data_type: DataType) -> bool:
+    inner = [data_type.element, *(field.type for field in data_type.fields or ())]
+    return data_type.root == "MAP" or any(_has_map(part) for part in inner if part is not None)
+
+
+def _check_zones(values: list[Any], data_type: DataType, name: str) -> None:
+    zoned = data_type.root == "TIMESTAMP_LTZ"
+    for row, value in enumerate(values):
+        if isinstance(value, datetime) and (value.tzinfo is not None) != zoned:
+            remedy = "give it a time zone" if zoned else "make it local and drop its time zone"
+            raise InputError(
+                f"column {name!r} row {row}: {value!r} does not fit {data_type}: {remedy}",
+                column=name,
+                row=row,
+                value=value,
+                expected=str(data_type),
+            )
+
+
+def _unlike(values: list[Any], data_type: DataType, name: str) -> InputError:
+    """The error for values that are no column: names the first that is not of the type."""
+    for row, value in enumerate(values):
+        try:
+            array = pa.array([value], data_type.arrow if _has_map(data_type) else None)
+            cast_column(pa.chunked_array([array]), data_type.with_nullable(True), name)
+        except (pa.ArrowException, InputError, OverflowError, TypeError, ValueError):
+            return InputError(
+                f"column {name!r} row {row}: {value!r} is not a value of {data_type}; correct it",
+                column=name,
+                row=row,
+                value=value,
+                expected=str(data_type),
+            )
+    return InputError(
+        f"column {name!r} mixes kinds of values that do not make one {data_type} column",
+        column=name,
+        expected=str(data_type),
+    )
