@@ -1,0 +1,162 @@
+"""A DataFrame's rows into a table: tasks push to the owners, the driver commits their reports."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from pkray.errors import InputError, OptionError, PkrayError, ServiceError
+from pkray.schema import TableSchema
+from pkray.service.protocol import PushReport
+from pkray.service.push_session import PushTarget
+from pkray.service.pusher import incoming
+from pkray.spark.failure import recovered, reported, worth_another_run
+from pkray.spark.types import incoming_schema
+
+if TYPE_CHECKING:
+    from pkray.format.snapshot import Snapshot
+    from pkray.table import Table
+
+BATCH_COMMIT = 2**63 - 1
+"""The commit identifier of a job that runs once, as Paimon writes it."""
+
+_REPORT = pa.schema([pa.field("report", pa.binary())])
+_PUSH_ROWS = 1 << 17
+_PUSH_BYTES = 32 << 20
+_LONGEST_WAIT_SECONDS = 8.0
+
+Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def ingest(
+    df: DataFrame,
+    table: Table,
+    *,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    row_kinds: str | None = None,
+    max_attempts: int = 5,
+) -> Snapshot | None:
+    """Upsert a batch DataFrame in one commit, without its rows passing through the driver.
+
+    Args:
+        commit_user, commit_identifier: the commit's name, both or neither; a name that was
+            committed before changes nothing and the job does not run. Default: a name of its
+            own, so that calling again writes the rows again.
+        row_kinds: a column of '+I', '-U', '+U', '-D'; default all rows are upserts.
+        max_attempts: how often the job runs when owners restart in the middle of it.
+
+    Returns:
+        The snapshot; None where nothing was committed or its snapshot has expired.
+
+    Raises:
+        InputError: the rows do not fit the table; nothing was committed.
+        ServiceError: owners were lost in every attempt.
+    """
+    if df.isStreaming:
+        raise InputError(
+            "ingest takes a batch DataFrame, and this one is streaming: use "
+            "pkray.spark.start_ingest"
+        )
+    if (commit_user is None) != (commit_identifier is None):
+        raise OptionError(
+            "commit_user and commit_identifier name a commit together: give both, or neither",
+            commit_user=commit_user,
+            commit_identifier=commit_identifier,
+        )
+    user = commit_user or f"spark-{uuid.uuid4()}"
+    identifier = BATCH_COMMIT if commit_identifier is None else commit_identifier
+    return push_and_commit(df, table, user, identifier, row_kinds, max_attempts)
+
+
+def push_and_commit(
+    df: DataFrame,
+    table: Table,
+    commit_user: str,
+    commit_identifier: int,
+    row_kinds: str | None,
+    max_attempts: int = 5,
+) -> Snapshot | None:
+    """Run the push job until one run of it is committed under the name."""
+    check_columns(df, table.schema, row_kinds)
+    wait = 1.0
+    for left in range(max_attempts - 1, -1, -1):
+        try:
+            return _attempt(df, table, commit_user, commit_identifier, row_kinds)
+        except PkrayError as error:
+            if left == 0 or not worth_another_run(error):
+                raise
+        time.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
+    raise OptionError(f"max_attempts is {max_attempts}: give 1 or more", value=max_attempts)
+
+
+def check_columns(df: DataFrame, schema: TableSchema, row_kinds: str | None) -> None:
+    """Refuse a DataFrame whose columns do not fit the table, before any job runs.
+
+    Raises:
+        InputError: a column is missing, too many or of another type.
+    """
+    for _ in incoming(incoming_schema(df.schema).empty_table(), schema, row_kinds):
+        pass
+
+
+def _attempt(
+    df: DataFrame, table: Table, user: str, identifier: int, row_kinds: str | None
+) -> Snapshot | None:
+    session = table.open_push(user, identifier)
+    if session.is_committed:
+        return session.committed
+    try:
+        with recovered():
+            job = df.mapInArrow(push_task(session.target(), row_kinds), "report binary")
+            reports = [PushReport.from_bytes(bytes(row[0])) for row in job.collect()]
+        return session.commit(reports)
+    except BaseException:
+        with contextlib.suppress(ServiceError):
+            session.abort()
+        raise
+
+
+def push_task(target: PushTarget, row_kinds: str | None) -> Task:
+    """What runs on an executor: pushes a partition and yields its report alone."""
+
+    def push(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        pusher = None
+        with reported():
+            for batch in gathered(batches):
+                if pusher is None:
+                    pusher = target.open(context.partitionId(), context.taskAttemptId())
+                pusher.push(batch, row_kinds)
+            if pusher is None:
+                return
+            report = pusher.finish().to_bytes()
+        yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], schema=_REPORT)
+
+    return push
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: Spark's hold 10,000 rows, and each push costs a call."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _PUSH_ROWS or size >= _PUSH_BYTES:
+            yield pa.concat_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_batches(held)

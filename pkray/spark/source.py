@@ -1,0 +1,182 @@
+"""Tables as Spark DataFrames, through Spark's Python Data Source API."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pkray.catalog import connect
+from pkray.errors import OptionError
+from pkray.scan.plan import ScanPlanner
+from pkray.scan.predicate import Predicate
+from pkray.scan.split import Split, arrow_schema
+from pkray.schema import TableSchema
+from pkray.spark.types import spark_schema, to_exchange
+from pkray.storage.location import TableLocation
+
+if TYPE_CHECKING:
+    from pkray.table import Table
+
+FORMAT = "pkray"
+_REQUEST = "request"
+_STORAGE = "storage."
+_OPTIONS = ("path", "table", "columns", "filter", "snapshot-id")
+
+
+def read(
+    spark: SparkSession,
+    table: Table,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: object = None,
+    snapshot_id: int | None = None,
+) -> DataFrame:
+    """A table's rows at one snapshot, a Spark partition a bucket.
+
+    Args:
+        columns: what to read; default every column. Name the few you need: Spark does not pass
+            a later ``select`` down.
+        filter: as of ``Table.to_arrow``; it prunes partitions and files, as a later ``where``
+            does not.
+        snapshot_id: default the newest now; the DataFrame stays on it.
+
+    Raises:
+        InputError: a column the table does not have, or a filter that is not understood.
+        SnapshotNotFoundError: the snapshot has expired or was never made.
+    """
+    request = _request(table, columns, filter, snapshot_id)
+    register(spark)
+    text = base64.b64encode(pickle.dumps(request)).decode()
+    return spark.read.format(FORMAT).option(_REQUEST, text).load()
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``spark.read.format("pkray")`` known to a session.
+
+    Its options: ``path`` (the warehouse), ``table`` (database.table), ``columns``
+    (comma-separated), ``filter`` (SQL text), ``snapshot-id``, and ``storage.<name>`` for what
+    the object store needs.
+    """
+    spark.dataSource.register(TableSource)
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """What to read; it pickles."""
+
+    location: TableLocation
+    schema: TableSchema
+    columns: tuple[str, ...] | None
+    predicate: Predicate | None
+    snapshot_id: int | None
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return arrow_schema(self.schema, self.columns)
+
+    def splits(self) -> list[Split]:
+        if self.snapshot_id is None:
+            return []
+        planner = ScanPlanner(self.location, self.location.open(), self.schema)
+        return planner.plan(self.columns, self.predicate, self.snapshot_id)
+
+
+class TableSource(DataSource):
+    """The batch source."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        text = options.get(_REQUEST)
+        self._request: ReadRequest = (
+            pickle.loads(base64.b64decode(text)) if text else _request_of(options)
+        )
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return spark_schema(self._request.arrow_schema)
+
+    def reader(self, schema: StructType) -> TableReader:
+        return TableReader(self._request, schema)
+
+
+class SplitPartition(InputPartition):
+    """A split as a Spark partition."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(split)
+        self.split = split
+
+
+class TableReader(DataSourceReader):
+    """Plans splits on the driver, reads them on executors."""
+
+    def __init__(self, request: ReadRequest, schema: StructType) -> None:
+        self._request = request
+        self._exchange = to_arrow_schema(schema, timezone="UTC")
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [SplitPartition(split) for split in self._request.splits()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, SplitPartition):
+            for batch in partition.split.read():
+                yield to_exchange(batch, self._exchange)
+
+
+def _request(
+    table: Table, columns: Sequence[str] | None, filter: object, snapshot_id: int | None
+) -> ReadRequest:
+    arrow_schema(table.schema, columns)
+    predicate = None if filter is None else Predicate.parse(filter, table.schema)
+    snapshot = table.latest_snapshot() if snapshot_id is None else table.snapshot(snapshot_id)
+    return ReadRequest(
+        table.location,
+        table.schema,
+        tuple(columns) if columns is not None else None,
+        predicate,
+        snapshot.id if snapshot else None,
+    )
+
+
+def _request_of(options: MutableMapping[str, str]) -> ReadRequest:
+    storage = {
+        key[len(_STORAGE) :]: value
+        for key, value in options.items()
+        if key.lower().startswith(_STORAGE)
+    }
+    for key in options:
+        if key.lower() not in _OPTIONS and not key.lower().startswith(_STORAGE):
+            raise OptionError(
+                f"option {key!r} is unknown to the pkray source: it takes {', '.join(_OPTIONS)} "
+                "and storage.<name>",
+                key=key,
+            )
+    if not options.get("path") or not options.get("table"):
+        raise OptionError(
+            "the pkray source needs the options path (the warehouse) and table (database.table)"
+        )
+    snapshot = options.get("snapshot-id")
+    if snapshot is not None and not snapshot.isdigit():
+        raise OptionError(
+            f"snapshot-id is {snapshot!r}: give a snapshot's number", key="snapshot-id"
+        )
+    columns = options.get("columns")
+    with connect(options["path"], **storage) as catalog:
+        return _request(
+            catalog.load_table(options["table"]),
+            [name.strip() for name in columns.split(",")] if columns else None,
+            options.get("filter"),
+            int(snapshot) if snapshot else None,
+        )

@@ -1,0 +1,97 @@
+"""A streaming DataFrame into a table: one micro-batch, one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+
+from pkray.errors import InputError, PkrayError
+from pkray.spark.failure import carried, reported
+from pkray.spark.ingest import check_columns, push_and_commit
+
+if TYPE_CHECKING:
+    from pkray.table import Table
+
+_QUERY_ID = "sql.streaming.queryId"
+
+
+def start_ingest(
+    stream_df: DataFrame,
+    table: Table,
+    *,
+    checkpoint_location: str,
+    row_kinds: str | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+) -> IngestQuery:
+    """Upsert a stream, exactly once: a micro-batch that is replayed after a crash is skipped.
+
+    The commit user is the query's id, which the checkpoint keeps, and the commit identifier is
+    the micro-batch's number. A deleted checkpoint starts a new query that reads its source from
+    the start; upserts of rows that are there already leave the table as it is.
+
+    Args:
+        checkpoint_location: a directory of this query alone, on a disk all drivers reach.
+        row_kinds: a column of '+I', '-U', '+U', '-D'; default all rows are upserts.
+        trigger: as of ``DataStreamWriter.trigger``, such as ``{"processingTime": "5 seconds"}``
+            or ``{"availableNow": True}``. Default: the next micro-batch at once.
+        query_name: shown in Spark's progress and UI.
+
+    Returns:
+        The running query; where a pkray error ends it, ``awaitTermination`` raises that error.
+
+    Raises:
+        InputError: the stream's columns do not fit the table; nothing was started.
+    """
+    if not stream_df.isStreaming:
+        raise InputError(
+            "start_ingest takes a streaming DataFrame, and this one is batch: use "
+            "pkray.spark.ingest"
+        )
+    check_columns(stream_df, table.schema, row_kinds)
+    writer = stream_df.writeStream.foreachBatch(_commit_batch(table, row_kinds))
+    writer = writer.option("checkpointLocation", checkpoint_location)
+    if trigger:
+        writer = writer.trigger(**trigger)
+    if query_name:
+        writer = writer.queryName(query_name)
+    return IngestQuery(writer.start()._jsq)
+
+
+class IngestQuery(StreamingQuery):
+    """A StreamingQuery that raises the pkray error which ended it, not Spark's text of it."""
+
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:
+        return self._unwrapped(lambda: super(IngestQuery, self).awaitTermination(timeout))
+
+    def processAllAvailable(self) -> None:
+        self._unwrapped(super().processAllAvailable)
+
+    @property
+    def error(self) -> PkrayError | None:
+        """The pkray error that ended the query, or None."""
+        failure = self.exception()
+        return carried(failure) if failure is not None else None
+
+    @staticmethod
+    def _unwrapped(wait: Callable[[], Any]) -> Any:
+        try:
+            return wait()
+        except StreamingQueryException as failure:
+            error = carried(failure)
+            if error is None:
+                raise
+            raise error from None
+
+
+def _commit_batch(table: Table, row_kinds: str | None) -> Callable[[DataFrame, int], None]:
+    def commit_batch(df: DataFrame, batch_id: int) -> None:
+        query_id = df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        with reported():
+            push_and_commit(df, table, query_id, batch_id, row_kinds)
+
+    return commit_batch

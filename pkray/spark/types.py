@@ -1,0 +1,90 @@
+"""How a table's columns look to Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkTypeError
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pkray.errors import SchemaError
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark type of a table's Arrow schema.
+
+    TIME becomes Spark's TIME, TIMESTAMP its TIMESTAMP_NTZ, TIMESTAMP_LTZ its TIMESTAMP; Spark
+    keeps microseconds.
+    """
+    return from_arrow_schema(exchange_schema(schema), prefer_timestamp_ntz=True)
+
+
+def exchange_schema(schema: pa.Schema) -> pa.Schema:
+    """The Arrow schema in which Spark takes and gives these columns."""
+    return pa.schema([_exchange_field(field) for field in schema])
+
+
+def incoming_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema in which a DataFrame's rows reach Python.
+
+    Raises:
+        SchemaError: a column's type has no Arrow form, or a name appears twice.
+    """
+    names = schema.names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(
+            f"the DataFrame has column {twice[0]!r} more than once: rename or drop one of them",
+            column=twice[0],
+        )
+    fields = []
+    for field in schema:
+        try:
+            fields += to_arrow_schema(StructType([field]), timezone="UTC")
+        except PySparkTypeError as error:
+            raise SchemaError(
+                f"column {field.name!r} has Spark type {field.dataType.simpleString()}, which "
+                "no table column can hold: cast or drop it",
+                column=field.name,
+                type=field.dataType.simpleString(),
+            ) from error
+    return pa.schema(fields)
+
+
+def to_exchange(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A table's rows in the exchange schema; finer than microseconds is rounded down."""
+    columns = [
+        _convert(column, field.type) for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _exchange_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _exchange_type(field.type), field.nullable)
+
+
+def _exchange_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC" if kind.tz else None)
+    if pa.types.is_time(kind):
+        return pa.time64("ns")
+    if pa.types.is_list(kind):
+        element = kind.value_field
+        return pa.list_(pa.field("element", _exchange_type(element.type), element.nullable))
+    if pa.types.is_map(kind):
+        return pa.map_(
+            pa.field("key", _exchange_type(kind.key_type), nullable=False),
+            pa.field("value", _exchange_type(kind.item_type), kind.item_field.nullable),
+        )
+    if pa.types.is_struct(kind):
+        return pa.struct([_exchange_field(field) for field in kind])
+    return kind
+
+
+def _convert(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type == kind:
+        return column
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return pc.floor_temporal(column, unit="microsecond").cast(kind)
+    return column.cast(kind, safe=not pa.types.is_nested(kind))
