@@ -1,0 +1,203 @@
+"""Which data files a snapshot holds: its manifests, merged."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from pkray.errors import CorruptFileError
+from pkray.format import binary_row, paths
+from pkray.format.data_file import DELETE, ManifestEntry
+from pkray.format.key_range import rank_columns
+from pkray.format.manifest import ManifestFileMeta, read_manifest, read_manifest_list
+from pkray.format.snapshot import Snapshot
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+FileId = tuple[bytes, int, int, str]
+"""(partition, bucket, level, file name): what an entry adds or deletes."""
+
+CACHED_ENTRIES = 20_000
+"""Manifest entries kept in memory in a process; manifests never change."""
+REMOTE_READS = 8
+"""Manifests read at once from an object store."""
+
+
+def file_id(entry: ManifestEntry) -> FileId:
+    return entry.partition, entry.bucket, entry.file.level, entry.file.file_name
+
+
+def live_files(
+    store: ObjectStore,
+    snapshot: Snapshot,
+    schema: TableSchema | None = None,
+    *,
+    partitions: Collection[bytes] | None = None,
+    buckets: Collection[int] | None = None,
+) -> list[ManifestEntry]:
+    """The files of a snapshot, in the order in which they were added.
+
+    Args:
+        schema: lets manifests be passed over by their partitions' statistics.
+        partitions: these only.
+        buckets: these only, of every partition.
+
+    Raises:
+        MissingFileError: a manifest is gone: the snapshot has expired.
+        CorruptFileError: a manifest is damaged.
+    """
+    manifests = data_manifests(store, snapshot)
+    if buckets is not None:
+        manifests = [m for m in manifests if _may_hold_bucket(m, buckets)]
+    if partitions is not None and schema is not None:
+        manifests = _holding_partitions(manifests, partitions, schema)
+    entries: Iterable[ManifestEntry] = read_entries(store, manifests)
+    if partitions is not None:
+        entries = (entry for entry in entries if entry.partition in partitions)
+    if buckets is not None:
+        entries = (entry for entry in entries if entry.bucket in buckets)
+    files, unmatched = merge_entries(entries)
+    if unmatched:
+        lost = unmatched[0].file.file_name
+        raise CorruptFileError(
+            f"snapshot {snapshot.id} of {store.url!r} deletes the file {lost!r} that it does not "
+            "hold: its manifests are damaged; roll back to an earlier snapshot",
+            snapshot_id=snapshot.id,
+            path=lost,
+        )
+    return files
+
+
+def delta_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    """The files that a snapshot added and deleted. Raises as `live_files`."""
+    return list(read_entries(store, delta_manifests(store, snapshot)))
+
+
+def changelog_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    """The changelog files of a snapshot. Raises as `live_files`."""
+    if snapshot.changelog_manifest_list is None:
+        return []
+    manifests = read_list(store, snapshot.changelog_manifest_list)
+    return list(read_entries(store, manifests))
+
+
+def data_manifests(store: ObjectStore, snapshot: Snapshot) -> list[ManifestFileMeta]:
+    """Manifests of all of a snapshot's data files, oldest first."""
+    return read_list(store, snapshot.base_manifest_list) + delta_manifests(store, snapshot)
+
+
+def delta_manifests(store: ObjectStore, snapshot: Snapshot) -> list[ManifestFileMeta]:
+    """Manifests of what a snapshot changed."""
+    return read_list(store, snapshot.delta_manifest_list)
+
+
+def read_list(store: ObjectStore, name: str) -> list[ManifestFileMeta]:
+    """The manifests that a manifest list names."""
+    path = paths.manifest(name)
+    return read_manifest_list(store.read(path), store.location(path))
+
+
+def merge_entries(
+    entries: Iterable[ManifestEntry],
+) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
+    """What is left after deletions, and the deletions of files added before these entries."""
+    added: dict[FileId, ManifestEntry] = {}
+    unmatched: list[ManifestEntry] = []
+    for entry in entries:
+        if entry.kind != DELETE:
+            added[file_id(entry)] = entry
+        elif added.pop(file_id(entry), None) is None:
+            unmatched.append(entry)
+    return list(added.values()), unmatched
+
+
+def read_entries(
+    store: ObjectStore, manifests: Sequence[ManifestFileMeta]
+) -> Iterator[ManifestEntry]:
+    """Entries of manifests, in order."""
+    if store.local_path("") is not None or len(manifests) < 2:
+        return itertools.chain.from_iterable(_read(store, m.file_name) for m in manifests)
+    return _read_ahead(store, manifests)
+
+
+def _read_ahead(
+    store: ObjectStore, manifests: Sequence[ManifestFileMeta]
+) -> Iterator[ManifestEntry]:
+    with ThreadPoolExecutor(REMOTE_READS) as pool:
+        for start in range(0, len(manifests), REMOTE_READS):
+            some = manifests[start : start + REMOTE_READS]
+            for entries in pool.map(lambda m: _read(store, m.file_name), some):
+                yield from entries
+
+
+class _ManifestCache:
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._held: OrderedDict[tuple[str, str], list[ManifestEntry]] = OrderedDict()
+        self._count = 0
+
+    def get(self, key: tuple[str, str]) -> list[ManifestEntry] | None:
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+            return self._held.get(key)
+
+    def put(self, key: tuple[str, str], entries: list[ManifestEntry]) -> None:
+        with self._lock:
+            if key in self._held or len(entries) > self._capacity // 2:
+                return
+            self._held[key] = entries
+            self._count += len(entries)
+            while self._count > self._capacity:
+                self._count -= len(self._held.popitem(last=False)[1])
+
+
+_cache = _ManifestCache(CACHED_ENTRIES)
+
+
+def _read(store: ObjectStore, name: str) -> list[ManifestEntry]:
+    key = (store.url, name)
+    entries = _cache.get(key)
+    if entries is None:
+        path = paths.manifest(name)
+        entries = read_manifest(store.read(path), store.location(path))
+        _cache.put(key, entries)
+    return entries
+
+
+def _may_hold_bucket(manifest: ManifestFileMeta, buckets: Collection[int]) -> bool:
+    low, high = manifest.min_bucket, manifest.max_bucket
+    if low is None or high is None:
+        return True
+    return any(low <= bucket <= high for bucket in buckets)
+
+
+def _holding_partitions(
+    manifests: list[ManifestFileMeta], partitions: Collection[bytes], schema: TableSchema
+) -> list[ManifestFileMeta]:
+    """Manifests whose partition statistics allow for one of the partitions."""
+    if not partitions or not schema.partition_keys or not manifests:
+        return manifests if partitions else []
+    stats = [manifest.partition_stats for manifest in manifests]
+    rows = [*partitions, *(s.min_values for s in stats), *(s.max_values for s in stats)]
+    columns = binary_row.decode(rows, schema.types(schema.partition_keys))
+    count, first = len(manifests), len(partitions)
+    possible = [[True] * first for _ in manifests]
+    for position, column in enumerate(columns):
+        ranks = rank_columns([column])
+        known = column.is_valid().to_pylist()
+        for index in range(count):
+            low, high = first + index, first + count + index
+            if not (known[low] and known[high]):
+                continue
+            nulls = stats[index].null_counts[position : position + 1]
+            for wanted in range(first):
+                inside = (
+                    ranks[low] <= ranks[wanted] <= ranks[high] if known[wanted] else nulls != (0,)
+                )
+                possible[index][wanted] &= bool(inside)
+    return [m for m, wanted in zip(manifests, possible, strict=True) if any(wanted)]

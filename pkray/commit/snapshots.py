@@ -1,0 +1,180 @@
+"""The snapshots of a table: found, read and published."""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from pkray.errors import MissingFileError, SnapshotNotFoundError, StorageError
+from pkray.format import paths
+from pkray.format.snapshot import Snapshot, decode, encode
+from pkray.storage.object_store import ObjectStore
+
+KEPT = 1024
+"""Snapshots kept in memory once read."""
+
+
+class SnapshotStore:
+    """Snapshots by id; ids are contiguous from the earliest not yet expired to the latest.
+
+    The hint files ``EARLIEST`` and ``LATEST`` save listing the directory. They are never trusted:
+    a wrong or missing one costs time, not correctness. Thread-safe.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[int, Snapshot] = OrderedDict()
+        self._seen = 0
+
+    def latest_id(self) -> int | None:
+        """The newest snapshot's id, or None on a table without snapshots."""
+        if self._seen and self._exists(self._seen):
+            start = self._seen
+            if not self._exists(start + 1):
+                return start
+        else:
+            start = 0
+        hint = self._hint(paths.LATEST_HINT) or 0
+        if hint > start and self._exists(hint):
+            start = hint
+        latest = self._climb(start) if start else max(self.ids(), default=None)
+        self._seen = latest or 0
+        return latest
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot, as it is in the store now, or None."""
+        while (latest := self.latest_id()) is not None:
+            try:
+                return self._load(latest)
+            except SnapshotNotFoundError:  # rolled back or expired in between
+                self._seen = 0
+        return None
+
+    def earliest_id(self) -> int | None:
+        """The oldest snapshot's id that has not expired, or None."""
+        hint = self._hint(paths.EARLIEST_HINT)
+        if hint and self._exists(hint) and not (hint > 1 and self._exists(hint - 1)):
+            return hint
+        return min(self.ids(), default=None)
+
+    def ids(self) -> builtins.list[int]:
+        """Ids of all snapshots, ascending, by listing the directory."""
+        prefix = f"{paths.SNAPSHOT_DIR}/snapshot-"
+        return sorted(
+            int(number)
+            for status in self._store.list(paths.SNAPSHOT_DIR, recursive=False)
+            if (number := status.path.removeprefix(prefix)).isdecimal()
+        )
+
+    def read(self, snapshot_id: int) -> Snapshot:
+        """A snapshot, from memory if it was read before.
+
+        Raises:
+            SnapshotNotFoundError: it has expired or was never made.
+            CorruptFileError: its file is damaged.
+        """
+        with self._lock:
+            if snapshot_id in self._kept:
+                self._kept.move_to_end(snapshot_id)
+                return self._kept[snapshot_id]
+        return self._load(snapshot_id)
+
+    def range(self, first: int, last: int) -> Iterator[Snapshot]:
+        """Snapshots first..last, both included, ascending; those that expired are left out."""
+        for snapshot_id in builtins.range(first, last + 1):
+            try:
+                yield self.read(snapshot_id)
+            except SnapshotNotFoundError:
+                continue
+
+    def all(self) -> Iterator[Snapshot]:
+        """Every snapshot, oldest first."""
+        first, last = self.earliest_id(), self.latest_id()
+        if first is not None and last is not None:
+            yield from self.range(first, last)
+
+    def backwards(self, last: int) -> Iterator[Snapshot]:
+        """Snapshots from ``last`` back to the earliest, none if ``last`` is not there."""
+        for snapshot_id in builtins.range(last, 0, -1):
+            try:
+                yield self.read(snapshot_id)
+            except SnapshotNotFoundError:
+                return
+
+    def publish(self, snapshot: Snapshot) -> bool:
+        """Make a snapshot visible; False if another one has its id.
+
+        Raises:
+            StorageError: the answer was lost: the snapshot may or may not be visible.
+        """
+        if not self._store.create(paths.snapshot(snapshot.id), encode(snapshot)):
+            return False
+        self.published(snapshot)
+        return True
+
+    def published(self, snapshot: Snapshot) -> None:
+        """Note that a snapshot is visible: keep it and move the hints on."""
+        self._keep(snapshot)
+        self._seen = max(self._seen, snapshot.id)
+        hints = [paths.LATEST_HINT, *([paths.EARLIEST_HINT] if snapshot.id == 1 else [])]
+        for hint in hints:
+            try:
+                self._store.write(hint, str(snapshot.id).encode())
+            except StorageError:  # a hint is only a hint: the snapshot is there
+                pass
+
+    def _climb(self, start: int) -> int:
+        """The newest snapshot at or after one that exists, in a logarithmic number of looks."""
+        low, step = start, 1
+        while self._exists(low + step):
+            low += step
+            step *= 2
+        high = low + step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._exists(middle) else (low, middle)
+        return low
+
+    def _exists(self, snapshot_id: int) -> bool:
+        return self._store.exists(paths.snapshot(snapshot_id))
+
+    def _hint(self, path: str) -> int | None:
+        try:
+            text = self._store.read(path).decode("ascii", "replace").strip()
+        except StorageError:
+            return None
+        return int(text) if text.isdecimal() and len(text) < 19 else None
+
+    def _load(self, snapshot_id: int) -> Snapshot:
+        path = paths.snapshot(snapshot_id)
+        try:
+            data = self._store.read(path)
+        except MissingFileError as error:
+            with self._lock:
+                self._kept.pop(snapshot_id, None)
+            known = self.ids()
+            there = f"{known[0]} to {known[-1]} are there" if known else "there are none"
+            raise SnapshotNotFoundError(
+                f"snapshot {snapshot_id} has expired or was never made: {there}; name one of "
+                "those, or read the latest",
+                snapshot_id=snapshot_id,
+                earliest=known[0] if known else None,
+                latest=known[-1] if known else None,
+                path=path,
+            ) from error
+        snapshot = decode(data, self._store.location(path))
+        self._keep(snapshot)
+        return snapshot
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        with self._lock:
+            known = self._kept.get(snapshot.id)
+            if known is not None and known != snapshot:  # rolled back, then committed anew
+                self._kept.clear()
+            self._kept[snapshot.id] = snapshot
+            self._kept.move_to_end(snapshot.id)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
