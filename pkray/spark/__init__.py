@@ -1,8 +1,31 @@
 """Spark on one side, tables on the other: ingest batches and streams, read DataFrames."""
 
-from pkray.spark.ingest import ingest
-from pkray.spark.session import session, stop
-from pkray.spark.source import read, register
-from pkray.spark.stream import IngestQuery, start_ingest
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pkray.spark.batch import ingest
+    from pkray.spark.sessions import session, stop
+    from pkray.spark.source import read, register
+    from pkray.spark.stream import IngestQuery, start_ingest
 
 __all__ = ["IngestQuery", "ingest", "read", "register", "session", "start_ingest", "stop"]
+
+_HOMES = {
+    "IngestQuery": "stream",
+    "ingest": "batch",
+    "read": "source",
+    "register": "source",
+    "session": "sessions",
+    "start_ingest": "stream",
+    "stop": "sessions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for alone: a task's Python worker needs little of this."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from glob import glob
 from pathlib import Path
 
 from pkray.errors import ServiceUnavailableError, UnsupportedError
@@ -21,6 +20,7 @@ _INSTALLED = (
     "/Library/Java/JavaVirtualMachines/*/Contents/Home",
     "/opt/homebrew/opt/openjdk*",
 )
+_ROOT = Path("/")
 _REMEDY = (
     f"install Java {REQUIRED} (Debian and Ubuntu: apt install openjdk-{REQUIRED}-jre-headless; "
     f"macOS: brew install openjdk@{REQUIRED}) or point JAVA_HOME at one"
@@ -81,4 +81,4 @@ def _candidates() -> Iterator[Path]:
     if on_path:
         yield Path(on_path).resolve().parent.parent
     for pattern in _INSTALLED:
-        yield from (Path(home).resolve() for home in sorted(glob(pattern)))
+        yield from (Path(home).resolve() for home in sorted(_ROOT.glob(pattern.lstrip("/"))))

@@ -14,7 +14,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pkray.catalog import connect
 from pkray.errors import OptionError
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
@@ -172,6 +171,8 @@ def _request_of(options: MutableMapping[str, str]) -> ReadRequest:
         raise OptionError(
             f"snapshot-id is {snapshot!r}: give a snapshot's number", key="snapshot-id"
         )
+    from pkray.catalog import connect
+
     columns = options.get("columns")
     with connect(options["path"], **storage) as catalog:
         return _request(

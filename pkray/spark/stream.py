@@ -11,7 +11,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from pkray.errors import InputError, PkrayError
 from pkray.spark.failure import carried, reported
-from pkray.spark.ingest import check_columns, push_and_commit
+from pkray.spark.batch import check_columns, push_and_commit
 
 if TYPE_CHECKING:
     from pkray.table import Table
@@ -65,10 +65,10 @@ def start_ingest(
 class IngestQuery(StreamingQuery):
     """A StreamingQuery that raises the pkray error which ended it, not Spark's text of it."""
 
-    def awaitTermination(self, timeout: int | None = None) -> bool | None:
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
         return self._unwrapped(lambda: super(IngestQuery, self).awaitTermination(timeout))
 
-    def processAllAvailable(self) -> None:
+    def processAllAvailable(self) -> None:  # noqa: N802
         self._unwrapped(super().processAllAvailable)
 
     @property
