@@ -77,9 +77,7 @@ class Table:
         known: CommitOutcome | None = coordinator.call("committed", commit_user, commit_identifier)
         session = coordinator.call("begin", commit_user)
         target = service.push_target(session)
-        return PushSession(
-            coordinator, service.owners, session, commit_identifier, target, known
-        )
+        return PushSession(coordinator, service.owners, session, commit_identifier, target, known)
 
     def lookup(
         self,
@@ -252,4 +250,3 @@ class Table:
 
     def _read(self, split: Split) -> list[pa.RecordBatch]:
         return list(split.read(self._store))
-

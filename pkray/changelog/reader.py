@@ -76,6 +76,7 @@ class ChangelogReader:
                 DataFileStore(self._store, self._schema, *bucket),
                 merge_engine(self._schema),
                 self._schema,
+                [KIND, *(field.name for field in self._schema.fields)],
                 drop_deletes=False,
             )
             for batch in rows:

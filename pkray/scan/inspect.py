@@ -50,9 +50,7 @@ def snapshots_table(snapshots: SnapshotStore) -> pa.Table:
     )
 
 
-def files_table(
-    store: ObjectStore, schema: TableSchema, snapshot: Snapshot | None
-) -> pa.Table:
+def files_table(store: ObjectStore, schema: TableSchema, snapshot: Snapshot | None) -> pa.Table:
     """A row a live data file: its bucket, level, sizes, keys and sequence numbers."""
     entries = live_files(store, snapshot, schema) if snapshot else []
     files = [entry.file for entry in entries]

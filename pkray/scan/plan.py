@@ -27,9 +27,7 @@ class ScanPlanner:
         schema: the schema that rows are read under.
     """
 
-    def __init__(
-        self, location: TableLocation, store: ObjectStore, schema: TableSchema
-    ) -> None:
+    def __init__(self, location: TableLocation, store: ObjectStore, schema: TableSchema) -> None:
         self._location = location
         self._store = store
         self._schema = schema
@@ -90,7 +88,9 @@ class ScanPlanner:
         partitions = sorted({entry.partition for entry in entries})
         values = PartitionSpec(self._schema).values(partitions)
         named = dict(zip(self._schema.partition_keys, values, strict=True))
-        nulls = {name: column.is_null().to_numpy(False).astype(int) for name, column in named.items()}
+        nulls = {
+            name: column.is_null().to_numpy(False).astype(int) for name, column in named.items()
+        }
         keep = on_partition.prune(named, named, nulls, np.ones(len(partitions), np.int64))
         kept = {partition for partition, kept in zip(partitions, keep, strict=True) if kept}
         return [entry for entry in entries if entry.partition in kept]

@@ -55,9 +55,11 @@ class LookupClient:
         requests = {}
         for owner, pieces in self._router.positions(keys).items():
             positions = np.concatenate([rows for _, rows in pieces])
-            batch = keys.take(pa.array(positions)) if len(positions) < keys.num_rows or (
-                len(pieces) > 1
-            ) else keys
+            batch = (
+                keys.take(pa.array(positions))
+                if len(positions) < keys.num_rows or (len(pieces) > 1)
+                else keys
+            )
             rows = batch.combine_chunks().to_batches()[0]
             requests[owner] = (rows, tuple(piece for piece, _ in pieces), positions)
         return requests

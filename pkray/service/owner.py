@@ -72,9 +72,7 @@ class BucketOwner:
         self._schema = SchemaStore(store, location.name).latest()
         self._files: dict[BucketId, DataFileStore] = {}
         self._store = store
-        self._committed = CommittedFiles(
-            store, self._schema, SnapshotStore(store), self._owns
-        )
+        self._committed = CommittedFiles(store, self._schema, SnapshotStore(store), self._owns)
         core = self._schema.core
         self._cache = LookupStore(
             os.path.join(settings.local_directory, "lookup"),
@@ -247,9 +245,7 @@ class BucketOwner:
             os.path.join(self._settings.local_directory, "staging", name),
             self._settings.staging_memory,
         )
-        session = OwnerSession(
-            self._open_writer, staging, self._schema.core.write_buffer_size
-        )
+        session = OwnerSession(self._open_writer, staging, self._schema.core.write_buffer_size)
         self._sessions[session_id] = session
         return session
 

@@ -140,8 +140,6 @@ class PushSession:
             for owner, count in report.batches.items():
                 path = target.path(report.source, report.attempt, owner)
                 push = Push(self._session, report.source, report.attempt, 0)
-                pending[owner].append(
-                    self._owners[owner].submit("take_over", push, path, count)
-                )
+                pending[owner].append(self._owners[owner].submit("take_over", push, path, count))
         for answers in pending.values():
             gather(answers)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pkray import row_kind
 from pkray.errors import InputError
-from pkray.input import conform
+from pkray.input import conform, conform_deletes
 from pkray.schema import KIND, TableSchema
 from pkray.service.handle import Pending
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
@@ -109,7 +109,7 @@ def incoming(
 
 def deletions(keys: object, schema: TableSchema) -> Iterator[pa.RecordBatch]:
     """Keys as rows of kind -D, their other columns null."""
-    table = conform(keys, schema, keys_only=True)
+    table = conform_deletes(keys, schema)
     kinds = pa.array(np.full(table.num_rows, row_kind.DELETE, np.int8))
     table = table.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
     yield from table.combine_chunks().to_batches(max_chunksize=_MAX_ROWS)

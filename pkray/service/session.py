@@ -23,9 +23,7 @@ class OwnerSession:
         memory_limit: bytes of rows kept in memory over all buckets.
     """
 
-    def __init__(
-        self, open_writer: OpenWriter, staging: StagingArea, memory_limit: int
-    ) -> None:
+    def __init__(self, open_writer: OpenWriter, staging: StagingArea, memory_limit: int) -> None:
         self._open_writer = open_writer
         self.staging = staging
         self._memory_limit = memory_limit

@@ -204,5 +204,3 @@ class TableWriter:
         self._kept.clear()
         self._pusher = self._open_pusher()
         self._dirty = False
-
-

@@ -1,0 +1,363 @@
+"""Conditions on rows: as Arrow expressions, and against the statistics of files.
+
+Negation is gone when a condition is made (``NOT a < 1`` is ``a >= 1``), so only whether a
+condition is true matters; NULL makes each of them not true. NaN is the largest number, as in
+Spark and Paimon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Bools = np.ndarray
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Bounds of the values of many files, one element a file.
+
+    Args:
+        least, greatest: by column; a null is an unknown bound.
+        nulls: by column; below 0 where unknown.
+        rows: rows of each file.
+    """
+
+    least: Mapping[str, pa.Array]
+    greatest: Mapping[str, pa.Array]
+    nulls: Mapping[str, np.ndarray]
+    rows: np.ndarray
+
+    @property
+    def everything(self) -> Bools:
+        return np.ones(len(self.rows), bool)
+
+    def has_values(self, column: str) -> Bools:
+        """Files that may hold a value of the column that is not null."""
+        nulls = self.nulls.get(column)
+        return self.everything if nulls is None else (nulls < 0) | (nulls < self.rows)
+
+    def has_nulls(self, column: str) -> Bools:
+        """Files that may hold a null of the column."""
+        nulls = self.nulls.get(column)
+        return self.everything if nulls is None else nulls != 0
+
+
+class Condition(Protocol):
+    """What rows have to meet."""
+
+    @property
+    def columns(self) -> frozenset[str]: ...
+
+    def expression(self) -> pc.Expression: ...
+
+    def may_match(self, statistics: Statistics) -> Bools:
+        """Files that may hold a row for which the condition is true."""
+        ...
+
+
+@dataclass(frozen=True)
+class Always:
+    """TRUE or FALSE, whatever the row."""
+
+    value: bool
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset()
+
+    def expression(self) -> pc.Expression:
+        return pc.scalar(self.value)
+
+    def may_match(self, statistics: Statistics) -> Bools:
+        return statistics.everything & self.value
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """IS NULL, or IS NOT NULL."""
+
+    column: str
+    negated: bool = False
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset((self.column,))
+
+    def expression(self) -> pc.Expression:
+        field = pc.field(self.column)
+        return field.is_valid() if self.negated else field.is_null()
+
+    def may_match(self, statistics: Statistics) -> Bools:
+        if self.negated:
+            return statistics.has_values(self.column)
+        return statistics.has_nulls(self.column)
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A column against a value of its type. ``operator``: = <> < <= > >=."""
+
+    column: str
+    operator: str
+    value: pa.Scalar
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset((self.column,))
+
+    def expression(self) -> pc.Expression:
+        field, value = pc.field(self.column), self.value
+        if _is_nan(value):
+            is_nan = pc.is_nan(field)
+            expressions = {
+                "=": is_nan,
+                ">=": is_nan,
+                "<>": ~is_nan,
+                "<": ~is_nan,
+                "<=": field.is_valid(),
+                ">": pc.scalar(False),
+            }
+            return expressions[self.operator]
+        compared = _compare(field, self.operator, value)
+        if self.operator in (">", ">=") and pa.types.is_floating(value.type):
+            return compared | pc.is_nan(field)
+        return compared
+
+    def may_match(self, statistics: Statistics) -> Bools:
+        kept = statistics.has_values(self.column)
+        least, greatest = _bounds(statistics, self.column)
+        if least is None or greatest is None or _is_nan(self.value):
+            return kept
+        if self.operator in ("=", "<", "<="):
+            excluded = pc.greater_equal if self.operator == "<" else pc.greater
+            kept &= ~_known(excluded(least, self.value))
+        if self.operator == "=" or (self.operator in (">", ">=") and not _may_hide_nan(greatest)):
+            excluded = pc.less_equal if self.operator == ">" else pc.less
+            kept &= ~_known(excluded(greatest, self.value))
+        if self.operator == "<>" and not _may_hide_nan(greatest):
+            same = pc.and_(pc.equal(least, self.value), pc.equal(greatest, self.value))
+            kept &= ~_known(same)
+        return kept
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """IN, or NOT IN, values of the column's type without nulls."""
+
+    column: str
+    values: pa.Array
+    negated: bool = False
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset((self.column,))
+
+    def expression(self) -> pc.Expression:
+        field = pc.field(self.column)
+        found = field.isin(self.values)
+        return field.is_valid() & ~found if self.negated else found
+
+    def may_match(self, statistics: Statistics) -> Bools:
+        kept = statistics.has_values(self.column)
+        least, greatest = _bounds(statistics, self.column)
+        if self.negated or least is None or greatest is None or _may_hide_nan(greatest):
+            return kept
+        known = pc.and_(least.is_valid(), greatest.is_valid()).to_numpy(zero_copy_only=False)
+        # Ranks stand for the values, so that one search serves every type.
+        every = pa.concat_arrays([self.values, least, greatest])
+        if pa.types.is_boolean(every.type):
+            every = every.cast(pa.int8())
+        ranks = pc.rank(every, tiebreaker="dense").to_numpy().astype(np.int64)
+        values, low, high = np.split(ranks, [len(self.values), len(self.values) + len(least)])
+        values = np.sort(values)
+        first = np.searchsorted(values, low)
+        within = np.append(values, np.iinfo(np.int64).max)[first] <= high
+        return kept & (within | ~known)
+
+
+@dataclass(frozen=True)
+class Like:
+    """LIKE, ILIKE and their negations; in the pattern ``\\`` takes % and _ as they are."""
+
+    column: str
+    pattern: str
+    ignore_case: bool = False
+    negated: bool = False
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset((self.column,))
+
+    def expression(self) -> pc.Expression:
+        found = pc.match_like(pc.field(self.column), self.pattern, ignore_case=self.ignore_case)
+        return ~found if self.negated else found
+
+    def may_match(self, statistics: Statistics) -> Bools:
+        kept = statistics.has_values(self.column)
+        least, greatest = _bounds(statistics, self.column)
+        prefix = self.prefix
+        if self.negated or self.ignore_case or not prefix or least is None or greatest is None:
+            return kept
+        start = pc.utf8_slice_codeunits(least, 0, len(prefix))
+        return kept & ~_known(pc.greater(start, prefix)) & ~_known(pc.less(greatest, prefix))
+
+    @property
+    def prefix(self) -> str:
+        """What every matching text begins with."""
+        literal, escaped = [], False
+        for character in self.pattern:
+            if not escaped and character in "%_":
+                break
+            escaped = not escaped and character == "\\"
+            if not escaped:
+                literal.append(character)
+        return "".join(literal)
+
+
+@dataclass(frozen=True)
+class CompareColumns:
+    """A column against a column of the same type."""
+
+    left: str
+    operator: str
+    right: str
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset((self.left, self.right))
+
+    def expression(self) -> pc.Expression:
+        return _compare(pc.field(self.left), self.operator, pc.field(self.right))
+
+    def may_match(self, statistics: Statistics) -> Bools:
+        return statistics.has_values(self.left) & statistics.has_values(self.right)
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """AND."""
+
+    parts: tuple[Condition, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset().union(*(part.columns for part in self.parts))
+
+    def expression(self) -> pc.Expression:
+        return reduce(lambda a, b: a & b, (part.expression() for part in self.parts))
+
+    def may_match(self, statistics: Statistics) -> Bools:
+        return np.logical_and.reduce([part.may_match(statistics) for part in self.parts])
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """OR."""
+
+    parts: tuple[Condition, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset().union(*(part.columns for part in self.parts))
+
+    def expression(self) -> pc.Expression:
+        return reduce(lambda a, b: a | b, (part.expression() for part in self.parts))
+
+    def may_match(self, statistics: Statistics) -> Bools:
+        return np.logical_or.reduce([part.may_match(statistics) for part in self.parts])
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """An Arrow expression that the user wrote; it prunes nothing."""
+
+    written: pc.Expression
+    columns: frozenset[str]
+
+    def expression(self) -> pc.Expression:
+        return self.written
+
+    def may_match(self, statistics: Statistics) -> Bools:
+        return statistics.everything
+
+
+def conjuncts(condition: Condition) -> Iterator[Condition]:
+    """The parts that all have to hold."""
+    if isinstance(condition, AllOf):
+        for part in condition.parts:
+            yield from conjuncts(part)
+    else:
+        yield condition
+
+
+def equalities(condition: Condition) -> dict[str, pa.Array]:
+    """By column, the values one of which a matching row has; columns without such are absent.
+
+    FLOAT and DOUBLE are left out: -0.0 equals 0.0 but hashes differently.
+    """
+    if isinstance(condition, Compare) and condition.operator == "=":
+        found = {condition.column: pa.array([condition.value.as_py()], condition.value.type)}
+    elif isinstance(condition, OneOf) and not condition.negated:
+        found = {condition.column: condition.values}
+    elif isinstance(condition, AllOf):
+        return _merged([equalities(part) for part in condition.parts], _common)
+    elif isinstance(condition, AnyOf):
+        parts = [equalities(part) for part in condition.parts]
+        shared = set(parts[0]).intersection(*parts)
+        kept = [{column: part[column] for column in shared} for part in parts]
+        return _merged(kept, lambda a, b: pa.concat_arrays([a, b]).unique())
+    else:
+        return {}
+    return {name: values for name, values in found.items() if not pa.types.is_floating(values.type)}
+
+
+def _merged(parts: list[dict[str, pa.Array]], merge: object) -> dict[str, pa.Array]:
+    merged: dict[str, pa.Array] = {}
+    for part in parts:
+        for column, values in part.items():
+            merged[column] = merge(merged[column], values) if column in merged else values  # type: ignore[operator]
+    return merged
+
+
+def _common(left: pa.Array, right: pa.Array) -> pa.Array:
+    return left.filter(pc.is_in(left, value_set=right))
+
+
+def _compare(left: pc.Expression, operator: str, right: pa.Scalar | pc.Expression) -> pc.Expression:
+    match operator:
+        case "=":
+            return left == right
+        case "<>":
+            return left != right
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case _:
+            return left >= right
+
+
+def _bounds(statistics: Statistics, column: str) -> tuple[pa.Array | None, pa.Array | None]:
+    return statistics.least.get(column), statistics.greatest.get(column)
+
+
+def _known(compared: pa.Array) -> Bools:
+    return compared.fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def _is_nan(value: pa.Scalar) -> bool:
+    return pa.types.is_floating(value.type) and value.as_py() != value.as_py()
+
+
+def _may_hide_nan(bounds: pa.Array) -> bool:
+    """Bounds of FLOAT and DOUBLE say nothing about NaN."""
+    return pa.types.is_floating(bounds.type)

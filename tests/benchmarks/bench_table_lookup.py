@@ -1,0 +1,72 @@
+"""Lookups by key in a table of many keys, embedded and through actors.
+
+python tests/benchmarks/bench_table_lookup.py [--keys 10000000] [--runtime local|ray]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import SCHEMA, batches
+
+import pkray
+
+
+def milliseconds(work: Callable[[], object], runs: int) -> list[float]:
+    found = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        work()
+        found.append((time.perf_counter() - start) * 1e3)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", type=int, default=10_000_000)
+    parser.add_argument("--runtime", choices=["local", "ray"], default="local")
+    options = parser.parse_args()
+    random = np.random.default_rng(3)
+    with tempfile.TemporaryDirectory() as folder:
+        with pkray.connect(folder, runtime=options.runtime) as catalog:
+            run(catalog, options.keys, random)
+
+
+def run(catalog: pkray.Catalog, keys: int, random: np.random.Generator) -> None:
+    table = catalog.create_table("bench.t", SCHEMA, primary_keys=["k"], options={"bucket": "1"})
+    with table.open_writer("load") as writer:
+        for number, rows in enumerate(batches(keys, keys, keys // 10)):
+            dense = pa.array(np.arange(number * keys // 10, (number + 1) * keys // 10))
+            writer.upsert(rows.set_column(0, SCHEMA.field("k"), dense))
+        writer.commit(commit_identifier=1, full_compact=True)
+
+    def ask(count: int) -> Callable[[], object]:
+        wanted = pa.table({"k": random.integers(0, keys, count)})
+        return lambda: table.lookup(wanted, visibility="committed")
+
+    cold = milliseconds(ask(1), 1)[0]
+    milliseconds(ask(10_000), 5)
+    many = [milliseconds(ask(10_000), 1)[0] for _ in range(20)]
+    one = [milliseconds(ask(1), 1)[0] for _ in range(300)]
+    print(f"first lookup, which builds the cache: {cold:.0f} ms")
+    print(f"10,000 keys of {keys:,}: median {statistics.median(many):.1f} ms (goal 50)")
+    print(f"one key: median {statistics.median(one):.3f} ms")
+    service = table.runtime.service(table.location, table.schema)
+    empty = milliseconds(lambda: service.owners[0].call("ping"), 300)
+    ratio = statistics.median(one) / statistics.median(empty)
+    if type(table.runtime).__name__ == "RayRuntime":
+        print(f"one key against an empty actor call: {ratio:.2f} times as long (goal 3)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""What the benchmarks share: the workload, and measuring a piece of work in its own process."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+SCHEMA = pa.schema(
+    [
+        pa.field("k", pa.int64(), nullable=False),
+        ("a", pa.int64()),
+        ("b", pa.float64()),
+        ("s", pa.string()),
+        ("ts", pa.timestamp("us")),
+    ]
+)
+
+
+def batches(rows: int, keys: int, batch_rows: int, seed: int = 7) -> Iterator[pa.Table]:
+    """Uniform upserts: BIGINT key, BIGINT, DOUBLE, a 16-character string, a timestamp."""
+    random = np.random.default_rng(seed)
+    for start in range(0, rows, batch_rows):
+        n = min(batch_rows, rows - start)
+        letters = random.integers(97, 123, n * 16, dtype=np.uint8)
+        strings = pa.StringArray.from_buffers(
+            n, pa.py_buffer(np.arange(0, n * 16 + 1, 16, dtype=np.int32)), pa.py_buffer(letters)
+        )
+        columns = [
+            pa.array(random.integers(0, keys, n)),
+            pa.array(random.integers(-(1 << 40), 1 << 40, n)),
+            pa.array(random.random(n)),
+            strings,
+            pa.array(1_700_000_000_000_000 + start + np.arange(n), pa.timestamp("us")),
+        ]
+        yield pa.table(columns, schema=SCHEMA)
+
+
+@dataclass
+class Measured:
+    """One run: processor and wall seconds, and the peak memory beyond what was there before."""
+
+    cpu_seconds: float
+    wall_seconds: float
+    peak_bytes: int
+    result: object = None
+
+
+def measure(work: Callable[[], object]) -> Measured:
+    """Run work; its children count when they have ended."""
+    before_memory = resident_bytes()
+    reset_peak()
+    cpu, wall = cpu_seconds(), time.perf_counter()
+    result = work()
+    return Measured(
+        cpu_seconds() - cpu,
+        time.perf_counter() - wall,
+        peak_bytes() - before_memory,
+        result,
+    )
+
+
+def cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime + children.ru_utime + children.ru_stime
+
+
+def resident_bytes() -> int:
+    return _status("VmRSS")
+
+
+def peak_bytes() -> int:
+    return _status("VmHWM")
+
+
+def reset_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _status(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"{name} is not in /proc/self/status")
+
+
+def in_own_process(script: str, *arguments: str) -> Measured:
+    """Run ``python script arguments`` and read the `Measured` it reports last."""
+    command = [sys.executable, script, *arguments]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def report(measured: Measured) -> None:
+    """For `in_own_process`."""
+    print(json.dumps(asdict(measured)), flush=True)
