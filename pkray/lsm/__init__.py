@@ -1,0 +1,1 @@
+"""The LSM tree of one bucket: memtable, sorted runs, merge engines, compaction."""

@@ -1,0 +1,260 @@
+"""One commit user's uncommitted work on a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pkray.commit.message import CommitMessage
+from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
+from pkray.lsm.compaction import CompactionUnit, forces_level_0_up, pick, pick_full
+from pkray.lsm.compactor import CompactionResult, Compactor
+from pkray.lsm.data_files import Clock, DataFileStore, now_millis
+from pkray.lsm.engines import merge_engine
+from pkray.lsm.levels import Levels
+from pkray.lsm.memtable import Memtable
+from pkray.lsm.row_kinds import accepted_rows
+from pkray.lsm.upper_lookup import ScanLookup, UpperLevelLookup
+
+if TYPE_CHECKING:
+    from pkray.schema import TableSchema
+
+MAX_MEMTABLE_BYTES = 1 << 30
+"""A memtable is sorted in one piece: Arrow's strings of one piece end at 2 GB."""
+
+
+class BucketWriter:
+    """Takes rows, flushes them to level 0, compacts, and prepares commits.
+
+    Nothing that it does shows before its messages are committed, and files that a message names
+    are never deleted by it. Not thread-safe.
+
+    Args:
+        levels: the committed files to build on.
+        lookup: finds old rows for the lookup changelog; by default the files are scanned.
+        clock: epoch milliseconds.
+
+    Raises:
+        UnsupportedError: the table's merge engine is not there.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        partition: bytes,
+        bucket: int,
+        files: DataFileStore,
+        levels: Levels,
+        lookup: UpperLevelLookup | None = None,
+        clock: Clock = now_millis,
+    ) -> None:
+        self.schema = schema
+        self.partition = partition
+        self.bucket = bucket
+        self._options = schema.core
+        self._files = files
+        self._engine = merge_engine(schema)
+        self._compactor = Compactor(
+            schema, files, self._engine, lookup or ScanLookup(schema, files, self._engine)
+        )
+        self._clock = clock
+        self._memtable = Memtable(schema)
+        self._committed = levels
+        self._levels = levels
+        self._next_sequence = levels.max_sequence + 1
+        self._handed_over: list[CommitMessage] = []
+        self._commits_since_full = sum(run.level == 0 for run in levels.runs())
+        self._work = _Work()
+
+    @property
+    def levels(self) -> Levels:
+        """The committed files and this writer's own."""
+        return self._levels
+
+    @property
+    def max_sequence(self) -> int:
+        """Of all rows so far, those in memory included; -1 without rows."""
+        return self._next_sequence + self._memtable.rows - 1
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._memtable.bytes
+
+    @property
+    def memory_rows(self) -> int:
+        return self._memtable.rows
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows with all value columns and ``_VALUE_KIND``; flush when memory is full.
+
+        Raises:
+            InputError: a bad value of ``rowkind.field``; none of the rows is taken.
+        """
+        accepted = accepted_rows(rows, self.schema)
+        limit = min(self._options.write_buffer_size, MAX_MEMTABLE_BYTES)
+        if self._memtable.rows and self._memtable.bytes + accepted.nbytes > limit:
+            self._flush_and_compact()
+        self._memtable.add(accepted)
+        if self._memtable.bytes >= limit:
+            self._flush_and_compact()
+
+    def lookup_memory(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """Merged key-value rows of keys that are in memory, deletes included, in key order.
+
+        They are newer than all files (but for user sequence fields).
+
+        Args:
+            keys: the key columns, distinct.
+        """
+        return self._memtable.lookup(keys, self._engine, self._next_sequence)
+
+    def flush(self) -> None:
+        """Write the rows in memory to level 0, and their changelog if the producer is input."""
+        if not self._memtable.rows:
+            return
+        with_input = self._options.changelog_producer == "input"
+        frozen = self._memtable.freeze(
+            self._next_sequence, ordered=self._engine.needs_order or with_input
+        )
+        new = self._files.write_run(frozen.merged(self._engine), 0, APPEND_SOURCE)
+        self._work.created.extend(new)
+        changelog: list[DataFileMeta] = []
+        if with_input:
+            changelog = self._files.write_run(frozen.every(), 0, APPEND_SOURCE, "changelog")
+            self._work.created.extend(changelog)
+        self._work.new_files.extend(new)
+        self._work.changelog_files.extend(changelog)
+        self._levels = self._levels.apply((), new)
+        self._next_sequence += self._memtable.rows
+        self._memtable.clear()
+
+    def compact(self, full: bool = False) -> None:
+        """Flush, then compact what the rules pick, or everything."""
+        self.flush()
+        runs = self._levels.runs()
+        self._run(pick_full(runs, self._options) if full else pick(runs, self._options))
+        if full:
+            self._commits_since_full = 0
+
+    def prepare_commit(self, *, full_compact: bool = False) -> CommitMessage:
+        """Flush, compact as the table's options ask, and hand the work over.
+
+        Args:
+            full_compact: compact everything first, even on a write-only table.
+        """
+        if full_compact:
+            self.compact(full=True)
+        self.flush()
+        if not self._options.write_only:
+            self._compact_for_commit()
+        message = self._work.message(self.schema, self.partition, self.bucket)
+        self._files.delete(self._work.unreferenced())
+        self._work = _Work()
+        self._handed_over.append(message)
+        return message
+
+    def committed(self, levels: Levels) -> None:
+        """All messages handed over so far are committed, and ``levels`` has them."""
+        self._handed_over.clear()
+        self.rebase(levels)
+
+    def rebase(self, levels: Levels) -> None:
+        """Build on these committed files from now on.
+
+        If others have changed the bucket since, compactions not yet handed over are undone: their
+        inputs may be gone and their changelog out of date.
+        """
+        if levels != self._committed and self._work.compact_before:
+            self._work.undo_compactions()
+        self._committed = levels
+        for message in self._handed_over:
+            levels = levels.apply((), message.new_files)
+            levels = levels.apply(message.compact_before, message.compact_after)
+        levels = levels.apply((), self._work.new_files)
+        self._levels = levels.apply(
+            self._work.compact_before.values(), self._work.compact_after.values()
+        )
+        self._next_sequence = max(self._next_sequence, self._levels.max_sequence + 1)
+
+    def abort(self) -> None:
+        """Forget the rows in memory, and delete the files that were not handed over."""
+        self._memtable.clear()
+        doomed = self._work.created
+        self._work = _Work()
+        self._levels = self._committed
+        self._files.delete(doomed)
+
+    def _flush_and_compact(self) -> None:
+        self.flush()
+        if not self._options.write_only:
+            self._run(pick(self._levels.runs(), self._options))
+
+    def _compact_for_commit(self) -> None:
+        options = self._options
+        self._commits_since_full += bool(self._work.new_files)
+        delta = options.full_compaction_delta_commits
+        if options.deletion_vectors_enabled or (delta and self._commits_since_full >= delta):
+            self.compact(full=True)
+        forced = forces_level_0_up(self.schema)
+        self._run(pick(self._levels.runs(), options, force_level_0=forced))
+
+    def _run(self, unit: CompactionUnit | None) -> None:
+        if unit is None:
+            return
+        result = self._compactor.run(unit, self._levels)
+        self._work.absorb(result)
+        self._levels = self._levels.apply(result.before, result.after)
+
+
+class _Work:
+    """Files made since the last message."""
+
+    def __init__(self) -> None:
+        self.new_files: list[DataFileMeta] = []
+        self.changelog_files: list[DataFileMeta] = []
+        self.compact_before: dict[str, DataFileMeta] = {}
+        self.compact_after: dict[str, DataFileMeta] = {}
+        self.compact_changelog: list[DataFileMeta] = []
+        self.created: list[DataFileMeta] = []
+
+    def absorb(self, result: CompactionResult) -> None:
+        """Add a compaction; what went in and out again between two commits is left out."""
+        for file in result.before:
+            if self.compact_after.pop(file.file_name, None) is None:
+                self.compact_before[file.file_name] = file
+        taken = {file.file_name for file in result.before}
+        self.created.extend(file for file in result.after if file.file_name not in taken)
+        self.created.extend(result.changelog)
+        self.compact_after.update((file.file_name, file) for file in result.after)
+        self.compact_changelog.extend(result.changelog)
+
+    def undo_compactions(self) -> None:
+        self.compact_before.clear()
+        self.compact_after.clear()
+        self.compact_changelog.clear()
+
+    def unreferenced(self) -> list[DataFileMeta]:
+        """Files that no message will name."""
+        kept: Iterable[DataFileMeta] = (
+            *self.new_files,
+            *self.changelog_files,
+            *self.compact_before.values(),
+            *self.compact_after.values(),
+            *self.compact_changelog,
+        )
+        names = {file.file_name for file in kept}
+        return [file for file in self.created if file.file_name not in names]
+
+    def message(self, schema: TableSchema, partition: bytes, bucket: int) -> CommitMessage:
+        return CommitMessage(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=schema.core.bucket,
+            new_files=tuple(self.new_files),
+            changelog_files=tuple(self.changelog_files),
+            compact_before=tuple(self.compact_before.values()),
+            compact_after=tuple(self.compact_after.values()),
+            compact_changelog_files=tuple(self.compact_changelog),
+        )

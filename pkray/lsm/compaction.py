@@ -1,0 +1,121 @@
+"""Which runs to compact next: Paimon's universal compaction, as a pure function.
+
+Runs are given newest first. The output goes to the level just below the next run that is left,
+or to the highest level if none is left; never to level 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkray.lsm.levels import SortedRun
+
+if TYPE_CHECKING:
+    from pkray.options import TableOptions
+    from pkray.schema import TableSchema
+
+
+@dataclass(frozen=True)
+class CompactionUnit:
+    """Merge these runs (newest first) into one of ``output_level``."""
+
+    output_level: int
+    runs: tuple[SortedRun, ...]
+
+
+def level_count(options: TableOptions, runs: Sequence[SortedRun]) -> int:
+    """Levels of a bucket: ``num-levels``, by default the compaction trigger and one more."""
+    configured = options.num_levels or options.compaction_trigger + 1
+    return max(configured, 1 + max((run.level for run in runs), default=0))
+
+
+def forces_level_0_up(schema: TableSchema) -> bool:
+    """Whether every commit must leave level 0 empty."""
+    options = schema.core
+    return (
+        options.changelog_producer == "lookup"
+        or options.merge_engine == "first-row"
+        or options.deletion_vectors_enabled
+    )
+
+
+def pick(
+    runs: Sequence[SortedRun], options: TableOptions, *, force_level_0: bool = False
+) -> CompactionUnit | None:
+    """The runs to compact now, or None.
+
+    Args:
+        runs: newest first.
+        force_level_0: compact level 0 upwards even where no rule asks for it.
+
+    Source: ``num-sorted-run.compaction-trigger``, ``compaction.max-size-amplification-percent``,
+        ``compaction.size-ratio``, ``num-levels``.
+    """
+    unit = _pick_universal(runs, options)
+    if unit is None and force_level_0:
+        fresh = _count_level_0(runs)
+        if fresh:
+            unit = _by_size_ratio(runs, options, fresh, triggered=True)
+    return unit if unit is not None and _changes_something(unit) else None
+
+
+def pick_full(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUnit | None:
+    """All runs into the highest level; None if that is so already."""
+    top = level_count(options, runs) - 1
+    if not runs or (len(runs) == 1 and runs[0].level == top):
+        return None
+    return CompactionUnit(top, tuple(runs))
+
+
+def _pick_universal(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUnit | None:
+    trigger = options.compaction_trigger
+    if len(runs) < trigger or not runs:
+        return None
+    fresh_size = sum(run.size for run in runs[:-1])
+    if fresh_size * 100 > options.max_size_amplification_percent * runs[-1].size:
+        return CompactionUnit(level_count(options, runs) - 1, tuple(runs))
+    unit = _by_size_ratio(runs, options, 1, triggered=False)
+    if unit is None and len(runs) > trigger:
+        unit = _by_size_ratio(runs, options, len(runs) - trigger + 1, triggered=True)
+    return unit
+
+
+def _by_size_ratio(
+    runs: Sequence[SortedRun], options: TableOptions, count: int, *, triggered: bool
+) -> CompactionUnit | None:
+    """Take the newest ``count`` runs and those after them that are not much larger than all so far.
+
+    What has been triggered also takes what would leave level 0 as its output.
+    """
+    size = sum(run.size for run in runs[:count])
+    while count < len(runs):
+        following = runs[count]
+        if size * (100 + options.size_ratio) < following.size * 100 and not (
+            triggered and following.level <= 1
+        ):
+            break
+        size += following.size
+        count += 1
+        triggered = True
+    return _unit(runs, options, count) if triggered else None
+
+
+def _unit(runs: Sequence[SortedRun], options: TableOptions, count: int) -> CompactionUnit:
+    output = max(0, runs[count].level - 1) if count < len(runs) else 0
+    while output == 0 and count < len(runs):
+        output = runs[count].level
+        count += 1
+    if count == len(runs):
+        output = level_count(options, runs) - 1
+    return CompactionUnit(output, tuple(runs[:count]))
+
+
+def _count_level_0(runs: Sequence[SortedRun]) -> int:
+    return sum(run.level == 0 for run in runs)
+
+
+def _changes_something(unit: CompactionUnit) -> bool:
+    files = [file for run in unit.runs for file in run.files]
+    return len(files) > 1 or files[0].level != unit.output_level

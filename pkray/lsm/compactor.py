@@ -1,0 +1,219 @@
+"""Carries out a compaction: merges runs into new files, and says what changed where asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from pkray.format.data_file import COMPACT_SOURCE, DataFileMeta
+from pkray.lsm.changelog_rows import ChangelogRows
+from pkray.lsm.compaction import CompactionUnit, level_count
+from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.key_groups import KeyGroups, concat
+from pkray.lsm.key_ranges import Section, sections
+from pkray.lsm.levels import Levels, SortedRun
+from pkray.lsm.merge import MergeEngine, without_deletes
+from pkray.lsm.merge_read import row_order, section_groups
+from pkray.lsm.upper_lookup import UpperLevelLookup
+
+if TYPE_CHECKING:
+    from pkray.schema import TableSchema
+
+
+@dataclass
+class CompactionResult:
+    """Files taken out, files put in their place, and changelog files."""
+
+    before: list[DataFileMeta] = field(default_factory=list)
+    after: list[DataFileMeta] = field(default_factory=list)
+    changelog: list[DataFileMeta] = field(default_factory=list)
+
+
+class Compactor:
+    """Compacts one bucket.
+
+    Args:
+        lookup: finds rows in the levels above; for the lookup changelog.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        files: DataFileStore,
+        engine: MergeEngine,
+        lookup: UpperLevelLookup,
+    ) -> None:
+        self._schema = schema
+        self._files = files
+        self._engine = engine
+        self._lookup = lookup
+        self._producer = schema.core.changelog_producer
+
+    def run(self, unit: CompactionUnit, levels: Levels) -> CompactionResult:
+        """Write the unit's output; nothing is deleted.
+
+        A large file that overlaps with no other is not rewritten, it just changes its level.
+        Deletes are dropped where no older row is left below the output.
+        """
+        task = _Task(self, unit, levels)
+        with ExitStack() as undo:
+            undo.callback(task.undo)
+            task.run()
+            undo.pop_all()
+        return task.result
+
+
+class _Task:
+    """One compaction under way."""
+
+    def __init__(self, compactor: Compactor, unit: CompactionUnit, levels: Levels) -> None:
+        self.result = CompactionResult()
+        self._schema = compactor._schema
+        self._options = self._schema.core
+        self._files = compactor._files
+        self._engine = compactor._engine
+        self._lookup = compactor._lookup
+        self._producer = compactor._producer
+        self._unit = unit
+        self._output_level = unit.output_level
+        self._top_level = level_count(self._options, levels.runs()) - 1
+        self._drops_deletes = unit.output_level >= levels.max_level
+        self._above = levels.above(unit.output_level)
+        self._order = row_order([*unit.runs, *self._above], self._schema)
+        self._changes = ChangelogRows(self._schema)
+        self._written: list[DataFileMeta] = []
+
+    def run(self) -> None:
+        large = self._options.target_file_size // 10 * 7
+        waiting: list[Section] = []
+        for section in sections(self._unit.runs, self._schema):
+            if len(section.runs) > 1:
+                waiting.append(section)
+                continue
+            for file in section.files:
+                alone = Section((SortedRun(section.runs[0].level, (file,)),))
+                if file.file_size < large:
+                    waiting.append(alone)
+                else:
+                    self._rewrite_or_upgrade(waiting)
+                    waiting = []
+                    self._upgrade(alone)
+        self._rewrite_or_upgrade(waiting)
+
+    def undo(self) -> None:
+        """Delete what was written."""
+        self._files.delete(self._written)
+
+    def _rewrite_or_upgrade(self, waiting: Sequence[Section]) -> None:
+        if len(waiting) == 1 and len(waiting[0].runs) == 1:
+            self._upgrade(waiting[0])
+        elif waiting:
+            self._rewrite(waiting)
+
+    def _upgrade(self, section: Section) -> None:
+        """Change the level of the section's one file."""
+        (file,) = section.files
+        if file.level == self._output_level:
+            return
+        if self._must_rewrite(file):
+            self._rewrite([section])
+            return
+        if self._makes_changelog([section]):
+            with self._files.open_run(self._output_level, COMPACT_SOURCE, "changelog") as changelog:
+                for _, changes in self._merged(section, with_changes=True):
+                    changelog.write(changes)
+            self._keep(changelog.files, self.result.changelog)
+        self.result.before.append(file)
+        self.result.after.append(msgspec.structs.replace(file, level=self._output_level))
+
+    def _must_rewrite(self, file: DataFileMeta) -> bool:
+        if self._output_level == self._top_level:
+            return file.delete_row_count != 0
+        is_final = self._engine.keeps_newest and not self._options.sequence_field
+        return self._producer == "lookup" and file.level == 0 and not is_final
+
+    def _rewrite(self, chosen: Sequence[Section]) -> None:
+        with_changes = self._makes_changelog(chosen)
+        with (
+            self._files.open_run(self._output_level, COMPACT_SOURCE) as data,
+            self._files.open_run(self._output_level, COMPACT_SOURCE, "changelog") as changelog,
+        ):
+            for section in chosen:
+                for rows, changes in self._merged(section, with_changes):
+                    data.write(without_deletes(rows) if self._drops_deletes else rows)
+                    changelog.write(changes)
+        self.result.before.extend(file for section in chosen for file in section.files)
+        self._keep(data.files, self.result.after)
+        self._keep(changelog.files, self.result.changelog)
+
+    def _keep(self, files: Iterable[DataFileMeta], where: list[DataFileMeta]) -> None:
+        where.extend(files)
+        self._written.extend(files)
+
+    def _makes_changelog(self, chosen: Iterable[Section]) -> bool:
+        if self._producer == "full-compaction":
+            return self._output_level == self._top_level
+        levels = {run.level for section in chosen for run in section.runs}
+        return self._producer == "lookup" and 0 in levels
+
+    def _merged(
+        self, section: Section, with_changes: bool
+    ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+        """Merged rows, deletes included, and changelog rows."""
+        columns = self._files.row_schema.names
+        if len(section.runs) == 1 and not with_changes:
+            for file in section.files:
+                for rows in self._files.read(file, columns):
+                    yield rows, rows.slice(0, 0)
+            return
+        levels = np.array([run.level for run in section.runs])
+        for groups, source in section_groups(section, self._files, self._order, columns):
+            if with_changes:
+                yield self._merge_with_changes(groups, levels[source])
+            else:
+                rows = self._engine.merge(groups)
+                yield rows, rows.slice(0, 0)
+
+    def _merge_with_changes(
+        self, groups: KeyGroups, level: np.ndarray
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Merge, and compare with what was there before.
+
+        That is, for lookup, the rows of levels above 0; for full-compaction the top level's.
+        """
+        if self._producer == "lookup":
+            groups, is_old = self._with_older_rows(groups, level > 0)
+            touched = _any_in_group(groups, ~is_old)
+        else:
+            is_old = level == self._top_level
+            touched = (groups.sizes > 1) | _any_in_group(groups, ~is_old)
+        after = self._engine.merge(groups)
+        old_groups, keys_of_old = groups.restrict(is_old)
+        before = self._engine.merge(old_groups)
+        return after, self._changes.between(before, keys_of_old, after, touched)
+
+    def _with_older_rows(
+        self, groups: KeyGroups, is_old: np.ndarray
+    ) -> tuple[KeyGroups, np.ndarray]:
+        """Add the rows above the output level of keys that have none here."""
+        missing = ~_any_in_group(groups, is_old)
+        if not self._above or not missing.any():
+            return groups, is_old
+        rows = pa.array(groups.order[groups.starts[missing]])
+        keys = groups.rows.select(list(self._order.key_columns)).take(rows)
+        found = self._lookup.find(keys, self._above)
+        if not found.num_rows:
+            return groups, is_old
+        together = concat([found.select(groups.rows.schema.names), groups.rows])
+        return self._order.group(together), np.concatenate([np.ones(len(found), bool), is_old])
+
+
+def _any_in_group(groups: KeyGroups, holds: np.ndarray) -> np.ndarray:
+    """For each key, whether it holds for one of its rows."""
+    return np.logical_or.reduceat(holds[groups.order], groups.starts)

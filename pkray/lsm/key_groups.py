@@ -1,0 +1,143 @@
+"""Rows brought together by key: what merge engines work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.lsm.keys import NormalizedKeys, sort_within_groups
+from pkray.schema import KIND, SEQUENCE, TableSchema
+
+__all__ = ["KIND", "SEQUENCE", "KeyGroups", "RowOrder", "concat", "empty_rows", "row_schema"]
+
+
+
+@dataclass(frozen=True)
+class KeyGroups:
+    """All rows of some keys.
+
+    Args:
+        rows: key-value rows, as they came.
+        order: numbers of the rows, key after key; within a key from the oldest to the newest
+            (by user sequence, then sequence number) if ``ordered``.
+        starts: where in the order each key starts.
+        ordered: False: within a key the order is arbitrary, and the row that came last is newest.
+    """
+
+    rows: pa.RecordBatch
+    order: np.ndarray
+    starts: np.ndarray
+    ordered: bool = True
+
+    def __len__(self) -> int:
+        """How many keys."""
+        return len(self.starts)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Where in the order each key ends (exclusive)."""
+        return np.append(self.starts[1:], len(self.order))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Rows of each key."""
+        return np.diff(self.starts, append=len(self.order))
+
+    def newest(self) -> np.ndarray:
+        """The number of each key's newest row."""
+        if len(self.starts) == len(self.order):
+            return self.order
+        if self.ordered:
+            return self.order[self.ends - 1]
+        return np.maximum.reduceat(self.order, self.starts)
+
+    def group_of_row(self) -> np.ndarray:
+        """For each place in the order, the number of its key."""
+        return np.repeat(np.arange(len(self.starts)), self.sizes)
+
+    def restrict(self, wanted: np.ndarray) -> tuple[KeyGroups, np.ndarray]:
+        """Leave rows out.
+
+        Args:
+            wanted: for each row of ``rows``, whether it stays.
+
+        Returns:
+            The groups of the keys that still have rows, and the numbers of these keys.
+        """
+        kept = wanted[self.order]
+        groups = self.group_of_row()[kept]
+        present, starts = np.unique(groups, return_index=True)
+        return KeyGroups(self.rows, self.order[kept], starts, self.ordered), present
+
+    def blocks(self, keys: int) -> Iterator[KeyGroups]:
+        """The same in pieces of so many keys, over the same rows."""
+        ends = self.ends
+        for first in range(0, len(self.starts), keys):
+            starts = self.starts[first : first + keys]
+            stop = ends[min(first + keys, len(ends)) - 1]
+            yield KeyGroups(
+                self.rows, self.order[starts[0] : stop], starts - starts[0], self.ordered
+            )
+
+
+class RowOrder:
+    """How a table's rows are sorted: by key, user sequence fields, sequence number, arrival.
+
+    Args:
+        by_sequence_number: arrival does not tell which row is newer; sequence numbers do.
+    """
+
+    def __init__(self, schema: TableSchema, *, by_sequence_number: bool = False) -> None:
+        self.key_columns = tuple(schema.trimmed_primary_keys)
+        self.sequence_fields = tuple(schema.core.sequence_field)
+        self._descending = schema.core.sequence_field_descending
+        self._by_sequence_number = by_sequence_number
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the rows must have to be grouped."""
+        number = (SEQUENCE,) if self._by_sequence_number else ()
+        return (*self.key_columns, *self.sequence_fields, *number)
+
+    def keys(self, rows: pa.RecordBatch | pa.Table) -> NormalizedKeys:
+        return NormalizedKeys([rows.column(name) for name in self.key_columns])
+
+    def group(self, rows: pa.RecordBatch, *, ordered: bool = True) -> KeyGroups:
+        """Sort rows that came oldest first.
+
+        Args:
+            ordered: False: an engine that wants but the newest row does not need more; faster.
+        """
+        by_arrival = not self.sequence_fields and not self._by_sequence_number
+        stable = ordered or not by_arrival
+        order, starts = self.keys(rows).sort(stable=stable)
+        if not by_arrival:
+            order = sort_within_groups(order, starts, self._later_keys(rows))
+        return KeyGroups(rows, order, starts, stable)
+
+    def _later_keys(self, rows: pa.RecordBatch) -> NormalizedKeys:
+        names = [*self.sequence_fields]
+        descending = [self._descending] * len(names)
+        if self._by_sequence_number:
+            names.append(SEQUENCE)
+            descending.append(False)
+        return NormalizedKeys([rows.column(name) for name in names], descending)
+
+
+def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of several with the same columns."""
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def row_schema(schema: TableSchema) -> pa.Schema:
+    """Of key-value rows: sequence number, row kind, values."""
+    system = [pa.field(SEQUENCE, pa.int64()), pa.field(KIND, pa.int8())]
+    return pa.schema([*system, *schema.arrow_schema])
+
+
+def empty_rows(schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array([], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

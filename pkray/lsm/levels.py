@@ -1,0 +1,121 @@
+"""The live files of a bucket as sorted runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from pkray.format.data_file import DataFileMeta
+
+
+@dataclass(frozen=True)
+class SortedRun:
+    """Files that do not overlap, in any order: one file of level 0, or all of a level above."""
+
+    level: int
+    files: tuple[DataFileMeta, ...]
+
+    @cached_property
+    def size(self) -> int:
+        return sum(file.file_size for file in self.files)
+
+    @cached_property
+    def row_count(self) -> int:
+        return sum(file.row_count for file in self.files)
+
+    @cached_property
+    def min_sequence(self) -> int:
+        return min(file.min_sequence_number for file in self.files)
+
+    @cached_property
+    def max_sequence(self) -> int:
+        return max(file.max_sequence_number for file in self.files)
+
+    @property
+    def may_have_deletes(self) -> bool:
+        """False only if its files say that they hold no -U or -D."""
+        return any(file.delete_row_count != 0 for file in self.files)
+
+
+class Levels:
+    """An immutable set of files; ``apply`` makes the next one.
+
+    Level 0 holds overlapping files, the newest first: by largest, then smallest sequence number,
+    creation time and name. Each level above is one run, newer than the levels above it.
+    """
+
+    def __init__(self, files: Iterable[DataFileMeta] = ()) -> None:
+        self.files: tuple[DataFileMeta, ...] = tuple(files)
+
+    def apply(
+        self, removed: Iterable[DataFileMeta], added: Iterable[DataFileMeta]
+    ) -> Levels:
+        """Without ``removed`` (by name and level; those not here are ignored), with ``added``."""
+        live = {_identity(file): file for file in self.files}
+        for file in removed:
+            live.pop(_identity(file), None)
+        live.update((_identity(file), file) for file in added)
+        return Levels(live.values())
+
+    def runs(self) -> tuple[SortedRun, ...]:
+        """Newest first."""
+        return self._runs
+
+    @cached_property
+    def _runs(self) -> tuple[SortedRun, ...]:
+        by_level: dict[int, list[DataFileMeta]] = {}
+        for file in self.files:
+            by_level.setdefault(file.level, []).append(file)
+        newest_first = sorted(by_level.pop(0, []), key=_recency, reverse=True)
+        fresh = [SortedRun(0, (file,)) for file in newest_first]
+        return (*fresh, *(SortedRun(level, tuple(by_level[level])) for level in sorted(by_level)))
+
+    @cached_property
+    def max_sequence(self) -> int:
+        """The largest sequence number of all rows; -1 without files."""
+        return max((file.max_sequence_number for file in self.files), default=-1)
+
+    @cached_property
+    def max_level(self) -> int:
+        """The highest level with files; -1 without files."""
+        return max((file.level for file in self.files), default=-1)
+
+    @cached_property
+    def size(self) -> int:
+        return sum(file.file_size for file in self.files)
+
+    @cached_property
+    def row_count(self) -> int:
+        """Rows in the files, before merging."""
+        return sum(file.row_count for file in self.files)
+
+    def above(self, level: int) -> tuple[SortedRun, ...]:
+        """The runs of the levels above ``level``, newest first."""
+        return tuple(run for run in self._runs if run.level > level)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Levels):
+            return NotImplemented
+        return set(map(_identity, self.files)) == set(map(_identity, other.files))
+
+    def __hash__(self) -> int:
+        return hash(frozenset(map(_identity, self.files)))
+
+    def __repr__(self) -> str:
+        runs = ", ".join(f"L{run.level}:{len(run.files)}x{run.row_count}" for run in self._runs)
+        return f"Levels({runs})"
+
+
+def _identity(file: DataFileMeta) -> tuple[str, int]:
+    return file.file_name, file.level
+
+
+def _recency(file: DataFileMeta) -> tuple[int, int, int, str]:
+    return (
+        file.max_sequence_number,
+        file.min_sequence_number,
+        file.creation_time or 0,
+        file.file_name,
+    )
+
