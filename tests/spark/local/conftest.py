@@ -1,0 +1,26 @@
+"""One Spark in this process's own JVM for all tests of this package."""
+
+from __future__ import annotations
+
+import pytest
+
+import pkray
+import pkray.spark
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "tests/spark/local" in str(item.path):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="package")
+def spark():
+    yield pkray.spark.session("pkray-tests", configs={"spark.sql.shuffle.partitions": "2"})
+    pkray.spark.stop()
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    with pkray.connect(str(tmp_path / "warehouse")) as catalog:
+        yield catalog

@@ -1,0 +1,106 @@
+"""Batch DataFrames into tables, from Spark to the committed rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import pkray.spark
+from pkray.errors import InputError
+from tests.spark.tables import SCHEMA, content, create, rows, spark_rows
+
+
+def test_a_dataframe_becomes_the_tables_rows(spark, catalog):
+    table = create(catalog)
+    df = spark.range(20_000, numPartitions=4).selectExpr(
+        "id % 5000 AS id", "'x' AS name", "double(id % 5000) AS amount"
+    )
+    snapshot = pkray.spark.ingest(df, table)
+    assert snapshot.id == table.latest_snapshot().id
+    assert content(table).equals(spark_rows(df.distinct()).cast(SCHEMA))
+
+
+def test_rows_replace_those_of_their_key(spark, catalog):
+    table = create(catalog)
+    pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0), (2, "b", 2.0))), table)
+    pkray.spark.ingest(spark.createDataFrame(rows((2, "c", None), (3, "d", 3.0))), table)
+    assert content(table).equals(rows((1, "a", 1.0), (2, "c", None), (3, "d", 3.0)))
+
+
+def test_row_kinds_delete_and_update(spark, catalog):
+    table = create(catalog)
+    pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0), (2, "b", 2.0))), table)
+    changes = rows((1, "a", 1.0), (2, "b", 2.0), (2, "c", 2.5), (3, "d", 3.0))
+    changes = changes.append_column("op", pa.array(["-D", "-U", "+U", "+I"]))
+    df = spark.createDataFrame(changes).coalesce(1)
+    pkray.spark.ingest(df, table, row_kinds="op")
+    assert content(table).equals(rows((2, "c", 2.5), (3, "d", 3.0)))
+
+
+def test_the_same_name_again_makes_no_snapshot(spark, catalog):
+    table = create(catalog)
+    name = {"commit_user": "job", "commit_identifier": 3}
+    first = pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0))), table, **name)
+    again = pkray.spark.ingest(spark.createDataFrame(rows((1, "b", 2.0))), table, **name)
+    assert again.id == first.id
+    assert content(table).equals(rows((1, "a", 1.0)))
+
+
+def test_a_bad_row_leaves_the_table_as_it_was(spark, catalog):
+    table = create(catalog)
+    pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0))), table)
+    before = table.latest_snapshot().id
+    bad = spark.range(1000, numPartitions=4).selectExpr(
+        "nullif(id, 777) AS id", "'b' AS name", "1.0D AS amount"
+    )
+    with pytest.raises(InputError):
+        pkray.spark.ingest(bad, table)
+    assert table.latest_snapshot().id == before
+    assert content(table).equals(rows((1, "a", 1.0)))
+
+
+def test_a_task_that_fails_after_pushing_counts_once(spark, catalog, tmp_path):
+    """The first attempt of every task pushes rows and dies; only the second is committed."""
+    table = create(catalog)
+    died = tmp_path / "died"
+    died.mkdir()
+
+    def die_once(batches):
+        from pyspark import TaskContext
+
+        mark = died / str(TaskContext.get().partitionId())
+        yield from batches
+        if not mark.exists():
+            mark.touch()
+            raise RuntimeError("dies after its rows were pushed")
+
+    df = spark.range(200_000, numPartitions=2).selectExpr(
+        "id", "'x' AS name", "double(id) AS amount"
+    )
+    failing = df.mapInArrow(die_once, df.schema)
+    with pytest.raises(Exception, match="dies after"):
+        pkray.spark.ingest(failing, table)
+    assert table.latest_snapshot() is None
+    while len(list(died.iterdir())) < 2:
+        with pytest.raises(Exception, match="dies after"):
+            pkray.spark.ingest(failing, table)
+    pkray.spark.ingest(failing, table)
+    assert content(table).equals(spark_rows(df).cast(SCHEMA))
+
+
+def test_an_empty_dataframe_changes_no_row(spark, catalog):
+    table = create(catalog)
+    pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0))), table)
+    pkray.spark.ingest(spark.createDataFrame([], "id BIGINT, name STRING, amount DOUBLE"), table)
+    assert content(table).equals(rows((1, "a", 1.0)))
+
+
+def test_partitions_and_many_buckets(spark, catalog):
+    schema = pa.schema([pa.field("dt", pa.string(), nullable=False), *SCHEMA])
+    keys = ("dt", "id")
+    table = create(catalog, schema=schema, primary_keys=keys, partition_keys=["dt"], buckets=3)
+    df = spark.range(3000, numPartitions=4).selectExpr(
+        "concat('2024-0', id % 4 + 1) AS dt", "id", "string(id) AS name", "id / 7 AS amount"
+    )
+    pkray.spark.ingest(df, table)
+    assert content(table, keys).equals(spark_rows(df, keys).cast(schema))

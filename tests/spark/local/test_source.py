@@ -1,0 +1,184 @@
+"""Tables as DataFrames."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+import pkray.spark
+from pkray.errors import InputError, SnapshotNotFoundError
+from tests.spark.tables import SCHEMA, create, rows, spark_rows
+
+TYPES = [
+    ("k", "BIGINT NOT NULL"),
+    ("bool", "BOOLEAN"),
+    ("tiny", "TINYINT"),
+    ("small", "SMALLINT"),
+    ("whole", "INT"),
+    ("big", "BIGINT"),
+    ("single", "FLOAT"),
+    ("double_", "DOUBLE"),
+    ("dec", "DECIMAL(10, 2)"),
+    ("dec38", "DECIMAL(38, 10)"),
+    ("chars", "CHAR(3)"),
+    ("varchars", "VARCHAR(9)"),
+    ("text", "STRING"),
+    ("bin", "BINARY(2)"),
+    ("bytes_", "BYTES"),
+    ("day", "DATE"),
+    ("clock", "TIME(3)"),
+    ("ts3", "TIMESTAMP(3)"),
+    ("ts6", "TIMESTAMP(6)"),
+    ("ts9", "TIMESTAMP(9)"),
+    ("ltz3", "TIMESTAMP_LTZ(3)"),
+    ("ltz6", "TIMESTAMP_LTZ(6)"),
+    ("ltz9", "TIMESTAMP_LTZ(9)"),
+]
+WHEN = dt.datetime(1969, 12, 31, 23, 59, 59, 999_000)
+VALUES = {
+    "k": 1,
+    "bool": True,
+    "tiny": -128,
+    "small": 32_767,
+    "whole": -(2**31),
+    "big": 2**63 - 1,
+    "single": 1.5,
+    "double_": -0.1,
+    "dec": Decimal("-12345678.90"),
+    "dec38": Decimal("1234567890123456789012345678.0123456789"),
+    "chars": "abc",
+    "varchars": "äöü",
+    "text": "naïve 日本",
+    "bin": b"\x00\xff",
+    "bytes_": b"",
+    "day": dt.date(1969, 7, 20),
+    "clock": dt.time(23, 59, 59, 999_000),
+    "ts3": WHEN,
+    "ts6": WHEN,
+    "ts9": WHEN,
+    "ltz3": WHEN.replace(tzinfo=dt.UTC),
+    "ltz6": WHEN.replace(tzinfo=dt.UTC),
+    "ltz9": WHEN.replace(tzinfo=dt.UTC),
+}
+NULLS = {name: 2 if name == "k" else None for name in VALUES}
+
+
+def write(table, data, **arguments):
+    with table.open_writer("test") as writer:
+        writer.upsert(data)
+        return writer.commit(**arguments)
+
+
+def test_every_scalar_type_reads_back(spark, catalog):
+    table = create(catalog, schema=TYPES, primary_keys=["k"])
+    write(table, pa.Table.from_pylist([VALUES, NULLS], table.arrow_schema))
+    read = spark_rows(pkray.spark.read(spark, table), ["k"])
+    assert read.to_pylist() == [VALUES, NULLS]
+
+
+def test_every_scalar_type_survives_the_way_through_spark(spark, catalog):
+    table = create(catalog, schema=TYPES, primary_keys=["k"])
+    copy = create(catalog, "db.copy", schema=TYPES, primary_keys=["k"])
+    write(table, pa.Table.from_pylist([VALUES, NULLS], table.arrow_schema))
+    pkray.spark.ingest(pkray.spark.read(spark, table), copy)
+    assert copy.to_arrow().sort_by("k").to_pylist() == [VALUES, NULLS]
+
+
+def test_spark_sees_the_tables_types(spark, catalog):
+    table = create(catalog, schema=TYPES, primary_keys=["k"])
+    types = {
+        field.name: field.dataType.simpleString() for field in pkray.spark.read(spark, table).schema
+    }
+    assert types["dec38"] == "decimal(38,10)"
+    assert types["clock"] == "time(6)"
+    assert types["ts9"] == "timestamp_ntz"
+    assert types["ltz9"] == "timestamp"
+    assert types["bytes_"] == "binary"
+
+
+def test_columns_in_the_order_asked(spark, catalog):
+    table = create(catalog)
+    write(table, rows((1, "a", 1.0), (2, "b", 2.0)))
+    df = pkray.spark.read(spark, table, columns=["amount", "id"])
+    assert df.columns == ["amount", "id"]
+    assert spark_rows(df).to_pylist() == [{"amount": 1.0, "id": 1}, {"amount": 2.0, "id": 2}]
+
+
+def test_a_filter_keeps_what_it_is_true_for(spark, catalog):
+    table = create(catalog)
+    write(table, rows((1, "a", 1.0), (2, "b", 2.0), (3, None, 3.0)))
+    df = pkray.spark.read(spark, table, columns=["id"], filter="amount > 1 AND name = 'b'")
+    assert [row.id for row in df.collect()] == [2]
+
+
+def test_a_dataframe_stays_on_its_snapshot(spark, catalog):
+    table = create(catalog)
+    write(table, rows((1, "a", 1.0)))
+    df = pkray.spark.read(spark, table)
+    write(table, rows((1, "b", 2.0)))
+    assert spark_rows(df).equals(rows((1, "a", 1.0)).cast(spark_rows(df).schema))
+    assert [row.name for row in pkray.spark.read(spark, table).collect()] == ["b"]
+
+
+def test_an_older_snapshot(spark, catalog):
+    table = create(catalog)
+    first = write(table, rows((1, "a", 1.0)))
+    write(table, rows((2, "b", 2.0)))
+    df = pkray.spark.read(spark, table, snapshot_id=first.id)
+    assert [row.id for row in df.collect()] == [1]
+
+
+def test_a_table_without_a_snapshot_is_empty(spark, catalog):
+    df = pkray.spark.read(spark, create(catalog))
+    assert (df.columns, df.count()) == (SCHEMA.names, 0)
+
+
+def test_spark_sql_over_a_table(spark, catalog):
+    table = create(catalog, buckets=3)
+    write(table, pa.table({"id": range(1000), "name": ["a", "b"] * 500, "amount": [0.5] * 1000}))
+    pkray.spark.read(spark, table).createOrReplaceTempView("t")
+    totals = spark.sql("SELECT name, sum(amount) AS s FROM t GROUP BY name ORDER BY name")
+    assert [tuple(row) for row in totals.collect()] == [("a", 250.0), ("b", 250.0)]
+
+
+def test_mistakes_are_found_before_spark_runs(spark, catalog):
+    table = create(catalog)
+    write(table, rows((1, "a", 1.0)))
+    with pytest.raises(pkray.PkrayError, match="'nome'"):
+        pkray.spark.read(spark, table, columns=["nome"])
+    with pytest.raises(InputError):
+        pkray.spark.read(spark, table, filter="nome = 1")
+    with pytest.raises(SnapshotNotFoundError):
+        pkray.spark.read(spark, table, snapshot_id=99)
+
+
+def test_by_format_and_options(spark, catalog):
+    table = create(catalog)
+    write(table, rows((1, "a", 1.0), (2, "b", 2.0)))
+    pkray.spark.register(spark)
+    df = (
+        spark.read.format("pkray")
+        .option("path", catalog.warehouse)
+        .option("table", "db.t")
+        .option("columns", "id, name")
+        .option("filter", "id > 1")
+        .load()
+    )
+    assert [tuple(row) for row in df.collect()] == [(2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"path": "somewhere"}, "table"),
+        ({"path": "somewhere", "table": "db.t", "snapshot-id": "x"}, "snapshot-id"),
+        ({"path": "somewhere", "table": "db.t", "filtre": "x"}, "filtre"),
+    ],
+)
+def test_wrong_options_are_named(spark, options, message):
+    pkray.spark.register(spark)
+    with pytest.raises(Exception, match=message):
+        spark.read.format("pkray").options(**options).load()
