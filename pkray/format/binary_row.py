@@ -20,6 +20,7 @@ from pkray.format.words import (
     COMPACT_TIMESTAMP_PRECISION,
     FIXED_BYTES,
     INLINE_BYTES,
+    AnyWords,
     Bools,
     Column,
     Ints,
@@ -37,6 +38,7 @@ EMPTY_ROW = bytes(12)
 """The row without columns, with its arity: the partition of an unpartitioned table."""
 
 _OFFSET_SHIFT = np.uint64(32)
+_WORD_OFFSET_SHIFT = np.uint64(32 + 3)
 
 
 def encode(
@@ -61,9 +63,9 @@ def header_words(arity: int) -> int:
     return (arity + HEADER_BITS + 63) // 64
 
 
-def null_words(slots: Sequence[Slots]) -> list[Words | None]:
+def null_words(slots: Sequence[Slots]) -> list[AnyWords | None]:
     """The header's words; None where all rows have 0."""
-    words: list[Words | None] = [None] * header_words(len(slots))
+    words: list[AnyWords | None] = [None] * header_words(len(slots))
     for i, column in enumerate(slots):
         if column.nulls is None:
             continue
@@ -86,16 +88,16 @@ def row_words(slots: Sequence[Slots]) -> tuple[Words, Ints | int]:
     return body.reshape(-1), len(uniform)
 
 
-def word_columns(slots: Sequence[Slots]) -> list[Words | None] | None:
+def word_columns(slots: Sequence[Slots]) -> list[AnyWords | None] | None:
     """The j-th words of all rows, for each j (None: all 0); None if the rows' sizes differ."""
     header = null_words(slots)
     cursor = len(header) + len(slots)
     fixed, variable = list(header), []
     for column in slots:
-        size = _tail_words(column)
+        size = tail_words(column)
         if not isinstance(size, int):
             return None
-        fixed.append(column.low | _offset(column, cursor))
+        fixed.append(slot_words(column, cursor))
         variable.extend(column.tail if column.text is None else map(column.text.word, range(size)))
         cursor += size
     return fixed + variable
@@ -103,7 +105,7 @@ def word_columns(slots: Sequence[Slots]) -> list[Words | None] | None:
 
 def _ragged_words(slots: Sequence[Slots]) -> tuple[Words, Ints]:
     header = null_words(slots)
-    tails = [_tail_words(column) for column in slots]
+    tails = [tail_words(column) for column in slots]
     cursor: Ints | int = len(header) + len(slots)
     sizes: Ints = np.asarray(cursor + sum(tails))
     starts = np.cumsum(sizes) - sizes
@@ -112,32 +114,39 @@ def _ragged_words(slots: Sequence[Slots]) -> tuple[Words, Ints]:
         if word is not None:
             body[starts + j] = word
     for i, (column, tail) in enumerate(zip(slots, tails, strict=True)):
-        body[starts + (len(header) + i)] = column.low | _offset(column, cursor)
+        body[starts + (len(header) + i)] = slot_words(column, cursor)
         _write_tail(body, starts + cursor, column, tail)
         cursor = cursor + tail
     return body, sizes
 
 
-def _tail_words(column: Slots) -> Ints | int:
+def tail_words(column: Slots) -> Ints | int:
     """Words in the variable part, as one number if it is the same for all rows."""
     if column.text is None:
         return len(column.tail)
-    lengths = column.text.lengths
-    words: Ints = np.where(lengths > INLINE_BYTES, (lengths + 7) // 8, 0)
+    width, lengths = column.text.width, column.text.lengths
+    if width is not None:
+        return (width + 7) // 8 if width > INLINE_BYTES else 0
+    words: Ints = np.where(lengths > INLINE_BYTES, (lengths + 7) >> 3, 0)
     if len(words) == 0:
         return 0
     return int(words[0]) if (words == words[0]).all() else words
 
 
-def _offset(column: Slots, cursor: Ints | int) -> Words | np.uint64:
-    """The slot's upper half: where in the row, in bytes, its variable part is."""
+def slot_words(column: Slots, cursor: Ints | int) -> AnyWords:
+    """The column's slots: with the offset of the variable part, which is at word ``cursor``."""
     if column.text is None and not column.tail:
-        return np.uint64(0)
-    offset = np.asarray(cursor, dtype=np.int64).astype(np.uint64) * np.uint64(8) << _OFFSET_SHIFT
+        return column.low
+    offset = np.asarray(cursor, dtype=np.int64).astype(np.uint64) << _WORD_OFFSET_SHIFT
     if column.text is None:
-        return offset
-    words: Words = np.where(column.text.lengths > INLINE_BYTES, offset, np.uint64(0))
-    return words
+        return column.low | offset
+    lengths = column.text.lengths
+    width = column.text.width
+    if width is not None:
+        if width <= INLINE_BYTES:
+            return column.low
+        return np.broadcast_to(np.uint64(width) | offset, lengths.shape)
+    return column.low | np.where(lengths > INLINE_BYTES, offset, np.uint64(0))
 
 
 def _write_tail(body: Words, at: Ints, column: Slots, sizes: Ints | int) -> None:
@@ -280,7 +289,8 @@ class _Reader:
         far = bits >= 64
         near = np.where(far, 0, bits).astype(np.uint64)
         carried = np.where(near > 0, high.view(np.uint64) << (np.uint64(64) - near) % 64, 0)
-        low = np.where(far, (high >> np.maximum(bits - 64, 0)).view(np.uint64), low >> near | carried)
+        from_high = (high >> np.maximum(bits - 64, 0)).view(np.uint64)
+        low = np.where(far, from_high, low >> near | carried)
         high = np.where(far, high >> 63, high >> near.astype(np.int64))
         return low.astype(np.uint64), high
 

@@ -8,14 +8,24 @@ Source: "bucket" and "bucket-function.type" in Apache Paimon.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from pkray.errors import UnsupportedError
-from pkray.format.binary_row import row_words, word_columns
-from pkray.format.words import Column, Ints, Slots, Words, column_slots, one_array
+from pkray.format.binary_row import header_words, null_words, slot_words, tail_words
+from pkray.format.words import (
+    TAIL_MASKS,
+    AnyWords,
+    Bytes,
+    Column,
+    Ints,
+    Slots,
+    column_slots,
+    one_array,
+)
 from pkray.types import DataType
 
 Hashes = npt.NDArray[np.int32]
@@ -88,45 +98,84 @@ def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> Hashes:
 
 
 def _hash_block(slots: Sequence[Slots], out: State) -> None:
-    uniform = word_columns(slots)
-    if uniform is None:
-        _hash_ragged(*row_words(slots), out)
-        return
-    out[:] = _SEED
+    """Each row's words in their order: header, slots, then the columns' variable parts."""
     scratch = np.empty((2, len(out)), np.uint32)
-    for word in uniform:
-        _mix_word(out, word, scratch)
-    _finish(out, np.uint32(8 * len(uniform)), scratch)
+    state = np.full(1, _SEED, np.uint32)  # of all rows, until they differ
+
+    def mix(word: AnyWords | None) -> None:
+        nonlocal state
+        if len(state) == 1 and word is not None:
+            if word.strides == (0,):
+                word = word[:1]
+            else:
+                out[:] = state
+                state = out
+        _mix_word(state, word, scratch[:, : len(state)])
+
+    for word in null_words(slots):
+        mix(word)
+    cursor: Ints | int = header_words(len(slots)) + len(slots)
+    tails = [tail_words(column) for column in slots]
+    for column, tail in zip(slots, tails, strict=True):
+        mix(slot_words(column, cursor))
+        cursor = cursor + tail
+    for column, tail in zip(slots, tails, strict=True):
+        if column.text is None:
+            for word in column.tail:
+                mix(word)
+        elif isinstance(tail, int):
+            for j in range(tail):
+                mix(column.text.word(j))
+        else:
+            _mix_ragged(state, column.text, tail, scratch)
+    out[:] = state
+    _finish(out, np.asarray(cursor * 8).astype(np.uint32), scratch)
 
 
-def _hash_ragged(body: Words, sizes: Ints | int, out: State) -> None:
-    """Longest rows first, so that those which still have a j-th word are a prefix."""
-    sizes = np.broadcast_to(np.asarray(sizes), out.shape)
-    starts = np.cumsum(sizes) - sizes
-    order = np.argsort(-sizes, kind="stable")
-    starts, ordered = starts[order], sizes[order]
-    state = np.full(len(out), _SEED, np.uint32)
-    scratch = np.empty((2, len(out)), np.uint32)
-    longer = np.searchsorted(-ordered, -np.arange(ordered[0]), side="left")
-    for j, rows in enumerate(longer.tolist()):
-        _mix_word(state[:rows], body[starts[:rows] + j], scratch[:, :rows])
-    _finish(state, (ordered * 8).astype(np.uint32), scratch)
-    out[order] = state
+def _mix_ragged(state: State, text: Bytes, sizes: Ints, scratch: State) -> None:
+    """Longest values first, so that those which have a j-th word are the first ones."""
+    longest = int(sizes.max())
+    shortness = longest - sizes
+    if longest < 1 << 16:
+        shortness = shortness.astype(np.uint16)  # which numpy sorts by radix
+    order = np.argsort(shortness, kind="stable")
+    having = len(sizes) - np.cumsum(np.bincount(sizes))[:-1]
+    rows = order[: having[0]]
+    starts, lengths, mixed = text.starts[rows], text.lengths[rows], state[rows]
+    for j, (count, going_on) in enumerate(itertools.pairwise([*having.tolist(), 0])):
+        word = text.view[starts[:count]]
+        word[going_on:] &= TAIL_MASKS[lengths[going_on:count] - 8 * j]
+        starts[:going_on] += 8
+        _mix_word(mixed[:count], word, scratch[:, :count])
+    state[rows] = mixed
 
 
-def _mix_word(state: State, word: Words | None, scratch: npt.NDArray[np.uint32]) -> None:
+def _mix_word(state: State, word: AnyWords | None, scratch: State) -> None:
     """Take in the two 32-bit halves of an 8-byte word, the lower first."""
-    for half in range(2):
-        if word is not None:
-            k, spare = scratch
-            np.copyto(k, word if half == 0 else word >> _HALF, casting="unsafe")
-            np.multiply(k, _C1, out=k)
-            _rotate(k, 15, spare)
-            np.multiply(k, _C2, out=k)
-            np.bitwise_xor(state, k, out=state)
-        _rotate(state, 13, scratch[0])
-        np.multiply(state, np.uint32(5), out=state)
-        np.add(state, _C3, out=state)
+    k, spare = scratch
+    if word is None:
+        _mix(state, None, spare)
+        _mix(state, None, spare)
+        return
+    np.copyto(k, word, casting="unsafe")
+    _mix(state, k, spare)
+    if word.itemsize < 8:
+        _mix(state, None, spare)
+        return
+    np.right_shift(word, _HALF, out=k, casting="unsafe")
+    _mix(state, k, spare)
+
+
+def _mix(state: State, k: State | None, spare: State) -> None:
+    """Take in 32 bits a row; None is 0. Overwrites ``k`` and ``spare``."""
+    if k is not None:
+        np.multiply(k, _C1, out=k)
+        _rotate(k, 15, spare)
+        np.multiply(k, _C2, out=k)
+        np.bitwise_xor(state, k, out=state)
+    _rotate(state, 13, spare)
+    np.multiply(state, np.uint32(5), out=state)
+    np.add(state, _C3, out=state)
 
 
 def _rotate(values: State, bits: int, spare: State) -> None:
@@ -135,7 +184,7 @@ def _rotate(values: State, bits: int, spare: State) -> None:
     np.bitwise_or(values, spare, out=values)
 
 
-def _finish(state: State, sizes: State | np.uint32, scratch: npt.NDArray[np.uint32]) -> None:
+def _finish(state: State, sizes: State, scratch: State) -> None:
     spare = scratch[0]
     np.bitwise_xor(state, sizes, out=state)
     for shift, factor in ((16, _F1), (13, _F2), (16, None)):

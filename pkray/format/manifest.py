@@ -76,7 +76,7 @@ def read_manifest(data: bytes, path: str) -> list[ManifestEntry]:
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     """A manifest's file."""
-    return write_records(avro_schemas.MANIFEST_ENTRY, (_entry_record(entry) for entry in entries))
+    return write_records(avro_schemas.MANIFEST_ENTRY, map(_entry_record, entries))
 
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
@@ -90,7 +90,7 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
 
 def write_manifest_list(manifests: Iterable[ManifestFileMeta]) -> bytes:
     """A manifest list's file."""
-    return write_records(avro_schemas.MANIFEST_LIST, (_manifest_record(each) for each in manifests))
+    return write_records(avro_schemas.MANIFEST_LIST, map(_manifest_record, manifests))
 
 
 def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
@@ -104,7 +104,7 @@ def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
 
 def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
     """An index manifest's file."""
-    return write_records(avro_schemas.INDEX_MANIFEST_ENTRY, (_index_record(entry) for entry in entries))
+    return write_records(avro_schemas.INDEX_MANIFEST_ENTRY, map(_index_record, entries))
 
 
 def _read(data: bytes, path: str, what: str, convert: Any) -> list[Any]:

@@ -7,6 +7,7 @@ row; words are uint64.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from pkray.errors import UnsupportedError
 from pkray.types import BINARIES, STRINGS, TIMESTAMPS, DataType
 
 Words = npt.NDArray[np.uint64]
+AnyWords = npt.NDArray[np.unsignedinteger[Any]]
+"""Words, or what fills only their lower bytes."""
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Column = pa.Array | pa.ChunkedArray
@@ -38,36 +41,57 @@ FIXED_BYTES = {
 _UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # Of a word, the bytes that belong to the value when this many are left of it.
 TAIL_MASKS: Words = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=np.uint64)
+_INLINE_MARKS: Words = np.array([(0x80 | n) << 56 for n in range(8)], dtype=np.uint64)
 
 
 @dataclass(frozen=True)
 class Bytes:
     """A column of byte strings.
 
-    ``view[b]`` is the word at byte b of the column's data, for any b a value can start or go on at.
-    Null values have length 0.
+    ``view[b]`` is the word at byte b of ``data``, for any b a value can start or go on at. Null
+    values have length 0. ``width`` is the length of all values if it is the same, and they lie one
+    after the other: their words are then read without a gather.
     """
 
     data: npt.NDArray[np.uint8]
     view: Words
-    starts: Ints
+    offsets: npt.NDArray[np.int32]
     lengths: Ints
+    width: int | None = None
+
+    @cached_property
+    def starts(self) -> Ints:
+        """Where in ``data`` each value begins."""
+        return self.offsets[:-1].astype(np.int64)
 
     def word(self, j: int) -> Words:
         """The j-th word of every value, zero padded; none may end before it."""
-        return self.words(slice(None), j)
+        if self.width is None:
+            return self.words(slice(None), j)
+        mask = TAIL_MASKS[min(self.width - 8 * j, 8)]
+        words = self._strided(8 * j)
+        return words if self.width >= 8 * j + 8 else words & mask
 
     def words(self, rows: Ints | slice, j: Ints | int) -> Words:
         """The j-th words of the values of ``rows``."""
         left = np.minimum(self.lengths[rows] - 8 * j, 8)
         return self.view[self.starts[rows] + 8 * j] & TAIL_MASKS[left]
 
-    @property
-    def inline_words(self) -> Words:
-        """The slots of values of at most 7 bytes (garbage for longer ones)."""
-        lengths = np.minimum(self.lengths, INLINE_BYTES)
-        head = self.view[self.starts] & TAIL_MASKS[lengths]
-        return head | (lengths.astype(np.uint64) | np.uint64(0x80)) << np.uint64(56)
+    def slots(self) -> Words:
+        """Short values with their length marked; of values over 7 bytes the length alone."""
+        if self.width is not None and self.width > INLINE_BYTES:
+            return np.broadcast_to(np.uint64(self.width), self.lengths.shape)
+        if self.width is not None:
+            mark = np.uint64((0x80 | self.width) << 56)
+            return self._strided(0) & TAIL_MASKS[self.width] | mark
+        inline = np.minimum(self.lengths, INLINE_BYTES)
+        marked = self.view[self.starts] & TAIL_MASKS[inline] | _INLINE_MARKS[inline]
+        return np.where(self.lengths > INLINE_BYTES, self.lengths.view(np.uint64), marked)
+
+    def _strided(self, offset: int) -> Words:
+        start = int(self.offsets[0]) + offset
+        strides = (self.width or 0,)
+        return np.ndarray(self.lengths.shape, np.uint64, self.data.data, start, strides)
 
 
 @dataclass(frozen=True)
@@ -75,13 +99,14 @@ class Slots:
     """A column's part of the rows.
 
     Args:
-        low: the slot; for a value kept in the variable part without its offset (upper 32 bits).
+        low: the slot, in as many bytes as the type has; for a value kept in the variable part
+            without its offset (upper 32 bits).
         nulls: True where the value is null, or None if there is none.
         tail: words in the variable part: one array a word, the same number for every row.
         text: the bytes of a column of byte strings, else None.
     """
 
-    low: Words
+    low: AnyWords
     nulls: Bools | None
     tail: tuple[Words, ...] = ()
     text: Bytes | None = None
@@ -122,10 +147,10 @@ def column_slots(column: Column, data_type: DataType) -> Slots:
     if root == "BOOLEAN":
         bits = np.frombuffer(array.buffers()[1], dtype=np.uint8)
         flags = np.unpackbits(bits, bitorder="little")[array.offset :][: len(array)]
-        return Slots(_without_nulls(flags.astype(np.uint64), nulls), nulls)
+        return Slots(_without_nulls(flags, nulls), nulls)
     if root in FIXED_BYTES:
         values = fixed_values(array, _UNSIGNED[FIXED_BYTES[root]])
-        return Slots(_without_nulls(values.astype(np.uint64, copy=False), nulls), nulls)
+        return Slots(_without_nulls(values, nulls), nulls)
     raise UnsupportedError(f"{data_type} cannot be in a BinaryRow; use a scalar type")
 
 
@@ -147,28 +172,30 @@ def text_bytes(array: pa.Array, nulls: Bools | None) -> Bytes:
     count = len(array)
     _, offset_buffer, data_buffer = array.buffers()
     if offset_buffer is None or count == 0:
-        empty = np.zeros(count, np.int64)
         padding = np.zeros(8, np.uint8)
-        return Bytes(padding, unaligned_view(padding), empty, empty)
+        empty = np.zeros(count, np.int64)
+        return Bytes(padding, unaligned_view(padding), np.zeros(count + 1, np.int32), empty)
     offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + count + 1]
-    # Only what these rows use is looked at, and eight bytes past it must be readable.
-    first, end = int(offsets[0]), int(offsets[-1])
     data = np.frombuffer(data_buffer or b"", np.uint8)
-    if len(data) >= end + 8:
-        data = data[first : end + 8]
-    else:
+    end = int(offsets[-1])
+    if len(data) < end + 8:
+        # The last value's words reach up to eight bytes past it; copy no more than is used.
+        first = int(offsets[0])
         data = np.concatenate([data[first:end], np.zeros(8, np.uint8)])
-    lengths = np.diff(offsets).astype(np.int64)
+        offsets = offsets - first
+    lengths = np.diff(offsets)
     if nulls is not None:
         lengths[nulls] = 0
-    return Bytes(data, unaligned_view(data), offsets[:-1].astype(np.int64) - first, lengths)
+    elif (lengths == lengths[0]).all():
+        width = int(lengths[0])
+        same = np.broadcast_to(np.int64(width), (count,))
+        return Bytes(data, unaligned_view(data), offsets, same, width)
+    return Bytes(data, unaligned_view(data), offsets, lengths.astype(np.int64))
 
 
 def _text_slots(array: pa.Array, nulls: Bools | None) -> Slots:
     text = text_bytes(array, nulls)
-    is_long = text.lengths > INLINE_BYTES
-    low = np.where(is_long, text.lengths.astype(np.uint64), text.inline_words)
-    return Slots(_without_nulls(low, nulls), nulls, text=text)
+    return Slots(_without_nulls(text.slots(), nulls), nulls, text=text)
 
 
 def _decimal_slots(
@@ -215,5 +242,5 @@ def _timestamp_slots(
     )
 
 
-def _without_nulls(words: Words, nulls: Bools | None) -> Words:
-    return words if nulls is None else np.where(nulls, np.uint64(0), words)
+def _without_nulls(words: npt.NDArray[Any], nulls: Bools | None) -> npt.NDArray[Any]:
+    return words if nulls is None else np.where(nulls, words.dtype.type(0), words)
