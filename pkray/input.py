@@ -23,17 +23,31 @@ def conform(data: object, schema: TableSchema, *, keys_only: bool = False) -> pa
     Args:
         data: a ``pa.Table``, ``RecordBatch``, pandas DataFrame (NaN in it is null), a list of
             dicts, or whatever exports an Arrow stream.
-        keys_only: for deletes: only the primary key (and ``sequence.field``, where the table has
-            one) must be there. Other columns may be; those that are not become null, or a zero or
-            empty value where they are NOT NULL.
+        keys_only: only the primary key must be there. Other columns may be; those that are not
+            become null, or a zero or empty value where they are NOT NULL.
 
     Raises:
         InputError: a missing, extra or repeated column; a column of a type that does not convert;
             a value that does not fit its type; a null in a NOT NULL column. Conversions never
             lose anything, except that Python's floats are rounded to FLOAT.
     """
+    return _conform(data, schema, schema.primary_keys if keys_only else schema.names)
+
+
+def conform_deletes(data: object, schema: TableSchema) -> pa.Table:
+    """Rows to delete: as :func:`conform` with ``keys_only``, and with what orders the delete.
+
+    Raises:
+        InputError: as :func:`conform`; a table with ``sequence.field`` needs those columns too,
+            since a delete without them is older than every row.
+    """
+    sequence = [name for name in schema.core.sequence_field if name not in schema.primary_keys]
+    return _conform(data, schema, [*schema.primary_keys, *sequence])
+
+
+def _conform(data: object, schema: TableSchema, required: Sequence[str]) -> pa.Table:
     rows = _Rows.of(data)
-    _check_columns(rows.names, schema, keys_only)
+    _check_columns(rows.names, schema, required)
     columns = []
     for column in schema.fields:
         if column.name in rows.names:
@@ -43,31 +57,26 @@ def conform(data: object, schema: TableSchema, *, keys_only: bool = False) -> pa
     return pa.Table.from_arrays(columns, schema=schema.arrow_schema)
 
 
-def _check_columns(given: Sequence[str], schema: TableSchema, keys_only: bool) -> None:
+def _check_columns(given: Sequence[str], schema: TableSchema, required: Sequence[str]) -> None:
     for name in given:
         if given.count(name) > 1:
             raise InputError(f"column {name!r} is there twice: rename or drop one", column=name)
         if name not in schema.names:
             nearest = difflib.get_close_matches(str(name), schema.names, n=1)
-            hint = f"did you mean {nearest[0]!r}" if nearest else "drop it"
+            hint = f"did you mean {nearest[0]!r}?" if nearest else "drop it."
             raise InputError(
-                f"column {name!r} is not in the table: {hint}? It has {', '.join(schema.names)}",
+                f"column {name!r} is not in the table: {hint} It has {', '.join(schema.names)}",
                 column=name,
             )
-    for name in schema.primary_keys if keys_only else schema.names:
+    for name in required:
         if name not in given:
-            what = "primary key column" if name in schema.primary_keys else "column"
+            what, remedy = "column", "add it, with nulls where there is no value"
+            if name in schema.primary_keys:
+                what, remedy = "primary key column", "add it"
+            elif name in schema.core.sequence_field:
+                what, remedy = "sequence.field column", "add it, as it says which row is newer"
             raise InputError(
-                f"{what} {name!r} ({schema.field(name).type}) is missing: add it"
-                + ("" if name in schema.primary_keys else ", with nulls where there is no value"),
-                column=name,
-            )
-    for name in schema.core.sequence_field:
-        if name not in given:
-            raise InputError(
-                f"column {name!r} is missing: it is the table's sequence.field, without which a "
-                "delete counts as older than every row; add it",
-                column=name,
+                f"{what} {name!r} ({schema.field(name).type}) is missing: {remedy}", column=name
             )
 
 

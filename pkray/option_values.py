@@ -65,15 +65,15 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _pairs(text: str) -> dict[str, str]:
+def _by_level(text: str) -> tuple[tuple[int, str], ...]:
     pairs = (pair.partition(":") for pair in text.split(",") if pair.strip())
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    return tuple((int(level), value.strip().lower()) for level, _, value in pairs)
 
 
 BOOLEAN = Kind("boolean", _boolean, "true or false")
 STRING = Kind("text", str, "text")
 NAMES = Kind("columns", _names, "column names separated by commas")
-PAIRS = Kind("map", _pairs, "key:value pairs separated by commas, such as 0:lz4,1:zstd")
+BY_LEVEL = Kind("by level", _by_level, "a value by level, such as 0:lz4,5:zstd")
 SIZE = Kind("size", _size, "a size such as 256 mb, 8MB or 65536 (bytes)")
 DURATION = Kind("duration", _duration, "a duration such as 1 h, 30min, 7 d or 500 (milliseconds)")
 NUMBER = Kind("number", float, "a number")

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pkray.columns import KEY_PREFIX, KIND, SEQUENCE, no_column
 from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
 from pkray.options import TableOptions
+from pkray.schema_checks import check_keys, check_names, check_table
 from pkray.types import DataField, DataType
 
-SEQUENCE = "_SEQUENCE_NUMBER"
-KIND = "_VALUE_KIND"
-KEY_PREFIX = "_KEY_"
+__all__ = ["KEY_PREFIX", "KIND", "SEQUENCE", "VERSION", "TableSchema"]
+
 VERSION = 3
 
-Columns = pa.Schema | Sequence[tuple[str, str | DataType]]
+Columns: TypeAlias = pa.Schema | Sequence[tuple[str, str | DataType]]
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,6 @@ class TableSchema:
             OptionError: an unknown option or a bad value.
             UnsupportedError: types, options or tables that pkray does not have.
         """
-        from pkray.schema_checks import check_keys, check_names, check_table
-
         columns = list(_columns(schema))
         keys, partitions = (
             _name_list("primary_keys", primary_keys),
@@ -184,13 +182,6 @@ class TableSchema:
             ) from error
 
 
-def no_column(name: str, known: Sequence[str], what: str = "column") -> SchemaError:
-    """The error for a name that is no column."""
-    nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"columns are {', '.join(known)}"
-    return SchemaError(f"{what} {name!r} is not in the table; {hint}", column=name)
-
-
 def _columns(schema: Columns) -> Iterator[tuple[str, DataType, str | None]]:
     if isinstance(schema, pa.Schema):
         for column in schema:
@@ -220,9 +211,13 @@ def _renumber(data_type: DataType, ids: Iterator[int]) -> DataType:
             replace(part, id=next(ids), type=_renumber(part.type, ids)) for part in data_type.fields
         )
         return replace(data_type, fields=fields)
-    parts = {"element": data_type.element, "key": data_type.key, "value": data_type.value}
-    inner = {name: _renumber(part, ids) for name, part in parts.items() if part is not None}
-    return replace(data_type, **inner) if inner else data_type
+    if not data_type.is_nested:
+        return data_type
+    element, key, value = (
+        part and _renumber(part, ids)
+        for part in (data_type.element, data_type.key, data_type.value)
+    )
+    return replace(data_type, element=element, key=key, value=value)
 
 
 # What tables of older versions of the format have where their options say nothing.
@@ -231,7 +226,7 @@ _OLD_DEFAULTS = {1: {"bucket": "1", "file.format": "orc"}, 2: {"file.format": "o
 
 def _from_json(described: Any, path: str) -> TableSchema:
     if not isinstance(described, dict):
-        raise ValueError("it holds no JSON object")
+        raise TypeError("it holds no JSON object")
     version = int(described.get("version", 1))
     if version > VERSION:
         raise UnsupportedError(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from pkray.columns import KEY_PREFIX, RESERVED, no_column
 from pkray.errors import OptionError, SchemaError, UnsupportedError
 from pkray.options import TableOptions
-from pkray.schema import KEY_PREFIX, KIND, SEQUENCE, TableSchema, no_column
 from pkray.types import DataType
 
-RESERVED = frozenset({SEQUENCE, KIND, "_LEVEL", "_ROW_ID", "rowkind", "_row_kind", "_snapshot_id"})
+if TYPE_CHECKING:
+    from pkray.schema import TableSchema
+
 _STATS_MODE = re.compile(r"none|counts|full|truncate\(\d+\)")
 
 
@@ -23,7 +26,7 @@ def check_names(names: Sequence[str]) -> None:
     if repeated is not None:
         raise SchemaError(f"column {repeated!r} is there twice; rename one", column=repeated)
     for name in names:
-        if not isinstance(name, str) or not name.strip():
+        if not name.strip():
             raise SchemaError(f"a column cannot be named {name!r}", column=name)
         if name in RESERVED or name.startswith(KEY_PREFIX):
             raise SchemaError(

@@ -1,0 +1,21 @@
+"""Columns that the format adds to a table's own, and the error for a column that is not there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from pkray.errors import SchemaError
+
+SEQUENCE = "_SEQUENCE_NUMBER"
+KIND = "_VALUE_KIND"
+KEY_PREFIX = "_KEY_"
+
+RESERVED = frozenset({SEQUENCE, KIND, "_LEVEL", "_ROW_ID", "rowkind", "_row_kind", "_snapshot_id"})
+
+
+def no_column(name: str, known: Sequence[str], what: str = "column") -> SchemaError:
+    """The error for a name that is no column."""
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"columns are {', '.join(known)}"
+    return SchemaError(f"{what} {name!r} is not in the table; {hint}", column=name)
