@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from pkray.errors import MissingFileError, SnapshotNotFoundError, StorageError
 from pkray.format import paths
@@ -14,6 +16,8 @@ from pkray.storage.object_store import ObjectStore
 
 KEPT = 1024
 """Snapshots kept in memory once read."""
+REMOTE_READS = 32
+"""Snapshots read at once from an object store."""
 
 
 class SnapshotStore:
@@ -69,15 +73,15 @@ class SnapshotStore:
             if (number := status.path.removeprefix(prefix)).isdecimal()
         )
 
-    def read(self, snapshot_id: int) -> Snapshot:
-        """A snapshot, from memory if it was read before.
+    def read(self, snapshot_id: int, *, fresh: bool = False) -> Snapshot:
+        """A snapshot, from memory if it was read before, unless it is to be fresh.
 
         Raises:
             SnapshotNotFoundError: it has expired or was never made.
             CorruptFileError: its file is damaged.
         """
         with self._lock:
-            if snapshot_id in self._kept:
+            if not fresh and snapshot_id in self._kept:
                 self._kept.move_to_end(snapshot_id)
                 return self._kept[snapshot_id]
         return self._load(snapshot_id)
@@ -98,11 +102,32 @@ class SnapshotStore:
 
     def backwards(self, last: int) -> Iterator[Snapshot]:
         """Snapshots from ``last`` back to the earliest, none if ``last`` is not there."""
-        for snapshot_id in builtins.range(last, 0, -1):
-            try:
-                yield self.read(snapshot_id)
-            except SnapshotNotFoundError:
-                return
+        local = self._store.local_path("") is not None
+        chunk = 1
+        while last > 0:
+            first = max(1, last - chunk + 1)
+            if not local:
+                self._read_ahead(first, last)
+            for snapshot_id in builtins.range(last, first - 1, -1):
+                try:
+                    yield self.read(snapshot_id)
+                except SnapshotNotFoundError:
+                    return
+            last, chunk = first - 1, min(REMOTE_READS, chunk * 2)
+
+    def _read_ahead(self, first: int, last: int) -> None:
+        """Read snapshots into memory together."""
+        with self._lock:
+            missing = [n for n in builtins.range(first, last + 1) if n not in self._kept]
+        if len(missing) < 2:
+            return
+
+        def read(snapshot_id: int) -> None:
+            with contextlib.suppress(StorageError):  # met again when its turn comes
+                self._load(snapshot_id)
+
+        with ThreadPoolExecutor(len(missing)) as pool:
+            list(pool.map(read, missing))
 
     def publish(self, snapshot: Snapshot) -> bool:
         """Make a snapshot visible; False if another one has its id.
@@ -121,10 +146,8 @@ class SnapshotStore:
         self._seen = max(self._seen, snapshot.id)
         hints = [paths.LATEST_HINT, *([paths.EARLIEST_HINT] if snapshot.id == 1 else [])]
         for hint in hints:
-            try:
+            with contextlib.suppress(StorageError):  # a hint is only a hint: the snapshot is there
                 self._store.write(hint, str(snapshot.id).encode())
-            except StorageError:  # a hint is only a hint: the snapshot is there
-                pass
 
     def _climb(self, start: int) -> int:
         """The newest snapshot at or after one that exists, in a logarithmic number of looks."""

@@ -6,6 +6,7 @@ which a killed process leaves behind and other engines that list ``snapshot-*`` 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -201,10 +202,8 @@ class _LocalOutput(OutputFile):
         if not self._open:
             return
         self._open = False
-        try:
+        with contextlib.suppress(OSError):  # what was buffered goes nowhere, as wanted
             self._file.close()
-        except OSError:  # what was buffered goes nowhere, as wanted
-            pass
         _discard(self._temporary)
 
 
@@ -214,10 +213,8 @@ def _temporary_name(target: str) -> str:
 
 
 def _discard(path: str) -> None:
-    try:
+    with contextlib.suppress(OSError):  # a leftover is hidden, and the orphan cleaner's
         os.unlink(path)
-    except OSError:  # a leftover is hidden, and the orphan cleaner's
-        pass
 
 
 def explain(error: OSError, doing: str, path: str) -> StorageError:

@@ -7,15 +7,12 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from pkray.errors import OptionError, UnsupportedError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 REMOTE_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 

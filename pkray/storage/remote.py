@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -172,10 +173,8 @@ class RemoteStore(ObjectStore):
             obstore.delete(self._store, keys)
         except FileNotFoundError:  # stores that say so stop there: one by one
             for key in keys:
-                try:
+                with contextlib.suppress(FileNotFoundError):
                     obstore.delete(self._store, key)
-                except FileNotFoundError:
-                    pass
 
     def open_input(self, path: str) -> pa.NativeFile:
         return pa.PythonFile(_RangeReader(self, path), mode="r")

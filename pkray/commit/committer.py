@@ -1,0 +1,497 @@
+"""Publishes what writers did as snapshots, each once."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pkray.commit.conflicts import find_conflict, needs_check
+from pkray.commit.history import CommitHistory, Committed
+from pkray.commit.live import data_manifests, live_files
+from pkray.commit.live_cache import LiveCache
+from pkray.commit.manifest_files import ManifestFiles, WrittenList
+from pkray.commit.manifest_merge import merge_manifests
+from pkray.commit.message import CommitMessage
+from pkray.commit.snapshots import SnapshotStore
+from pkray.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitUnknownError,
+    PkrayError,
+    SnapshotNotFoundError,
+    StorageError,
+    StorageFullError,
+)
+from pkray.format import paths
+from pkray.format.data_file import ADD, DELETE, ManifestEntry
+from pkray.format.snapshot import APPEND, COMPACT, VERSION, Snapshot
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
+"""Seconds a commit that lost a race waits at most, before the second try and ever."""
+MAX_UNANSWERED = 3
+"""Lost answers in a row after which the outcome of a commit is called unknown."""
+
+
+@dataclass(frozen=True)
+class CommitResult:
+    """What became of a commit.
+
+    Args:
+        append: the APPEND snapshot, if one was made (and has not expired since).
+        compact: the COMPACT snapshot, likewise.
+        new: false where the identifier had been committed before.
+        compact_conflict: the compaction was dropped, as others changed its files; nothing of it
+            is visible, and the writer must read the table's files anew.
+    """
+
+    append: Snapshot | None
+    compact: Snapshot | None
+    new: bool
+    compact_conflict: bool = False
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One snapshot to be."""
+
+    kind: str
+    identifier: int
+    entries: Sequence[ManifestEntry]
+    changelog: Sequence[ManifestEntry]
+    watermark: int | None
+    properties: dict[str, str] | None
+    token: str
+    """The snapshot's uuid, the same in every attempt: by it a lost answer is found again."""
+
+    @property
+    def added_rows(self) -> int:
+        return sum((1 if e.kind == ADD else -1) * e.file.row_count for e in self.entries)
+
+
+class _CommittedElsewhere(Exception):
+    """Another process published this commit meanwhile."""
+
+
+class Committer:
+    """Commits for one commit user. For one thread at a time; processes may compete.
+
+    Args:
+        store: the table's root.
+        schema: the table's newest schema, or what returns it.
+        commit_user: with the identifier, the name of a commit; its identifiers must grow.
+        clock: epoch milliseconds.
+        rng: of waiting times and snapshot uuids.
+        sleep: takes seconds.
+        ignore_empty: make no APPEND snapshot when nothing is to be appended. Paimon's streaming
+            commits do make one.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema | Callable[[], TableSchema],
+        commit_user: str,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        rng: random.Random | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        ignore_empty: bool = False,
+    ) -> None:
+        self.commit_user = commit_user
+        self.snapshots = SnapshotStore(store)
+        self._store = store
+        self._schema_source = schema
+        self._clock = clock
+        self._rng = rng or random.SystemRandom()
+        self._sleep = sleep
+        self._ignore_empty = ignore_empty
+        self._names = paths.FileNames()
+        self._history = CommitHistory(self.snapshots, commit_user)
+        self._live = LiveCache(store, self.snapshots)
+        self._newest: Snapshot | None = None
+
+    def commit(
+        self,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        *,
+        watermark: int | None = None,
+        properties: dict[str, str] | None = None,
+    ) -> CommitResult:
+        """Publish an APPEND snapshot, then a COMPACT snapshot if the messages compact.
+
+        An identifier not above the newest committed one makes no APPEND snapshot again; of the
+        newest one the COMPACT snapshot is still made, where it is missing.
+
+        Raises:
+            CommitConflictError: nothing was committed: files it deletes are gone, or files it
+                adds above level 0 overlap others.
+            CommitUnknownError: the store gave no answer; commit again with this identifier.
+            CommitError: others kept committing first; nothing was committed.
+            StorageError: a file could not be read or written; commit again with this identifier.
+        """
+        self._synchronise()
+        if self._history.identifier is not None and identifier <= self._history.identifier:
+            return self._repeat(identifier, messages, watermark, properties)
+        append, changelog = _append_entries(messages)
+        published = None
+        if append or changelog or not self._ignore_empty:
+            change = self._change(APPEND, identifier, append, changelog, watermark, properties)
+            try:
+                published = self._publish(change)
+            except _CommittedElsewhere:
+                return self._repeat(identifier, messages, watermark, properties)
+        compact, conflict = self._compact(identifier, messages, watermark, properties)
+        return CommitResult(published, compact, bool(published or compact), conflict)
+
+    def committed_identifier(self, user: str | None = None) -> int | None:
+        """The newest identifier that the commit user (this one's by default) committed."""
+        latest = self._synchronise()
+        if user is None or user == self.commit_user:
+            return self._history.identifier
+        history = CommitHistory(self.snapshots, user)
+        history.advance(latest)
+        return history.identifier
+
+    def filter_committed(self, identifiers: Iterable[int]) -> list[int]:
+        """Of some identifiers, those that are still to be committed, ascending."""
+        newest = self.committed_identifier()
+        return sorted(each for each in identifiers if newest is None or each > newest)
+
+    def snapshot_of(self, identifier: int) -> Snapshot | None:
+        """The newest snapshot of a commit; None if it was not made or has expired."""
+        self._synchronise()
+        return self._history.find(identifier).newest
+
+    def latest_id(self) -> int | None:
+        """The table's newest snapshot's id, or None."""
+        return self.snapshots.latest_id()
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The table's newest snapshot, or None."""
+        return self.snapshots.latest()
+
+    @property
+    def _schema(self) -> TableSchema:
+        source = self._schema_source
+        return source if isinstance(source, TableSchema) else source()
+
+    def _synchronise(self) -> Snapshot | None:
+        latest, known = self.snapshots.latest(), self._newest
+        if known is not None and latest != known and not self._is_ancestor(known, latest):
+            self._history.reset()
+            self._live.reset()
+        self._newest = latest
+        self._history.advance(latest)
+        return latest
+
+    def _is_ancestor(self, known: Snapshot, latest: Snapshot | None) -> bool:
+        """Whether a snapshot is still as it was: else the table was rolled back."""
+        if latest is None or latest.id <= known.id:
+            return False
+        try:
+            return self.snapshots.read(known.id, fresh=True) == known
+        except SnapshotNotFoundError:
+            return False
+
+    def _change(
+        self,
+        kind: str,
+        identifier: int,
+        entries: Sequence[ManifestEntry],
+        changelog: Sequence[ManifestEntry],
+        watermark: int | None,
+        properties: dict[str, str] | None,
+    ) -> _Change:
+        token = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        return _Change(kind, identifier, entries, changelog, watermark, properties, token)
+
+    def _compact(
+        self,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        watermark: int | None,
+        properties: dict[str, str] | None,
+    ) -> tuple[Snapshot | None, bool]:
+        entries, changelog = _compact_entries(messages)
+        if not entries and not changelog:
+            return None, False
+        change = self._change(COMPACT, identifier, entries, changelog, watermark, properties)
+        try:
+            return self._publish(change), False
+        except _CommittedElsewhere:
+            return self._history.find(identifier).compact, True
+        except (CommitConflictError, _OutrunError):
+            return None, True
+
+    def _repeat(
+        self,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        watermark: int | None,
+        properties: dict[str, str] | None,
+    ) -> CommitResult:
+        append, compact = self._history.find(identifier)
+        conflict = False
+        if append is not None and compact is None and identifier == self._history.identifier:
+            compact, conflict = self._compact(identifier, messages, watermark, properties)
+        return CommitResult(append, compact, False, conflict)
+
+    def _publish(self, change: _Change) -> Snapshot:
+        schema = self._schema
+        attempt = _Attempt(self, schema, change)
+        retries = schema.core.commit_max_retries
+        timeout = schema.core.commit_timeout
+        give_up = None if timeout is None else self._clock() + timeout
+        try:
+            for tries in range(retries + 1):
+                latest = self._synchronise()
+                snapshot = self._published_before(change)
+                if snapshot is None:
+                    self._refuse_conflict(change, latest, schema)
+                    snapshot = attempt.publish(latest)
+                if snapshot is not None:
+                    return self._done(change, snapshot)
+                if give_up is not None and self._clock() > give_up:
+                    break
+                self._sleep(self._rng.uniform(0, min(LONGEST_WAIT, FIRST_WAIT * 2**tries)))
+            raise _OutrunError(
+                f"commit {change.identifier} of {self.commit_user!r} to {self._store.url!r} gave "
+                f"up after {tries + 1} attempts, as other commits came first each time: commit "
+                "again with this identifier, or raise commit.max-retries",
+                user=self.commit_user,
+                identifier=change.identifier,
+                attempts=tries + 1,
+            )
+        except (PkrayError, _CommittedElsewhere):
+            attempt.discard()
+            raise
+
+    def _published_before(self, change: _Change) -> Snapshot | None:
+        """Our own snapshot, where its answer was lost.
+
+        Raises:
+            _CommittedElsewhere: the name of this commit is taken.
+        """
+        found: Committed = self._history.find(change.identifier)
+        known = found.compact if change.kind == COMPACT else found.append
+        if known is not None and known.uuid == change.token:
+            return known
+        newest = self._history.identifier
+        behind = newest is not None and newest > change.identifier
+        if known is not None or behind:
+            raise _CommittedElsewhere
+        return None
+
+    def _refuse_conflict(
+        self, change: _Change, latest: Snapshot | None, schema: TableSchema
+    ) -> None:
+        if not needs_check(change.entries):
+            return
+        types = schema.types(schema.trimmed_primary_keys)
+        conflict = find_conflict(change.entries, self._live.at(latest), types)
+        if conflict:
+            raise CommitConflictError(
+                f"commit {change.identifier} of {self.commit_user!r} to {self._store.url!r} "
+                f"contradicts another commit: {conflict}; nothing was committed: let one "
+                "process compact a table, and write what was lost again",
+                user=self.commit_user,
+                identifier=change.identifier,
+                conflict=conflict,
+                snapshot_id=latest.id if latest else None,
+            )
+
+    def _done(self, change: _Change, snapshot: Snapshot) -> Snapshot:
+        self._live.committed(snapshot, change.entries)
+        if self._newest is None or snapshot.id == self._newest.id + 1:
+            self._newest = snapshot
+            self._history.advance(snapshot)
+        return snapshot
+
+
+class _OutrunError(CommitError):
+    """Other commits came first, every time."""
+
+
+class _Attempt:
+    """The files and tries of one change."""
+
+    def __init__(self, committer: Committer, schema: TableSchema, change: _Change) -> None:
+        self._committer = committer
+        self._store = committer._store
+        self._snapshots = committer.snapshots
+        self._schema = schema
+        self._change = change
+        self._own = self._manifest_files()
+        self._base_files = self._manifest_files()
+        self._lists: tuple[WrittenList, WrittenList | None] | None = None
+        self._base: tuple[Snapshot | None, WrittenList] | None = None
+        self._unanswered = 0
+        self._certain = True
+
+    def publish(self, latest: Snapshot | None) -> Snapshot | None:
+        """Try to be the snapshot after the latest; None if that id was taken.
+
+        Raises:
+            CommitUnknownError: the store gave no answer, several times.
+            StorageError: writing failed; nothing was published.
+        """
+        snapshot = self._snapshot(latest)
+        try:
+            if self._snapshots.publish(snapshot):
+                return snapshot
+        except StorageError as error:
+            return self._find_after(error, snapshot)
+        try:
+            return self._find(snapshot)
+        except StorageError as error:
+            raise self._unknown(error) from error
+
+    def discard(self) -> None:
+        """Delete the files of a change, unless a snapshot may name them."""
+        if self._certain:
+            self._own.discard()
+            self._base_files.discard()
+
+    def _find(self, snapshot: Snapshot) -> Snapshot | None:
+        """Our snapshot if it is the one with its id: creating it succeeded unnoticed."""
+        try:
+            there = self._snapshots.read(snapshot.id, fresh=True)
+        except SnapshotNotFoundError:
+            return None
+        if there.uuid != snapshot.uuid:
+            return None
+        self._snapshots.published(there)
+        return there
+
+    def _find_after(self, error: StorageError, snapshot: Snapshot) -> Snapshot | None:
+        try:
+            found = self._find(snapshot)
+        except StorageError as second:
+            raise self._unknown(second) from error
+        if found is not None:
+            return found
+        if isinstance(error, StorageFullError) or self._store.local_path("") is not None:
+            raise error  # it failed for certain
+        # The request may still be under way: what it names must stay.
+        self._certain = False
+        self._unanswered += 1
+        if self._unanswered >= MAX_UNANSWERED:
+            raise self._unknown(error) from error
+        return None
+
+    def _unknown(self, error: StorageError) -> CommitUnknownError:
+        self._certain = False
+        change, user = self._change, self._committer.commit_user
+        return CommitUnknownError(
+            f"whether commit {change.identifier} of {user!r} to {self._store.url!r} happened is "
+            f"not known, as the store does not answer: {error.message}; commit again with this "
+            "identifier",
+            user=user,
+            identifier=change.identifier,
+        )
+
+    def _manifest_files(self) -> ManifestFiles:
+        target = self._schema.core.manifest_target_file_size
+        return ManifestFiles(self._store, self._schema, self._committer._names, target)
+
+    def _snapshot(self, latest: Snapshot | None) -> Snapshot:
+        change = self._change
+        delta, changelog = self._delta_and_changelog()
+        base = self._base_list(latest)
+        total, watermark, now = self._carried(latest)
+        return Snapshot(
+            version=VERSION,
+            id=latest.id + 1 if latest else 1,
+            schema_id=self._schema.id,
+            base_manifest_list=base.name,
+            base_manifest_list_size=base.size,
+            delta_manifest_list=delta.name,
+            delta_manifest_list_size=delta.size,
+            changelog_manifest_list=changelog.name if changelog else None,
+            changelog_manifest_list_size=changelog.size if changelog else None,
+            index_manifest=latest.index_manifest if latest else None,
+            commit_user=self._committer.commit_user,
+            commit_identifier=change.identifier,
+            commit_kind=change.kind,
+            time_millis=now,
+            log_offsets={},
+            total_record_count=total + change.added_rows,
+            delta_record_count=change.added_rows,
+            changelog_record_count=sum(entry.file.row_count for entry in change.changelog),
+            watermark=watermark,
+            statistics=self._statistics(latest),
+            properties=change.properties,
+            next_row_id=latest.next_row_id if latest else None,
+            uuid=change.token,
+        )
+
+    def _delta_and_changelog(self) -> tuple[WrittenList, WrittenList | None]:
+        if self._lists is None:
+            change, files = self._change, self._own
+            delta = files.write_list(files.write_manifests(change.entries))
+            changelog = None
+            if change.changelog:
+                changelog = files.write_list(files.write_manifests(change.changelog))
+            self._lists = delta, changelog
+        return self._lists
+
+    def _base_list(self, latest: Snapshot | None) -> WrittenList:
+        if self._base is not None and self._base[0] == latest:
+            return self._base[1]
+        if self._certain:
+            self._base_files.discard()
+        self._base_files = self._manifest_files()
+        manifests: list[Any] = data_manifests(self._store, latest) if latest else []
+        merged = merge_manifests(self._store, manifests, self._base_files, self._schema.core)
+        self._base = latest, self._base_files.write_list(merged)
+        return self._base[1]
+
+    def _carried(self, latest: Snapshot | None) -> tuple[int, int | None, int]:
+        """Row count before, watermark and time: the last two never go back."""
+        now = self._committer._clock()
+        if latest is None:
+            return 0, self._change.watermark, now
+        total = latest.total_record_count
+        if total is None:  # written by Paimon before 0.4
+            total = sum(entry.file.row_count for entry in live_files(self._store, latest))
+        marks = [m for m in (latest.watermark, self._change.watermark) if m is not None]
+        return total, max(marks, default=None), max(now, latest.time_millis)
+
+    def _statistics(self, latest: Snapshot | None) -> str | None:
+        if latest is None or latest.schema_id != self._schema.id:
+            return None
+        return latest.statistics
+
+
+def _append_entries(
+    messages: Sequence[CommitMessage],
+) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
+    return (
+        [entry for m in messages for entry in _entries(ADD, m, m.new_files)],
+        [entry for m in messages for entry in _entries(ADD, m, m.changelog_files)],
+    )
+
+
+def _compact_entries(
+    messages: Sequence[CommitMessage],
+) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
+    entries: list[ManifestEntry] = []
+    for message in messages:
+        entries += _entries(DELETE, message, message.compact_before)
+        entries += _entries(ADD, message, message.compact_after)
+    changelog = [e for m in messages for e in _entries(ADD, m, m.compact_changelog_files)]
+    return entries, changelog
+
+
+def _entries(kind: int, message: CommitMessage, files: Iterable[Any]) -> list[ManifestEntry]:
+    return [
+        ManifestEntry(kind, message.partition, message.bucket, message.total_buckets, file)
+        for file in files
+    ]

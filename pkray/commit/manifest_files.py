@@ -1,0 +1,110 @@
+"""Writes the manifests and manifest lists of one commit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from pkray.errors import StorageError
+from pkray.format import binary_row, paths
+from pkray.format.data_file import ADD, ManifestEntry, SimpleStats
+from pkray.format.manifest import ManifestFileMeta, write_manifest, write_manifest_list
+from pkray.format.stats import EMPTY_STATS, StatsCollector
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+ENTRY_BYTES = 100
+"""What an entry takes in a manifest at the least, before any was written."""
+
+
+class WrittenList(NamedTuple):
+    """A manifest list: its name and its size in bytes."""
+
+    name: str
+    size: int
+
+
+class ManifestFiles:
+    """Writes files under names of its own, and remembers them.
+
+    Args:
+        names: gives new names.
+        target_size: manifests are cut at about this size (``manifest.target-file-size``).
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema,
+        names: paths.FileNames,
+        target_size: int,
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._names = names
+        self._target_size = target_size
+        self.written: list[str] = []
+
+    def write_manifests(
+        self, entries: Sequence[ManifestEntry], entry_bytes: int = ENTRY_BYTES
+    ) -> list[ManifestFileMeta]:
+        """Manifests of these entries, in order; none if there are none.
+
+        Args:
+            entry_bytes: expected size of an entry, to cut manifests by.
+        """
+        rows = max(1, self._target_size // max(1, entry_bytes))
+        return [
+            self._write_manifest(entries[start : start + rows])
+            for start in range(0, len(entries), rows)
+        ]
+
+    def write_list(self, manifests: Iterable[ManifestFileMeta]) -> WrittenList:
+        name = self._names.manifest_list()
+        data = write_manifest_list(manifests)
+        self._write(name, data)
+        return WrittenList(name, len(data))
+
+    def discard(self) -> None:
+        """Delete what was written: for files that no snapshot can name."""
+        with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
+            self._store.delete([paths.manifest(name) for name in self.written])
+        self.written = []
+
+    def _write(self, name: str, data: bytes) -> None:
+        self.written.append(name)
+        self._store.write(paths.manifest(name), data)
+
+    def _write_manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
+        name = self._names.manifest()
+        data = write_manifest(entries)
+        self._write(name, data)
+        added = sum(entry.kind == ADD for entry in entries)
+        buckets = [entry.bucket for entry in entries]
+        levels = [entry.file.level for entry in entries]
+        return ManifestFileMeta(
+            file_name=name,
+            file_size=len(data),
+            num_added_files=added,
+            num_deleted_files=len(entries) - added,
+            partition_stats=partition_stats([e.partition for e in entries], self._schema),
+            schema_id=self._schema.id,
+            min_bucket=min(buckets),
+            max_bucket=max(buckets),
+            min_level=min(levels),
+            max_level=max(levels),
+        )
+
+
+def partition_stats(partitions: Sequence[bytes], schema: TableSchema) -> SimpleStats:
+    """Statistics of the partition columns over entries."""
+    names = list(schema.partition_keys)
+    if not names:
+        return EMPTY_STATS
+    types = schema.types(names)
+    collector = StatsCollector(names, types, mode="full")
+    collector.update(pa.table(binary_row.decode(partitions, types), names=names))
+    return collector.finish()
