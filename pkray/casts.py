@@ -137,17 +137,29 @@ def _cast(column: pa.ChunkedArray, data_type: DataType, name: str) -> pa.Chunked
             expected=str(data_type),
         ) from error
     except pa.ArrowInvalid as error:
-        row = _first_failing(column, convert)
-        raise _unfit(column, row, data_type, name) from error
+        failure = error
+    if data_type.is_nested:
+        # The cast of a nested slice judges the values outside of it too: look at a copy of it.
+        try:
+            return convert(_copy(column))
+        except pa.ArrowInvalid as error:
+            failure = error
+    row = _first_failing(column, convert, copy=data_type.is_nested)
+    raise _unfit(column, row, data_type, name) from failure
 
 
-def _first_failing(column: pa.ChunkedArray, convert: Callable[[Any], Any]) -> int:
+def _copy(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.take(pa.array(range(len(column)), pa.int64()))
+
+
+def _first_failing(column: pa.ChunkedArray, convert: Callable[[Any], Any], *, copy: bool) -> int:
     """Row of the first value that does not convert, by bisection."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
+        piece = column.slice(low, middle - low)
         try:
-            convert(column.slice(low, middle - low))
+            convert(_copy(piece) if copy else piece)
             low = middle
         except pa.ArrowInvalid:
             high = middle
@@ -191,10 +203,10 @@ def _check_parts(array: pa.Array, data_type: DataType, name: str) -> None:
     if data_type.element is not None:
         _check_part(array.flatten(), data_type.element, f"{name}[]")
     if data_type.key is not None and data_type.value is not None:
-        # A slice of a map keeps the whole child arrays: flatten it as the list that it is.
-        entries = array.cast(pa.list_(pa.struct(list(array.type.fields)))).flatten()
-        _check_part(entries.field(0), data_type.key, f"{name} (keys)")
-        _check_part(entries.field(1), data_type.value, f"{name} (values)")
+        # The keys and items of a slice are those of the whole array.
+        start, end = (array.offsets[0].as_py(), array.offsets[-1].as_py()) if len(array) else (0, 0)
+        _check_part(array.keys[start:end], data_type.key, f"{name} (keys)")
+        _check_part(array.items[start:end], data_type.value, f"{name} (values)")
     if data_type.fields is not None:
         present = array.filter(array.is_valid()) if array.null_count else array
         for part, field in zip(present.flatten(), data_type.fields, strict=True):
@@ -240,5 +252,5 @@ def _unfit(column: pa.ChunkedArray, row: int, data_type: DataType, name: str) ->
 def _plain(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
-    except ValueError:  # nanoseconds, which Python's datetime does not have
-        return str(scalar)
+    except (ValueError, OverflowError):  # times that Python's datetime does not have
+        return scalar.cast(pa.string()).as_py() if pa.types.is_temporal(scalar.type) else None

@@ -225,8 +225,8 @@ _OLD_DEFAULTS = {1: {"bucket": "1", "file.format": "orc"}, 2: {"file.format": "o
 
 
 def _from_json(described: Any, path: str) -> TableSchema:
-    if not isinstance(described, dict):
-        raise TypeError("it holds no JSON object")
+    if not isinstance(described, dict) or not isinstance(described.get("options", {}), dict):
+        raise TypeError("it holds no JSON object of a schema, or one whose options are none")
     version = int(described.get("version", 1))
     if version > VERSION:
         raise UnsupportedError(
