@@ -13,10 +13,35 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pkray import errors
+from pkray.errors import (
+    BackPressureError,
+    CommitConflictError,
+    CommitError,
+    CommitFencedError,
+    CommitUnknownError,
+    CorruptFileError,
+    InputError,
+    LostBatchesError,
+    MergeError,
+    MissingFileError,
+    OptionError,
+    PkrayError,
+    SchemaError,
+    ServiceError,
+    ServiceUnavailableError,
+    SnapshotNotFoundError,
+    StorageError,
+    StorageFullError,
+    TableError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+
 if TYPE_CHECKING:
-    from pkray import errors, spark
+    from pkray import spark
     from pkray.catalog import Catalog, connect
-    from pkray.errors import PkrayError
     from pkray.format.snapshot import Snapshot
     from pkray.schema import TableSchema
     from pkray.service.writer import TableWriter
@@ -25,12 +50,33 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BackPressureError",
     "Catalog",
+    "CommitConflictError",
+    "CommitError",
+    "CommitFencedError",
+    "CommitUnknownError",
+    "CorruptFileError",
+    "InputError",
+    "LostBatchesError",
+    "MergeError",
+    "MissingFileError",
+    "OptionError",
     "PkrayError",
+    "SchemaError",
+    "ServiceError",
+    "ServiceUnavailableError",
     "Snapshot",
+    "SnapshotNotFoundError",
+    "StorageError",
+    "StorageFullError",
     "Table",
+    "TableError",
+    "TableExistsError",
+    "TableNotFoundError",
     "TableSchema",
     "TableWriter",
+    "UnsupportedError",
     "__version__",
     "connect",
     "errors",
@@ -39,14 +85,13 @@ __all__ = [
 
 _HOMES = {
     "Catalog": "pkray.catalog",
-    "PkrayError": "pkray.errors",
     "Snapshot": "pkray.format.snapshot",
     "Table": "pkray.table",
     "TableSchema": "pkray.schema",
     "TableWriter": "pkray.service.writer",
     "connect": "pkray.catalog",
 }
-_MODULES = ("errors", "spark")
+_MODULES = ("spark",)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ Spark and Paimon.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Protocol
@@ -222,25 +222,6 @@ class Like:
 
 
 @dataclass(frozen=True)
-class CompareColumns:
-    """A column against a column of the same type."""
-
-    left: str
-    operator: str
-    right: str
-
-    @property
-    def columns(self) -> frozenset[str]:
-        return frozenset((self.left, self.right))
-
-    def expression(self) -> pc.Expression:
-        return _compare(pc.field(self.left), self.operator, pc.field(self.right))
-
-    def may_match(self, statistics: Statistics) -> Bools:
-        return statistics.has_values(self.left) & statistics.has_values(self.right)
-
-
-@dataclass(frozen=True)
 class AllOf:
     """AND."""
 
@@ -288,49 +269,7 @@ class Opaque:
         return statistics.everything
 
 
-def conjuncts(condition: Condition) -> Iterator[Condition]:
-    """The parts that all have to hold."""
-    if isinstance(condition, AllOf):
-        for part in condition.parts:
-            yield from conjuncts(part)
-    else:
-        yield condition
-
-
-def equalities(condition: Condition) -> dict[str, pa.Array]:
-    """By column, the values one of which a matching row has; columns without such are absent.
-
-    FLOAT and DOUBLE are left out: -0.0 equals 0.0 but hashes differently.
-    """
-    if isinstance(condition, Compare) and condition.operator == "=":
-        found = {condition.column: pa.array([condition.value.as_py()], condition.value.type)}
-    elif isinstance(condition, OneOf) and not condition.negated:
-        found = {condition.column: condition.values}
-    elif isinstance(condition, AllOf):
-        return _merged([equalities(part) for part in condition.parts], _common)
-    elif isinstance(condition, AnyOf):
-        parts = [equalities(part) for part in condition.parts]
-        shared = set(parts[0]).intersection(*parts)
-        kept = [{column: part[column] for column in shared} for part in parts]
-        return _merged(kept, lambda a, b: pa.concat_arrays([a, b]).unique())
-    else:
-        return {}
-    return {name: values for name, values in found.items() if not pa.types.is_floating(values.type)}
-
-
-def _merged(parts: list[dict[str, pa.Array]], merge: object) -> dict[str, pa.Array]:
-    merged: dict[str, pa.Array] = {}
-    for part in parts:
-        for column, values in part.items():
-            merged[column] = merge(merged[column], values) if column in merged else values  # type: ignore[operator]
-    return merged
-
-
-def _common(left: pa.Array, right: pa.Array) -> pa.Array:
-    return left.filter(pc.is_in(left, value_set=right))
-
-
-def _compare(left: pc.Expression, operator: str, right: pa.Scalar | pc.Expression) -> pc.Expression:
+def _compare(left: pc.Expression, operator: str, right: pa.Scalar) -> pc.Expression:
     match operator:
         case "=":
             return left == right

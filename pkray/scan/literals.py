@@ -28,7 +28,9 @@ _INSTANT = re.compile(
     r"(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<part>\d{1,9}))?)?"
     r"\s*(?P<zone>Z|UTC|[+-]\d{2}:?\d{2})?)?"
 )
-_CLOCK = re.compile(r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<part>\d{1,9}))?)?")
+_CLOCK = re.compile(
+    r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<part>\d{1,9}))?)?"
+)
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,7 @@ def _clock_nanos(match: re.Match[str]) -> int:
 def _from_datetime(value: dt.datetime) -> Instant:
     zoned = value.tzinfo is not None
     if zoned:
-        value = value.astimezone(dt.timezone.utc)
+        value = value.astimezone(dt.UTC)
     days = value.toordinal() - _EPOCH
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     below = value.microsecond * 1000 + getattr(value, "nanosecond", 0)

@@ -1,0 +1,211 @@
+"""A filter on a table's rows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import InputError
+from pkray.scan.comparisons import compare, one_of
+from pkray.scan.conditions import AllOf, AnyOf, Compare, Condition, OneOf, Opaque, Statistics
+from pkray.scan.filter_sql import parse_sql
+from pkray.scan.literals import literal
+from pkray.schema import TableSchema
+from pkray.types import DataField
+
+_OPERATORS = {
+    "=": "=",
+    "==": "=",
+    "!=": "<>",
+    "<>": "<>",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition that rows meet, by SQL's rules: one that NULL leaves open is not met."""
+
+    condition: Condition
+
+    @classmethod
+    def parse(cls, filter: object, schema: TableSchema) -> Predicate:
+        """The filter a user passed.
+
+        Args:
+            filter: SQL text (``"amount > 10 AND id IN (1, 2)"``, in Spark's dialect); a list of
+                (column, operator, value) that all hold, or a list of such lists one of which
+                holds; a pyarrow expression, which prunes nothing.
+
+        Raises:
+            InputError: an unknown column, bad SQL, or a value that does not fit its column.
+            UnsupportedError: SQL beyond comparisons of columns with literals.
+        """
+        if isinstance(filter, Predicate):
+            return filter
+        if isinstance(filter, str):
+            return cls(parse_sql(filter, lambda name: _field(schema, name)))
+        if isinstance(filter, pc.Expression):
+            return cls(Opaque(filter, _referenced(filter, schema)))
+        if isinstance(filter, Sequence) and filter:
+            return cls(_from_lists(filter, schema))
+        raise InputError(
+            f"filter {filter!r} is neither SQL text, nor a list of (column, operator, value), "
+            "nor a pyarrow expression",
+            filter=filter,
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it refers to, sorted."""
+        return tuple(sorted(self.condition.columns))
+
+    def to_expression(self) -> pc.Expression:
+        """For rows with the columns of `TableSchema.arrow_schema`."""
+        return self.condition.expression()
+
+    def only(self, columns: Collection[str]) -> Predicate | None:
+        """The conjuncts that refer to these columns alone; None without such."""
+        within = frozenset(columns)
+        parts = tuple(part for part in _conjuncts(self.condition) if part.columns <= within)
+        if not parts:
+            return None
+        return Predicate(parts[0] if len(parts) == 1 else AllOf(parts))
+
+    def equalities(self) -> dict[str, pa.Array]:
+        """By column, the values of which a matching row has one; FLOAT and DOUBLE are left out."""
+        return _equalities(self.condition)
+
+    def prune(
+        self,
+        min_values: Mapping[str, pa.Array],
+        max_values: Mapping[str, pa.Array],
+        null_counts: Mapping[str, np.ndarray],
+        row_counts: np.ndarray,
+    ) -> np.ndarray:
+        """Which files may hold a matching row, by their statistics.
+
+        Args:
+            min_values, max_values: bounds by column, an element a file; null where unknown.
+                Columns left out are unknown.
+            null_counts: by column, an element a file; below 0 where unknown.
+            row_counts: an element a file.
+
+        Returns:
+            bool, an element a file: False where no row can match.
+        """
+        return self.condition.may_match(Statistics(min_values, max_values, null_counts, row_counts))
+
+
+def _field(schema: TableSchema, name: str) -> DataField:
+    if name in schema.names:
+        return schema.field(name)
+    nearest = difflib.get_close_matches(name, schema.names, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(schema.names)}"
+    raise InputError(f"column {name!r} of the filter is not in the table; {hint}", column=name)
+
+
+def _from_lists(filter: Sequence[Any], schema: TableSchema) -> Condition:
+    if all(isinstance(part, tuple) for part in filter):
+        return _all(filter, schema)
+    if all(isinstance(part, list) and part for part in filter):
+        parts = tuple(_all(part, schema) for part in filter)
+        return parts[0] if len(parts) == 1 else AnyOf(parts)
+    raise InputError(
+        f"filter {filter!r} is neither a list of (column, operator, value) nor a list of such "
+        "lists",
+        filter=filter,
+    )
+
+
+def _all(terms: Sequence[Any], schema: TableSchema) -> Condition:
+    parts = tuple(_term(term, schema) for term in terms)
+    return parts[0] if len(parts) == 1 else AllOf(parts)
+
+
+def _term(term: Any, schema: TableSchema) -> Condition:
+    if not isinstance(term, tuple) or len(term) != 3 or not isinstance(term[0], str):
+        raise InputError(f"{term!r} is not (column, operator, value)", filter=term)
+    name, operator, value = term
+    field = _field(schema, name)
+    word = operator.lower() if isinstance(operator, str) else operator
+    if word in _OPERATORS:
+        return compare(field, _OPERATORS[word], literal(value))
+    if word in ("in", "not in"):
+        if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+            raise InputError(f"{term!r}: {word!r} takes a list of values", filter=term)
+        return one_of(field, [literal(each) for each in value], negated=word == "not in")
+    raise InputError(
+        f"{term!r}: operator {operator!r} is unknown; use one of {', '.join(_OPERATORS)}, in, "
+        "not in",
+        filter=term,
+    )
+
+
+def _referenced(expression: pc.Expression, schema: TableSchema) -> frozenset[str]:
+    """The columns an expression does not work without; Arrow does not tell them."""
+    empty = pa.RecordBatch.from_pylist([], schema.arrow_schema)
+    try:
+        empty.filter(expression)
+    except (pa.ArrowException, NotImplementedError, TypeError) as error:
+        raise InputError(f"filter {expression}: {error}", filter=str(expression)) from None
+    referenced = set()
+    for name in schema.names:
+        try:
+            empty.drop_columns([name]).filter(expression)
+        except pa.ArrowException:
+            referenced.add(name)
+    return frozenset(referenced)
+
+
+def _conjuncts(condition: Condition) -> Iterator[Condition]:
+    """The parts that all have to hold."""
+    if isinstance(condition, AllOf):
+        for part in condition.parts:
+            yield from _conjuncts(part)
+    else:
+        yield condition
+
+
+def _equalities(condition: Condition) -> dict[str, pa.Array]:
+    """By column, the values one of which a matching row has; columns without such are absent.
+
+    FLOAT and DOUBLE are left out: -0.0 equals 0.0 but hashes differently.
+    """
+    if isinstance(condition, Compare) and condition.operator == "=":
+        found = {condition.column: pa.repeat(condition.value, 1)}
+    elif isinstance(condition, OneOf) and not condition.negated:
+        found = {condition.column: condition.values}
+    elif isinstance(condition, AllOf):
+        return _merged([_equalities(part) for part in condition.parts], _common)
+    elif isinstance(condition, AnyOf):
+        parts = [_equalities(part) for part in condition.parts]
+        shared = set(parts[0]).intersection(*parts)
+        kept = [{column: part[column] for column in shared} for part in parts]
+        return _merged(kept, lambda a, b: pa.concat_arrays([a, b]).unique())
+    else:
+        return {}
+    return {name: values for name, values in found.items() if not pa.types.is_floating(values.type)}
+
+
+def _merged(
+    parts: list[dict[str, pa.Array]], merge: Callable[[pa.Array, pa.Array], pa.Array]
+) -> dict[str, pa.Array]:
+    merged: dict[str, pa.Array] = {}
+    for part in parts:
+        for column, values in part.items():
+            merged[column] = merge(merged[column], values) if column in merged else values
+    return merged
+
+
+def _common(left: pa.Array, right: pa.Array) -> pa.Array:
+    return left.filter(pc.is_in(left, value_set=right))
