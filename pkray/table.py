@@ -21,7 +21,7 @@ from pkray.scan.predicate import Predicate
 from pkray.scan.split import Split, arrow_schema
 from pkray.schema import TableSchema
 from pkray.service.lookup_client import LookupClient
-from pkray.service.protocol import CommitOutcome, CommitRequest, Visibility
+from pkray.service.protocol import CommitOutcome, Visibility
 from pkray.service.push_session import PushSession
 from pkray.service.runtime import Runtime, TableService
 from pkray.service.writer import TableWriter
@@ -228,17 +228,14 @@ class Table:
         Returns:
             The COMPACT snapshot, or None when there was nothing to compact.
         """
-        coordinator = self._service().coordinator
-        session = coordinator.call("begin", f"pkray-compact-{uuid.uuid4()}")
-        request = CommitRequest(
-            session=session,
-            identifier=0,
-            compact_all=True,
-            full_compact=full,
-            skip_empty=True,
-        )
-        outcome: CommitOutcome = coordinator.call("commit", request)
+        outcome: CommitOutcome = self._service().coordinator.call("compact", full)
         return outcome.snapshot
+
+    def service_stats(self) -> dict[str, list[dict[str, object]]]:
+        """What the coordinator and the owners of the running service say of themselves."""
+        service = self._service()
+        owners = [owner.call("stats") for owner in service.owners]
+        return {"coordinator": [service.coordinator.call("stats")], "owners": owners}
 
     def _service(self) -> TableService:
         return self.runtime.service(self.location, self.schema)

@@ -27,6 +27,7 @@ class CommittedFiles:
 
     Args:
         owns: whether this owner has the bucket; others are not kept.
+        on_removed: told the names of files that the newest snapshot no longer has.
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class CommittedFiles:
         schema: TableSchema,
         snapshots: SnapshotStore,
         owns: Callable[[bytes, int], bool],
+        on_removed: Callable[[set[str]], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._schema = schema
         self._snapshots = snapshots
         self._owns = owns
+        self._on_removed = on_removed
         self.snapshot_id = 0
         self._lock = threading.Lock()
         self._versions: OrderedDict[int, Mapping[BucketId, Levels]] = OrderedDict({0: {}})
@@ -81,10 +84,14 @@ class CommittedFiles:
         if self.snapshot_id == 0 or target - self.snapshot_id > _MAX_DELTAS:
             return None
         buckets = dict(self.buckets)
+        gone: set[str] = set()
         for number in range(self.snapshot_id + 1, target + 1):
             snapshot = self._snapshots.read(number)
             for bucket, (removed, added) in self._changes(snapshot).items():
                 buckets[bucket] = buckets.get(bucket, _EMPTY).apply(removed, added)
+                gone.update(file.file_name for file in removed)
+                gone.difference_update(file.file_name for file in added)
+        self._on_removed(gone)
         return buckets
 
     def _changes(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 
 from pkray.commit.committer import Committer
@@ -11,7 +13,8 @@ from pkray.errors import CommitFencedError
 from pkray.service.handle import Handle, call_all
 from pkray.service.protocol import Attempts, CommitOutcome, CommitRequest, SessionId
 
-MakeCommitter = Callable[[str], Committer]
+MakeCommitter = Callable[[str, bool], Committer]
+"""Takes a commit user, and whether a commit without changes makes no snapshot."""
 
 
 class Coordinator:
@@ -29,6 +32,7 @@ class Coordinator:
         self._owners = owners
         self._make_committer = make_committer
         self._clock = clock
+        self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._committers: dict[str, Committer] = {}
         self._generations: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -36,6 +40,10 @@ class Coordinator:
 
     def ping(self) -> None:
         """Answer."""
+
+    def stats(self) -> dict[str, object]:
+        """Counters for people and metrics."""
+        return {"pid": os.getpid(), "owners": len(self._owners), "users": len(self._committers)}
 
     def begin(self, user: str) -> SessionId:
         """A new writer of the commit user; those before it are fenced."""
@@ -69,15 +77,32 @@ class Coordinator:
                 call_all(self._owners, "abort", lambda _: (session,))
                 return known
             self._refuse_fenced(session)
-            return self._commit(request)
+            return self._commit(request, self._committer(session.user))
 
     def abort(self, session: SessionId) -> None:
         """Drop a session that was not committed."""
         call_all(self._owners, "abort", lambda _: (session,))
 
-    def _commit(self, request: CommitRequest) -> CommitOutcome:
+    def compact(self, full: bool) -> CommitOutcome:
+        """Compact every bucket; no snapshot where nothing was to be done.
+
+        Args:
+            full: into one sorted run a bucket, else what is due.
+        """
+        session = self.begin(self._compact_user)
+        with self._lock:
+            committer = self._committer(self._compact_user, ignore_empty=True)
+            newest = committer.committed_identifier()
+            request = CommitRequest(
+                session=session,
+                identifier=0 if newest is None else newest + 1,
+                compact_all=True,
+                full_compact=full,
+            )
+            return self._commit(request, committer)
+
+    def _commit(self, request: CommitRequest, committer: Committer) -> CommitOutcome:
         session = request.session
-        committer = self._committer(session.user)
         base = committer.latest_id() or 0
         prepared = call_all(
             self._owners,
@@ -91,9 +116,6 @@ class Coordinator:
             ),
         )
         messages: list[CommitMessage] = [message for answer in prepared for message in answer]
-        if request.skip_empty and not any(m.has_append or m.has_compact for m in messages):
-            call_all(self._owners, "acknowledge", lambda _: (session, base))
-            return CommitOutcome(None, new=False)
         result = committer.commit(request.identifier, messages, watermark=request.watermark)
         newest = result.compact or result.append
         call_all(self._owners, "acknowledge", lambda _: (session, newest.id if newest else base))
@@ -106,9 +128,9 @@ class Coordinator:
             return None
         return CommitOutcome(committer.snapshot_of(identifier), new=False)
 
-    def _committer(self, user: str) -> Committer:
+    def _committer(self, user: str, *, ignore_empty: bool = False) -> Committer:
         if user not in self._committers:
-            self._committers[user] = self._make_committer(user)
+            self._committers[user] = self._make_committer(user, ignore_empty)
         return self._committers[user]
 
     def _refuse_fenced(self, session: SessionId) -> None:

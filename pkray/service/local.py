@@ -8,6 +8,7 @@ import tempfile
 import time
 import uuid
 import weakref
+from pathlib import Path
 
 from pkray.commit.committer import Committer
 from pkray.schema import TableSchema
@@ -37,7 +38,7 @@ class LocalRuntime:
     def __init__(self, owners: int | None = None, local_directory: str | None = None) -> None:
         self._owners = owners
         if local_directory is not None:
-            os.makedirs(local_directory, exist_ok=True)
+            Path(local_directory).mkdir(parents=True, exist_ok=True)
         self._directory = tempfile.mkdtemp(prefix="pkray-", dir=local_directory)
         self._services: dict[str, TableService] = {}
         self._closer = weakref.finalize(self, shutil.rmtree, self._directory, True)
@@ -61,12 +62,12 @@ class LocalRuntime:
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
         count = self._owners or default_owners(schema, os.cpu_count() or 1)
-        directory = os.path.join(self._directory, f"{location.fingerprint}-{uuid.uuid4().hex[:8]}")
+        directory = f"{self._directory}/{location.fingerprint}-{uuid.uuid4().hex[:8]}"
         owners = [
             LocalHandle(
                 BucketOwner(
                     location,
-                    OwnerSettings(index, count, os.path.join(directory, f"owner-{index}")),
+                    OwnerSettings(index, count, f"{directory}/owner-{index}"),
                     now_millis,
                 ),
                 f"pkray-owner-{index}",
@@ -75,15 +76,15 @@ class LocalRuntime:
         ]
         store = location.open()
 
-        def make_committer(user: str) -> Committer:
-            return Committer(store, schema, user, clock=now_millis)
+        def make_committer(user: str, ignore_empty: bool) -> Committer:
+            return Committer(store, schema, user, clock=now_millis, ignore_empty=ignore_empty)
 
         coordinator = LocalHandle(
             Coordinator(owners, make_committer, now_millis), "pkray-coordinator"
         )
 
         def push_target(session: SessionId) -> PushTarget:
-            spool = os.path.join(directory, "spool", f"{session.generation}-{session.epoch}")
+            spool = f"{directory}/spool/{session.generation}-{session.epoch}"
             return SpoolTarget(spool, schema, count, session)
 
         return TableService(coordinator, owners, None, push_target)

@@ -19,6 +19,7 @@ from pkray.errors import CommitFencedError
 from pkray.lookup.store import LookupStore
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.levels import Levels
 from pkray.service.bucket_lookup import BucketLookup
 from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.protocol import (
@@ -72,14 +73,16 @@ class BucketOwner:
         self._schema = SchemaStore(store, location.name).latest()
         self._files: dict[BucketId, DataFileStore] = {}
         self._store = store
-        self._committed = CommittedFiles(store, self._schema, SnapshotStore(store), self._owns)
         core = self._schema.core
         self._cache = LookupStore(
-            os.path.join(settings.local_directory, "lookup"),
+            f"{settings.local_directory}/lookup",
             max_disk_bytes=core.lookup_cache_max_disk_size,
             max_memory_bytes=core.lookup_cache_max_memory_size,
             retention_millis=core.lookup_cache_file_retention,
             clock=clock,
+        )
+        self._committed = CommittedFiles(
+            store, self._schema, SnapshotStore(store), self._owns, self._cache.drop
         )
         self._lookup = BucketLookup(self._schema, self._cache)
         self._sessions: dict[SessionId, OwnerSession] = {}
@@ -152,7 +155,7 @@ class BucketOwner:
             session = self._close(session_id)
             if session is not None:
                 session.staging.clear()
-                self._drop_dead_files()
+            self._cache.expire()
 
     def abort(self, session_id: SessionId) -> None:
         """Drop a session."""
@@ -160,13 +163,14 @@ class BucketOwner:
             session = self._close(session_id)
             if session is not None:
                 session.abort()
+            self._committed.advance()
 
     def lookup(
         self,
         keys: pa.RecordBatch,
         slices: Sequence[Slice],
         visibility: Visibility,
-        columns: Sequence[str] | None,
+        columns: Sequence[str],
         snapshot_id: int | None = None,
     ) -> tuple[np.ndarray, pa.Table, int]:
         """Rows by key.
@@ -187,7 +191,7 @@ class BucketOwner:
                 bucket = (piece.partition, piece.bucket)
                 found, rows = self._lookup.find(
                     self._data_files(bucket),
-                    buckets.get(bucket),
+                    buckets.get(bucket, _EMPTY),
                     self._writers(bucket) if visibility == "latest" else (),
                     keys.slice(piece.offset, piece.length),
                     columns,
@@ -196,7 +200,7 @@ class BucketOwner:
                     positions.append(found + piece.offset)
                     tables.append(rows)
         if not tables:
-            return np.empty(0, np.int64), self._lookup.empty(columns), answered
+            return np.empty(0, np.int64), self._empty(columns), answered
         return np.concatenate(positions), pa.concat_tables(tables), answered
 
     def stats(self) -> dict[str, object]:
@@ -222,6 +226,10 @@ class BucketOwner:
             self._cache.close()
             shutil.rmtree(self._settings.local_directory, ignore_errors=True)
 
+    def _empty(self, columns: Sequence[str]) -> pa.Table:
+        fields = [self._schema.arrow_schema.field(name) for name in columns]
+        return pa.schema(fields).empty_table()
+
     def _owns(self, partition: bytes, bucket: int) -> bool:
         return owner_of(partition, bucket, self._settings.owners) == self._settings.index
 
@@ -242,7 +250,7 @@ class BucketOwner:
             self._sessions.pop(other).abort()
         name = f"{session_id.generation}-{session_id.epoch}"
         staging = StagingArea(
-            os.path.join(self._settings.local_directory, "staging", name),
+            f"{self._settings.local_directory}/staging/{name}",
             self._settings.staging_memory,
         )
         session = OwnerSession(self._open_writer, staging, self._schema.core.write_buffer_size)
@@ -265,8 +273,7 @@ class BucketOwner:
             *bucket,
             self._data_files(bucket),
             self._committed.levels(bucket),
-            self._lookup.upper_levels(self._data_files(bucket)),
-            self._clock,
+            clock=self._clock,
         )
 
     def _writers(self, bucket: BucketId) -> list[BucketWriter]:
@@ -283,8 +290,5 @@ class BucketOwner:
             self._committed.advance()
             self._refreshed = now
 
-    def _drop_dead_files(self) -> None:
-        live = {
-            file.file_name for levels in self._committed.buckets.values() for file in levels.files
-        }
-        self._cache.retain(live)
+
+_EMPTY = Levels()

@@ -91,7 +91,6 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
         reports: the attempts that count; nothing else that was pushed is taken.
         compact_all: compact every bucket of the table, not only those written to.
         full_compact: compact every bucket of the table into one run.
-        skip_empty: make no snapshot when there is nothing to commit.
         watermark: event time in milliseconds, kept in the snapshot.
     """
 
@@ -100,7 +99,6 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     reports: tuple[PushReport, ...] = ()
     compact_all: bool = False
     full_compact: bool = False
-    skip_empty: bool = False
     watermark: int | None = None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
@@ -44,7 +43,7 @@ class SpoolTarget:
         self._session = session
 
     def path(self, source: int, attempt: int, owner: int) -> str:
-        return os.path.join(self.directory, f"{source}-{attempt}-{owner}.arrow")
+        return f"{self.directory}/{source}-{attempt}-{owner}.arrow"
 
     def open(self, source: int, attempt: int) -> Pusher:
         return _SpoolPusher(self, self._schema, self._owners, self._session, source, attempt)

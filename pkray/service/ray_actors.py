@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import uuid
 from typing import Any
@@ -33,9 +32,9 @@ class OwnerActor:
     """Writes run one after another; lookups beside them."""
 
     def __init__(self, location: TableLocation, index: int, owners: int, local: str | None) -> None:
-        base = local or os.path.join(tempfile.gettempdir(), "pkray")
+        base = local or f"{tempfile.gettempdir()}/pkray"
         name = f"{owner_name(location, index)}-{uuid.uuid4().hex[:8]}"
-        settings = OwnerSettings(index, owners, os.path.join(base, name), refresh_millis=1000)
+        settings = OwnerSettings(index, owners, f"{base}/{name}", refresh_millis=1000)
         self._owner = BucketOwner(location, settings, now_millis)
 
     @ray.method(concurrency_group="read")
@@ -96,8 +95,8 @@ class CoordinatorActor:
         store = location.open()
         schema = SchemaStore(store, location.name).latest()
 
-        def make_committer(user: str) -> Committer:
-            return Committer(store, schema, user, clock=now_millis)
+        def make_committer(user: str, ignore_empty: bool) -> Committer:
+            return Committer(store, schema, user, clock=now_millis, ignore_empty=ignore_empty)
 
         handles = [RayHandle(owner, "owner") for owner in self._owners]
         self._coordinator = Coordinator(handles, make_committer, now_millis)
@@ -105,6 +104,10 @@ class CoordinatorActor:
     @ray.method(concurrency_group="ask")
     def ping(self) -> None:
         self._coordinator.ping()
+
+    @ray.method(concurrency_group="ask")
+    def stats(self) -> Any:
+        return self._coordinator.stats()
 
     @ray.method(concurrency_group="ask")
     def owner_count(self) -> int:
@@ -125,6 +128,10 @@ class CoordinatorActor:
     @ray.method(concurrency_group="commit")
     def commit(self, request: Any) -> Any:
         return self._coordinator.commit(request)
+
+    @ray.method(concurrency_group="commit")
+    def compact(self, full: bool) -> Any:
+        return self._coordinator.compact(full)
 
     @ray.method(concurrency_group="commit")
     def abort(self, session: Any) -> None:

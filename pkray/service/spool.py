@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,8 +61,7 @@ def read_spool(path: str) -> Iterator[RoutedBatch]:
 
 
 def remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(path)
+    Path(path).unlink(missing_ok=True)
 
 
 def _spool_error(path: str, error: OSError) -> StorageError:

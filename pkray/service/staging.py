@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -89,7 +88,7 @@ class StagingArea:
             if not staged.memory:
                 continue
             name = f"{source}-{attempt}-{staged.count}.arrow"
-            writer = spool.SpoolWriter(os.path.join(self._directory, name))
+            writer = spool.SpoolWriter(f"{self._directory}/{name}")
             for batch in staged.memory:
                 writer.append(batch)
             writer.close()

@@ -1,0 +1,93 @@
+"""Rows by key in one bucket: its committed files, and what writers hold beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.lookup.levels import lookup_levels
+from pkray.lookup.source import DataFileSource
+from pkray.lookup.store import LookupStore
+from pkray.lsm.bucket_writer import BucketWriter
+from pkray.lsm.engines import merge_engine
+from pkray.lsm.key_groups import KIND, SEQUENCE, RowOrder, concat
+from pkray.lsm.levels import Levels
+from pkray.lsm.merge import is_add
+from pkray.schema import TableSchema
+
+
+class BucketLookup:
+    """Lookups in the buckets of one owner.
+
+    Args:
+        cache: the owner's copies of data files.
+    """
+
+    def __init__(self, schema: TableSchema, cache: LookupStore) -> None:
+        self._schema = schema
+        self._cache = cache
+        self._engine = merge_engine(schema)
+        self._order = RowOrder(schema)
+        self._names = [field.name for field in schema.fields]
+
+    def find(
+        self,
+        files: DataFileSource,
+        levels: Levels,
+        writers: Sequence[BucketWriter],
+        keys: pa.RecordBatch,
+        columns: Sequence[str],
+    ) -> tuple[np.ndarray, pa.Table]:
+        """Positions of the keys found, and their rows' columns.
+
+        Args:
+            levels: the committed files.
+            writers: whose uncommitted rows count too, the oldest first.
+            keys: the table's primary key columns; a key may come twice.
+        """
+        wanted = keys.select(self._order.key_columns)
+        if not writers:
+            positions, rows = lookup_levels(
+                self._cache, files, levels, wanted, columns, self._schema, self._engine
+            )
+            return positions, rows.select(columns)
+        return self._find_latest(files, levels, writers, wanted, columns)
+
+    def _find_latest(
+        self,
+        files: DataFileSource,
+        levels: Levels,
+        writers: Sequence[BucketWriter],
+        keys: pa.RecordBatch,
+        columns: Sequence[str],
+    ) -> tuple[np.ndarray, pa.Table]:
+        for writer in writers:
+            own = writer.levels
+            levels = own if len(writers) == 1 else levels.apply((), own.files)
+        distinct = self._distinct(keys)
+        _, stored = lookup_levels(
+            self._cache,
+            files,
+            levels,
+            distinct,
+            self._names,
+            self._schema,
+            self._engine,
+            keep_deletes=True,
+        )
+        system = [SEQUENCE, KIND, *self._names]
+        layers = [stored.select(system).combine_chunks().to_batches()]
+        layers += [[writer.lookup_memory(distinct).select(system)] for writer in writers]
+        found = concat([batch for layer in layers for batch in layer])
+        merged = self._engine.merge(self._order.group(found))
+        merged = merged.filter(pa.array(is_add(merged.column(KIND))))
+        places, hit = self._order.keys(merged).search(self._order.keys(keys))
+        positions = np.flatnonzero(hit)
+        rows = merged.take(pa.array(places[hit])).select(list(columns))
+        return positions, pa.Table.from_batches([rows])
+
+    def _distinct(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        order, starts = self._order.keys(keys).sort(stable=True)
+        return keys.take(pa.array(order[starts]))

@@ -1,0 +1,196 @@
+"""What a user of the Python API sees."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import pkray
+from tests.integration.readers import rows_of
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    with pkray.connect(str(tmp_path / "warehouse")) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def table(catalog):
+    return catalog.create_table("shop.orders", SCHEMA, ["id"], options={"bucket": "3"})
+
+
+def put(table, rows, identifier=None):
+    with table.open_writer("test") as writer:
+        writer.upsert(rows)
+        return writer.commit(commit_identifier=identifier)
+
+
+def test_upsert_takes_every_kind_of_data(table):
+    rows = {"id": [1], "name": ["a"], "amount": [1.5]}
+    with table.open_writer() as writer:
+        writer.upsert(pa.table(rows, schema=SCHEMA))
+        writer.upsert(pa.record_batch({**rows, "id": [2]}, schema=SCHEMA))
+        writer.upsert(pd.DataFrame({**rows, "id": [3]}))
+        writer.upsert([{"id": 4, "name": "a", "amount": 1.5}])
+        writer.commit()
+    assert rows_of(table.to_arrow(), ["id"]) == [(i, "a", 1.5) for i in (1, 2, 3, 4)]
+
+
+def test_row_kinds_delete_and_update(table):
+    put(table, [{"id": 1, "name": "a", "amount": 1.0}, {"id": 2, "name": "b", "amount": 2.0}])
+    changes = pa.table(
+        {
+            "op": ["-D", "-U", "+U", "+I"],
+            "id": [1, 2, 2, 3],
+            "name": ["a", "b", "bb", "c"],
+            "amount": [1.0, 2.0, 22.0, 3.0],
+        }
+    )
+    with table.open_writer() as writer:
+        writer.write(changes, row_kinds="op")
+        writer.commit()
+    assert rows_of(table.to_arrow(), ["id"]) == [(2, "bb", 22.0), (3, "c", 3.0)]
+
+
+def test_nothing_is_committed_when_the_block_is_left_by_an_exception(table):
+    with pytest.raises(RuntimeError), table.open_writer() as writer:
+        writer.upsert([{"id": 1, "name": "a", "amount": 1.0}])
+        raise RuntimeError
+    assert table.latest_snapshot() is None
+    assert table.lookup([{"id": 1}]).num_rows == 0
+
+
+def test_the_same_identifier_makes_no_new_snapshot(table):
+    first = put(table, [{"id": 1, "name": "a", "amount": 1.0}], identifier=7)
+    again = put(table, [{"id": 1, "name": "twice", "amount": 2.0}], identifier=7)
+    assert again == first == table.latest_snapshot()
+    assert rows_of(table.to_arrow(), ["id"]) == [(1, "a", 1.0)]
+
+
+def test_latest_sees_writes_before_the_commit_and_committed_does_not(table):
+    put(table, [{"id": 1, "name": "a", "amount": 1.0}])
+    with table.open_writer() as writer:
+        writer.upsert([{"id": 1, "name": "new", "amount": 1.0}])
+        writer.delete([{"id": 2}])
+        assert table.lookup([{"id": 1}])["name"].to_pylist() == ["new"]
+        committed = table.lookup([{"id": 1}], visibility="committed")
+        assert committed["name"].to_pylist() == ["a"]
+
+
+def test_lookup_keeps_the_order_asked_and_leaves_absent_keys_out(table):
+    put(table, [{"id": i, "name": str(i), "amount": float(i)} for i in range(100)])
+    found = table.lookup(pa.table({"id": [50, 1000, 3, 99, 3]}), columns=["name"])
+    assert found["name"].to_pylist() == ["50", "3", "99", "3"]
+
+
+def test_lookup_in_an_older_snapshot(table):
+    old = put(table, [{"id": 1, "name": "old", "amount": 1.0}])
+    put(table, [{"id": 1, "name": "new", "amount": 1.0}])
+    found = table.lookup([{"id": 1}], visibility="committed", snapshot_id=old.id)
+    assert found["name"].to_pylist() == ["old"]
+
+
+def test_reads_filter_and_project(table):
+    put(table, [{"id": i, "name": f"n{i % 3}", "amount": float(i)} for i in range(10)])
+    found = table.to_arrow(columns=["id"], filter="name = 'n1' AND amount > 3")
+    assert sorted(found["id"].to_pylist()) == [4, 7]
+
+
+def test_reads_an_older_snapshot(table):
+    old = put(table, [{"id": 1, "name": "old", "amount": 1.0}])
+    put(table, [{"id": 1, "name": "new", "amount": 1.0}])
+    assert table.to_arrow(snapshot_id=old.id)["name"].to_pylist() == ["old"]
+
+
+def test_compaction_keeps_the_content_in_one_run_a_bucket(table):
+    for i in range(3):
+        put(table, [{"id": j, "name": str(i), "amount": 1.0} for j in range(20)])
+    before = rows_of(table.to_arrow(), ["id"])
+    snapshot = table.compact(full=True)
+    assert snapshot.commit_kind == "COMPACT"
+    assert rows_of(table.to_arrow(), ["id"]) == before
+    assert set(table.files()["level"].to_pylist()) == {5}
+    assert table.compact(full=True) is None
+
+
+def test_the_changelog_of_each_commit(catalog):
+    table = catalog.create_table(
+        "shop.log", SCHEMA, ["id"], options={"changelog-producer": "lookup"}
+    )
+    put(table, [{"id": 1, "name": "a", "amount": 1.0}])
+    put(table, [{"id": 1, "name": "b", "amount": 1.0}])
+    log = table.changelog()
+    assert log.column_names == ["_row_kind", "_snapshot_id", "id", "name", "amount"]
+    assert list(zip(log["_row_kind"].to_pylist(), log["name"].to_pylist(), strict=True)) == [
+        ("+I", "a"),
+        ("-U", "a"),
+        ("+U", "b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ([{"id": 1, "name": "a"}], "amount"),
+        ([{"id": 1, "name": "a", "amount": 1.0, "extra": 1}], "extra"),
+        ([{"id": None, "name": "a", "amount": 1.0}], "id"),
+        (pa.table({"id": ["x"], "name": ["a"], "amount": [1.0]}), "id"),
+        (pa.table({"id": [1], "name": ["a"], "amount": [dt.date(2024, 1, 1)]}), "amount"),
+    ],
+    ids=["missing", "extra", "null key", "wrong type of key", "wrong type of value"],
+)
+def test_rows_that_do_not_fit_are_refused_whole(table, rows, named):
+    put(table, [{"id": 9, "name": "kept", "amount": 9.0}])
+    with table.open_writer() as writer:
+        with pytest.raises(pkray.InputError, match=named):
+            writer.upsert(rows)
+        writer.commit()
+    assert rows_of(table.to_arrow(), ["id"]) == [(9, "kept", 9.0)]
+
+
+def test_a_key_that_overflows_its_type_is_refused(catalog):
+    table = catalog.create_table("shop.small", [("id", "INT"), ("v", "STRING")], ["id"])
+    with table.open_writer() as writer, pytest.raises(pkray.InputError, match="3000000000"):
+        writer.upsert(pa.table({"id": [3_000_000_000], "v": ["a"]}))
+
+
+def test_creating_a_table_that_exists(catalog, table):
+    with pytest.raises(pkray.TableExistsError, match=r"shop\.orders"):
+        catalog.create_table("shop.orders", SCHEMA, ["id"])
+    same = catalog.create_table("shop.orders", SCHEMA, ["id"], if_not_exists=True)
+    assert same.schema == table.schema
+
+
+def test_loading_a_table_that_does_not_exist(catalog):
+    with pytest.raises(pkray.TableNotFoundError, match=r"shop\.none"):
+        catalog.load_table("shop.none")
+
+
+def test_an_unknown_option_suggests_the_nearest(catalog):
+    with pytest.raises(pkray.OptionError, match="changelog-producer"):
+        catalog.create_table("shop.t", SCHEMA, ["id"], options={"changelog-producr": "lookup"})
+    assert catalog.list_tables() == []
+
+
+@pytest.mark.parametrize("path", ["schema/schema-0", "snapshot/snapshot-1"])
+def test_a_truncated_metadata_file_is_named(catalog, table, path, tmp_path):
+    put(table, [{"id": 1, "name": "a", "amount": 1.0}])
+    file = tmp_path / "warehouse" / "shop.db" / "orders" / path
+    file.write_bytes(file.read_bytes()[:40])
+    with pkray.connect(str(tmp_path / "warehouse")) as fresh:
+        with pytest.raises(pkray.CorruptFileError, match=path):
+            fresh.load_table("shop.orders").to_arrow()
+
+
+def test_tables_are_listed_and_dropped(catalog, table):
+    catalog.create_table("other.t", SCHEMA, ["id"])
+    assert catalog.list_databases() == ["other", "shop"]
+    assert catalog.list_tables() == ["other.t", "shop.orders"]
+    catalog.drop_table("other.t")
+    assert catalog.list_tables() == ["shop.orders"]

@@ -1,0 +1,33 @@
+"""One Ray cluster for all tests of the session."""
+
+from __future__ import annotations
+
+import pytest
+
+import pkray
+
+
+@pytest.fixture(scope="session")
+def ray_cluster():
+    import ray
+
+    started = not ray.is_initialized()
+    if started:
+        ray.init(
+            num_cpus=4,
+            namespace="pkray",
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    yield
+    if started:
+        ray.shutdown()
+
+
+@pytest.fixture
+def ray_catalog(ray_cluster, tmp_path):
+    with pkray.connect(str(tmp_path / "warehouse"), runtime="ray") as catalog:
+        yield catalog
+        for name in catalog.list_tables():
+            catalog.drop_table(name)

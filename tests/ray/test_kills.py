@@ -1,0 +1,132 @@
+"""Actors killed with -9 while a writer works: nothing is lost, nothing comes twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.integration.readers import rows_of
+
+pytestmark = pytest.mark.ray
+
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+
+
+@pytest.fixture
+def table(ray_catalog):
+    return ray_catalog.create_table("db.t", SCHEMA, ["id"], options={"bucket": "2"})
+
+
+def rows(start: int, value: int, count: int = 1000) -> pa.Table:
+    ids = np.arange(start, start + count)
+    return pa.table({"id": ids, "v": np.full(count, value)}, schema=SCHEMA)
+
+
+def expected(parts: list[pa.Table]) -> list[tuple]:
+    model: dict = {}
+    for part in parts:
+        model.update(zip(part["id"].to_pylist(), part["v"].to_pylist(), strict=True))
+    return sorted(model.items())
+
+
+def kill(pid: object) -> None:
+    os.kill(int(str(pid)), signal.SIGKILL)
+
+
+def test_an_owner_killed_before_the_commit(table):
+    parts = [rows(0, 1), rows(500, 2), rows(900, 3)]
+    with table.open_writer("job") as writer:
+        writer.upsert(parts[0])
+        writer.upsert(parts[1])
+        kill(table.service_stats()["owners"][0]["pid"])
+        writer.upsert(parts[2])
+        writer.commit(commit_identifier=1)
+    assert rows_of(table.to_arrow(), ["id"]) == expected(parts)
+    assert table.snapshots()["commit_identifier"].to_pylist().count(1) >= 1
+
+
+def test_an_owner_killed_again_and_again_while_committing(table):
+    parts = [rows(i * 300, i) for i in range(12)]
+    pids = [owner["pid"] for owner in table.service_stats()["owners"]]
+    stop = threading.Event()
+
+    def killer() -> None:
+        for turn in range(3):
+            if stop.wait(1.0):
+                return
+            try:
+                owners = table.service_stats()["owners"]
+                kill(owners[turn % len(pids)]["pid"])
+            except Exception:
+                time.sleep(0.5)
+
+    thread = threading.Thread(target=killer)
+    thread.start()
+    try:
+        with table.open_writer("job") as writer:
+            for number, part in enumerate(parts):
+                writer.upsert(part)
+                writer.commit(commit_identifier=number)
+                time.sleep(0.2)
+    finally:
+        stop.set()
+        thread.join()
+    assert rows_of(table.to_arrow(), ["id"]) == expected(parts)
+    appended = table.snapshots().filter(pa.compute.field("commit_kind") == "APPEND")
+    assert appended["commit_identifier"].to_pylist() == list(range(12))
+
+
+def test_the_coordinator_killed_before_the_commit(table):
+    with table.open_writer("job") as writer:
+        writer.upsert(rows(0, 1))
+        kill(table.service_stats()["coordinator"][0]["pid"])
+        writer.commit(commit_identifier=1)
+        writer.upsert(rows(0, 2))
+        writer.commit(commit_identifier=2)
+    assert rows_of(table.to_arrow(), ["id"]) == expected([rows(0, 2)])
+
+
+def test_the_coordinator_killed_in_the_middle_of_commits(table):
+    parts = [rows(i * 300, i) for i in range(10)]
+    timer = threading.Timer(
+        0.5, lambda: kill(table.service_stats()["coordinator"][0]["pid"])
+    )
+    with table.open_writer("job") as writer:
+        timer.start()
+        for number, part in enumerate(parts):
+            writer.upsert(part)
+            writer.commit(commit_identifier=number)
+            time.sleep(0.1)
+    timer.join()
+    assert rows_of(table.to_arrow(), ["id"]) == expected(parts)
+    appended = table.snapshots().filter(pa.compute.field("commit_kind") == "APPEND")
+    assert appended["commit_identifier"].to_pylist() == list(range(10))
+
+
+def test_lookups_answer_again_after_an_owner_was_killed(table):
+    with table.open_writer("job") as writer:
+        writer.upsert(rows(0, 1))
+        writer.commit(commit_identifier=1)
+    kill(table.service_stats()["owners"][1]["pid"])
+    found = table.lookup(pa.table({"id": [0, 1, 2, 999, 5000]}))
+    assert found["id"].to_pylist() == [0, 1, 2, 999]
+
+
+def test_a_second_writer_of_the_same_user_fences_the_first(table):
+    import pkray
+
+    first = table.open_writer("job")
+    first.upsert(rows(0, 1))
+    with table.open_writer("job") as second:
+        second.upsert(rows(0, 2))
+        second.commit(commit_identifier=1)
+    with pytest.raises(pkray.CommitFencedError, match="job"):
+        first.upsert(rows(0, 3))
+        first.commit(commit_identifier=2)
+    assert rows_of(table.to_arrow(), ["id"]) == expected([rows(0, 2)])
