@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import threading
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from pkray.commit import manifest_cache
 from pkray.errors import CorruptFileError
-from pkray.format import binary_row, paths
+from pkray.format import binary_row
 from pkray.format.data_file import DELETE, ManifestEntry
 from pkray.format.key_range import rank_columns
-from pkray.format.manifest import ManifestFileMeta, read_manifest, read_manifest_list
+from pkray.format.manifest import ManifestFileMeta
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
@@ -20,8 +19,6 @@ from pkray.storage.object_store import ObjectStore
 FileId = tuple[bytes, int, int, str]
 """(partition, bucket, level, file name): what an entry adds or deletes."""
 
-CACHED_ENTRIES = 20_000
-"""Manifest entries kept in memory in a process; manifests never change."""
 REMOTE_READS = 8
 """Manifests read at once from an object store."""
 
@@ -96,8 +93,7 @@ def delta_manifests(store: ObjectStore, snapshot: Snapshot) -> list[ManifestFile
 
 def read_list(store: ObjectStore, name: str) -> list[ManifestFileMeta]:
     """The manifests that a manifest list names."""
-    path = paths.manifest(name)
-    return read_manifest_list(store.read(path), store.location(path))
+    return list(manifest_cache.manifest_lists.read(store, name))
 
 
 def merge_entries(
@@ -119,7 +115,9 @@ def read_entries(
 ) -> Iterator[ManifestEntry]:
     """Entries of manifests, in order."""
     if store.local_path("") is not None or len(manifests) < 2:
-        return itertools.chain.from_iterable(_read(store, m.file_name) for m in manifests)
+        return itertools.chain.from_iterable(
+            manifest_cache.manifests.read(store, m.file_name) for m in manifests
+        )
     return _read_ahead(store, manifests)
 
 
@@ -129,44 +127,10 @@ def _read_ahead(
     with ThreadPoolExecutor(REMOTE_READS) as pool:
         for start in range(0, len(manifests), REMOTE_READS):
             some = manifests[start : start + REMOTE_READS]
-            for entries in pool.map(lambda m: _read(store, m.file_name), some):
+            for entries in pool.map(
+                lambda m: manifest_cache.manifests.read(store, m.file_name), some
+            ):
                 yield from entries
-
-
-class _ManifestCache:
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
-        self._held: OrderedDict[tuple[str, str], list[ManifestEntry]] = OrderedDict()
-        self._count = 0
-
-    def get(self, key: tuple[str, str]) -> list[ManifestEntry] | None:
-        with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-            return self._held.get(key)
-
-    def put(self, key: tuple[str, str], entries: list[ManifestEntry]) -> None:
-        with self._lock:
-            if key in self._held or len(entries) > self._capacity // 2:
-                return
-            self._held[key] = entries
-            self._count += len(entries)
-            while self._count > self._capacity:
-                self._count -= len(self._held.popitem(last=False)[1])
-
-
-_cache = _ManifestCache(CACHED_ENTRIES)
-
-
-def _read(store: ObjectStore, name: str) -> list[ManifestEntry]:
-    key = (store.url, name)
-    entries = _cache.get(key)
-    if entries is None:
-        path = paths.manifest(name)
-        entries = read_manifest(store.read(path), store.location(path))
-        _cache.put(key, entries)
-    return entries
 
 
 def _may_hold_bucket(manifest: ManifestFileMeta, buckets: Collection[int]) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from pkray.commit import manifest_cache
 from pkray.errors import StorageError
 from pkray.format import binary_row, paths
 from pkray.format.data_file import ADD, ManifestEntry, SimpleStats
@@ -64,8 +65,10 @@ class ManifestFiles:
 
     def write_list(self, manifests: Iterable[ManifestFileMeta]) -> WrittenList:
         name = self._names.manifest_list()
-        data = write_manifest_list(manifests)
+        items = list(manifests)
+        data = write_manifest_list(items)
         self._write(name, data)
+        manifest_cache.manifest_lists.written(self._store, name, items)
         return WrittenList(name, len(data))
 
     def discard(self) -> None:
@@ -82,6 +85,7 @@ class ManifestFiles:
         name = self._names.manifest()
         data = write_manifest(entries)
         self._write(name, data)
+        manifest_cache.manifests.written(self._store, name, list(entries))
         added = sum(entry.kind == ADD for entry in entries)
         buckets = [entry.bucket for entry in entries]
         levels = [entry.file.level for entry in entries]

@@ -103,6 +103,13 @@ class LocalStore(ObjectStore):
         except OSError as error:
             raise explain(error, "read", self._path(path)) from error
 
+    def fingerprint(self, path: str) -> tuple[int, int, int]:
+        try:
+            status = os.stat(self._path(path))
+        except OSError as error:
+            raise explain(error, "read", self._path(path)) from error
+        return status.st_size, status.st_mtime_ns, status.st_ino
+
     def list(
         self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
     ) -> Iterator[FileStatus]:

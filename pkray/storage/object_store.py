@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import difflib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
@@ -156,6 +156,13 @@ class ObjectStore(abc.ABC):
     @abc.abstractmethod
     def size(self, path: str) -> int:
         """Bytes of a file. Raises `MissingFileError`."""
+
+    @abc.abstractmethod
+    def fingerprint(self, path: str) -> Hashable:
+        """What changes if a file that is never rewritten is damaged, where that costs nothing.
+
+        None where asking would be a request of its own. Raises `MissingFileError`.
+        """
 
     @abc.abstractmethod
     def list(

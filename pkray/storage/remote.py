@@ -131,6 +131,9 @@ class RemoteStore(ObjectStore):
     def size(self, path: str) -> int:
         return int(self._head(path)["size"])
 
+    def fingerprint(self, path: str) -> None:
+        return None
+
     def _head(self, path: str) -> Any:
         key = self._key(path)
         return self._call("read", path, lambda: obstore.head(self._store, key))
@@ -327,9 +330,14 @@ def _transient(error: BaseException) -> bool:
 
 def _retrying(call: Callable[[], T]) -> T:
     # obstore repeats requests itself; this covers answers that break off while they are read.
+    try:
+        return call()
+    except Exception as error:
+        if not _transient(error):
+            raise
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(_transient),
-        stop=tenacity.stop_after_attempt(3),
+        stop=tenacity.stop_after_attempt(2),
         wait=tenacity.wait_random_exponential(multiplier=0.1, max=2.0),
         reraise=True,
     )(call)
