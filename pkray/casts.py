@@ -45,9 +45,9 @@ def cast_column(
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    _check_type(column.type, data_type, name)
     fitted = column
     if not column.type.equals(data_type.arrow, check_metadata=data_type.is_nested):
+        _check_type(column.type, data_type, name)
         fitted = _cast(column, data_type, name)
         if data_type.root == "FLOAT" and pa.types.is_floating(column.type):
             _check_narrowed(column, fitted, data_type, name, rounding)
@@ -184,8 +184,11 @@ def _check_narrowed(
 def _check_values(column: pa.ChunkedArray, data_type: DataType, name: str) -> None:
     """What Arrow's type does not hold: the longest text, the digits of a time."""
     if data_type.length is not None:
-        lengths = pc.utf8_length if data_type.root in STRINGS else pc.binary_length
-        _refuse_any(column, pc.greater(lengths(column), data_type.length), data_type, name)
+        lengths = pc.binary_length(column)
+        if (pc.max(lengths).as_py() or 0) > data_type.length:
+            if data_type.root in STRINGS:
+                lengths = pc.utf8_length(column)
+            _refuse_any(column, pc.greater(lengths, data_type.length), data_type, name)
     if data_type.root in TIMESTAMPS or data_type.root == "TIME":
         spare = _UNIT_DIGITS[data_type.arrow.unit] - (data_type.precision or 0)
         if spare > 0:
