@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pkray.format.partition import PartitionSpec
 from pkray.format.stats import StatsCollector
 from pkray.lsm.key_groups import row_schema
 from pkray.lsm.merge import count_deletes
+from pkray.options import TableOptions
 from pkray.schema import KEY_PREFIX, SEQUENCE, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import ParquetWriter, read_batches
@@ -107,6 +109,20 @@ class DataFileStore:
         ):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
 
+    def options_for(self, level: int, prefix: str) -> TableOptions:
+        """How a file of this level is written: with its level's codec.
+
+        ``file.compression.per.level`` says which. Where neither it nor ``file.compression`` does,
+        data files of level 0 have none: most are soon compacted, and a codec costs several times
+        what encoding does, once more when they are read.
+        """
+        options = self.schema.core
+        codec = dict(options.file_compression_per_level).get(level)
+        is_short_lived = level == 0 and prefix == "data" and not options.write_only
+        if codec is None and is_short_lived and "file.compression" not in self.schema.options:
+            codec = "none"
+        return options if codec is None else replace(options, file_compression=codec)
+
     def delete(self, files: Iterable[DataFileMeta]) -> None:
         """Delete files that were never handed over to a commit."""
         doomed = [self.path(file.file_name) for file in files]
@@ -136,7 +152,9 @@ class RunWriter:
         if not rows.num_rows:
             return
         if self._open is None:
-            self._open = _OpenFile(self._store, self._new_name(), self._level, self._source)
+            options = self._store.options_for(self._level, self._prefix)
+            name = self._new_name()
+            self._open = _OpenFile(self._store, name, self._level, self._source, options)
         self._open.write(rows)
         if self._open.size_estimate >= self._target_size:
             self._finish_file()
@@ -176,7 +194,9 @@ class RunWriter:
 class _OpenFile:
     """A file being written, and what its metadata will say."""
 
-    def __init__(self, store: DataFileStore, name: str, level: int, source: int) -> None:
+    def __init__(
+        self, store: DataFileStore, name: str, level: int, source: int, options: TableOptions
+    ) -> None:
         self._store = store
         self._name = name
         self._level = level
@@ -184,9 +204,7 @@ class _OpenFile:
         schema = store.schema
         self._keys = schema.trimmed_primary_keys
         self._key_types = schema.types(self._keys)
-        self._writer = ParquetWriter(
-            store.store, store.path(name), schema.file_schema, schema.core
-        )
+        self._writer = ParquetWriter(store.store, store.path(name), schema.file_schema, options)
         names = [field.name for field in schema.fields]
         self._key_stats = StatsCollector(self._keys, self._key_types)
         self._value_stats = StatsCollector(names, schema.types(names))
