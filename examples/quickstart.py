@@ -6,6 +6,7 @@ python examples/quickstart.py
 from __future__ import annotations
 
 import tempfile
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -31,14 +32,16 @@ def main() -> None:
         with orders.open_writer(commit_user="quickstart") as writer:
             writer.upsert(
                 [
-                    {"id": 1, "customer": "Ada", "amount": "12.50", "status": "new"},
-                    {"id": 2, "customer": "Grace", "amount": "99.00", "status": "new"},
-                    {"id": 3, "customer": "Edsger", "amount": "7.25", "status": "new"},
+                    {"id": 1, "customer": "Ada", "amount": Decimal("12.50"), "status": "new"},
+                    {"id": 2, "customer": "Grace", "amount": Decimal("99.00"), "status": "new"},
+                    {"id": 3, "customer": "Edsger", "amount": Decimal("7.25"), "status": "new"},
                 ]
             )
             first = writer.commit(commit_identifier=1)
 
-            writer.upsert([{"id": 2, "customer": "Grace", "amount": "99.00", "status": "shipped"}])
+            writer.upsert(
+                [{"id": 2, "customer": "Grace", "amount": Decimal("99.00"), "status": "shipped"}]
+            )
             writer.delete([{"id": 3}])
             print("Before the commit, order 2 by key:")
             show(orders.lookup([{"id": 2}], visibility="latest"))

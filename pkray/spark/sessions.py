@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,12 +35,14 @@ _OPENED = (
 )
 _ADD_OPENS = " ".join(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED)
 _SETTINGS = {
+    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     "spark.sql.shuffle.partitions": "8",
 }
+_STOP_SECONDS = 30
 _JAVA_OPTIONS = (
     "spark.ray.raydp_app_master.extraJavaOptions",
     "spark.executor.extraJavaOptions",
@@ -88,12 +91,15 @@ def session(
 def stop() -> None:
     """Stop the session that `session` started, and its executors; Ray stays."""
     running = SparkSession.getActiveSession()
+    name = running.sparkContext.appName if running is not None else ""
     if "raydp" in sys.modules:
         import raydp
 
         raydp.stop_spark()
     if running is not None:
         running.stop()
+    if _in_ray():
+        _await_end_of_master(name)
 
 
 def _local(app_name: str, cores: int, memory: str, settings: Mapping[str, str]) -> SparkSession:
@@ -121,6 +127,19 @@ def _on_ray(
             "pkray.spark.stop(), or ask for fewer executors, cores or less memory",
         ) from error
     return running
+
+
+def _await_end_of_master(app_name: str) -> None:
+    """RayDP's master actor ends on its own, and holds its name until then."""
+    import ray
+
+    deadline = time.monotonic() + _STOP_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            ray.get_actor(f"{app_name}_SPARK_MASTER")
+        except ValueError:
+            return
+        time.sleep(0.1)
 
 
 def _in_ray() -> bool:

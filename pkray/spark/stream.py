@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from pkray.errors import InputError, PkrayError
-from pkray.spark.failure import carried, reported
 from pkray.spark.batch import check_columns, push_and_commit
+from pkray.spark.failure import carried, reported
 
 if TYPE_CHECKING:
     from pkray.table import Table
