@@ -22,6 +22,7 @@ _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _BLOCK_BYTES = 1 << 20
 _ARROW_CODECS = {"zstandard": "zstd", "bzip2": "bz2"}
+_CODECS = {"zstd": "zstandard", "default": "zstandard", "snappy": "snappy", "none": "null"}
 _HEADER = fastavro.parse_schema({"type": "map", "values": "bytes"})
 _LONG = fastavro.parse_schema("long")
 
@@ -45,27 +46,34 @@ def read_records(data: bytes) -> Iterator[Record]:
     stream = BytesIO(data)
     if stream.read(len(_MAGIC)) != _MAGIC:
         raise AvroError("it does not begin as an Avro file")
-    header = fastavro.schemaless_reader(stream, _HEADER, None)
+    header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
     schema = fastavro.parse_schema(_without_logical_types(json.loads(header["avro.schema"])))
     codec = header.get("avro.codec", b"null").decode()
     sync = _exactly(stream, _SYNC_BYTES)
     while stream.tell() < len(data):
-        count = fastavro.schemaless_reader(stream, _LONG, None)
-        size = fastavro.schemaless_reader(stream, _LONG, None)
+        count: Any = fastavro.schemaless_reader(stream, _LONG, None)
+        size: Any = fastavro.schemaless_reader(stream, _LONG, None)
         block = BytesIO(_decompress(_exactly(stream, size), codec))
         if _exactly(stream, _SYNC_BYTES) != sync:
             raise AvroError(f"the block before byte {stream.tell()} does not end in its marker")
         for _ in range(count):
-            yield fastavro.schemaless_reader(block, schema, None)
+            record: Any = fastavro.schemaless_reader(block, schema, None)
+            yield record
         if block.read(1):
             raise AvroError(f"the block before byte {stream.tell()} holds more than its records")
 
 
-def write_records(schema: Schema, records: Iterable[Record]) -> bytes:
-    """An Avro file of these records, codec zstandard. ``schema`` is as fastavro parsed it."""
+def write_records(schema: Schema, records: Iterable[Record], compression: str = "zstd") -> bytes:
+    """An Avro file of these records.
+
+    Args:
+        schema: as fastavro parsed it.
+        compression: ``manifest.compression``: zstd, snappy, none or default (zstd).
+    """
+    codec = _CODECS[compression]
     sync = os.urandom(_SYNC_BYTES)
     out, block, count = BytesIO(), BytesIO(), 0
-    header = {"avro.schema": json.dumps(_plain(schema)).encode(), "avro.codec": b"zstandard"}
+    header = {"avro.schema": json.dumps(_plain(schema)).encode(), "avro.codec": codec.encode()}
     out.write(_MAGIC)
     fastavro.schemaless_writer(out, _HEADER, header)
     out.write(sync)
@@ -73,19 +81,27 @@ def write_records(schema: Schema, records: Iterable[Record]) -> bytes:
         fastavro.schemaless_writer(block, schema, record)
         count += 1
         if block.tell() >= _BLOCK_BYTES:
-            _write_block(out, block, count, sync)
+            _write_block(out, _compress(block.getvalue(), codec), count, sync)
             block, count = BytesIO(), 0
     if count:
-        _write_block(out, block, count, sync)
+        _write_block(out, _compress(block.getvalue(), codec), count, sync)
     return out.getvalue()
 
 
-def _write_block(out: BytesIO, block: BytesIO, count: int, sync: bytes) -> None:
-    packed = pa.compress(block.getvalue(), codec="zstd", asbytes=True)
+def _write_block(out: BytesIO, packed: bytes, count: int, sync: bytes) -> None:
     fastavro.schemaless_writer(out, _LONG, count)
     fastavro.schemaless_writer(out, _LONG, len(packed))
     out.write(packed)
     out.write(sync)
+
+
+def _compress(block: bytes, codec: str) -> bytes:
+    if codec == "null":
+        return block
+    if codec == "snappy":
+        packed: bytes = pa.compress(block, codec="snappy", asbytes=True)
+        return packed + zlib.crc32(block).to_bytes(4, "big")
+    return pa.compress(block, codec="zstd", asbytes=True)
 
 
 def _exactly(stream: BytesIO, size: int) -> bytes:
@@ -111,13 +127,15 @@ def _decompress(block: bytes, codec: str) -> bytes:
 
 def _unsnap(block: bytes) -> bytes:
     """Raw snappy and a CRC32; the size is the varint that raw snappy begins with."""
-    size = shift = 0
-    for byte in block[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
+    size = 0
+    for i, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << 7 * i
         if byte < 0x80:
             break
-    return pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True)
+    data: bytes = pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True)
+    if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):
+        raise AvroError("a block's checksum is wrong")
+    return data
 
 
 def _without_logical_types(schema: Schema) -> Schema:

@@ -92,7 +92,8 @@ def word_columns(slots: Sequence[Slots]) -> list[AnyWords | None] | None:
     """The j-th words of all rows, for each j (None: all 0); None if the rows' sizes differ."""
     header = null_words(slots)
     cursor = len(header) + len(slots)
-    fixed, variable = list(header), []
+    fixed = list(header)
+    variable: list[AnyWords | None] = []
     for column in slots:
         size = tail_words(column)
         if not isinstance(size, int):
@@ -151,8 +152,8 @@ def slot_words(column: Slots, cursor: Ints | int) -> AnyWords:
 
 def _write_tail(body: Words, at: Ints, column: Slots, sizes: Ints | int) -> None:
     if column.text is not None and not isinstance(sizes, int):
-        rows, j = expand(sizes)
-        body[at[rows] + j] = column.text.words(rows, j)
+        rows, positions = expand(sizes)
+        body[at[rows] + positions] = column.text.words(rows, positions)
         return
     words = column.tail if column.text is None else map(column.text.word, range(sizes))
     for j, word in enumerate(words):

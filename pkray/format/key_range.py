@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.format import binary_row
+from pkray.format.words import null_mask
 from pkray.types import DataType
 
 Ranks = npt.NDArray[np.int64]
@@ -29,19 +30,19 @@ def rank_keys(rows: Sequence[bytes] | pa.Array, types: Sequence[DataType]) -> Ra
     Raises:
         CorruptFileError: a row is not such a key.
     """
-    if len(rows) == 0:
-        return np.zeros(0, np.int64)
     return rank_columns(binary_row.decode(rows, types))
 
 
 def rank_columns(columns: Sequence[pa.Array]) -> Ranks:
-    """Dense ranks of rows given by their columns."""
+    """Dense ranks of rows given by their columns: at least one, all of one length."""
+    if len(columns[0]) == 0:
+        return np.zeros(0, np.int64)
     ranks = _rank(columns[0])
     for column in columns[1:]:
         of_column = _rank(column)
         combined = ranks * (int(of_column.max()) + 1) + of_column
-        ranks = np.unique(combined, return_inverse=True)[1]
-    return ranks.astype(np.int64)
+        ranks = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+    return ranks
 
 
 def rank_ranges(
@@ -58,5 +59,8 @@ def rank_ranges(
 def _rank(column: pa.Array) -> Ranks:
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    ranks: Ranks = pc.rank(column, null_placement="at_start", tiebreaker="dense").to_numpy() - 1
-    return ranks.astype(np.int64)
+    ranks: Ranks = pc.rank(column, tiebreaker="dense").to_numpy().astype(np.int64)
+    nulls = null_mask(column)
+    if nulls is not None:
+        ranks[nulls] = 0  # Arrow ranks them last
+    return ranks - ranks.min()

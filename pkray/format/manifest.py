@@ -1,7 +1,8 @@
 """Manifests, manifest lists and index manifests: lists of files in Avro.
 
 Reads what Java 0.9 (newer fields absent), pypaimon 2.1 and pypaimon-rust 0.4 (fields added)
-wrote; writes the schemas of :mod:`pkray.format.avro_schemas` with codec zstandard.
+wrote; writes the schemas of :mod:`pkray.format.avro_schemas`, compressed as
+``manifest.compression`` says (zstd, snappy, none or default, which is zstd).
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ def read_manifest(data: bytes, path: str) -> list[ManifestEntry]:
     return _read(data, path, "manifest", _entry)
 
 
-def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
+def write_manifest(entries: Iterable[ManifestEntry], compression: str = "zstd") -> bytes:
     """A manifest's file."""
-    return write_records(avro_schemas.MANIFEST_ENTRY, map(_entry_record, entries))
+    return write_records(avro_schemas.MANIFEST_ENTRY, map(_entry_record, entries), compression)
 
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
@@ -88,9 +89,9 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
     return _read(data, path, "manifest list", _manifest_meta)
 
 
-def write_manifest_list(manifests: Iterable[ManifestFileMeta]) -> bytes:
+def write_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str = "zstd") -> bytes:
     """A manifest list's file."""
-    return write_records(avro_schemas.MANIFEST_LIST, map(_manifest_record, manifests))
+    return write_records(avro_schemas.MANIFEST_LIST, map(_manifest_record, manifests), compression)
 
 
 def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
@@ -102,9 +103,11 @@ def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
     return _read(data, path, "index manifest", _index_entry)
 
 
-def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
+def write_index_manifest(entries: Iterable[IndexManifestEntry], compression: str = "zstd") -> bytes:
     """An index manifest's file."""
-    return write_records(avro_schemas.INDEX_MANIFEST_ENTRY, map(_index_record, entries))
+    return write_records(
+        avro_schemas.INDEX_MANIFEST_ENTRY, map(_index_record, entries), compression
+    )
 
 
 def _read(data: bytes, path: str, what: str, convert: Any) -> list[Any]:
@@ -260,9 +263,7 @@ def _index_entry(record: dict[str, Any]) -> IndexManifestEntry:
 
 
 def _range(record: dict[str, Any]) -> DeletionVectorRange:
-    return DeletionVectorRange(
-        record["f0"], record["f1"], record["f2"], record.get("_CARDINALITY")
-    )
+    return DeletionVectorRange(record["f0"], record["f1"], record["f2"], record.get("_CARDINALITY"))
 
 
 def _index_record(entry: IndexManifestEntry) -> dict[str, Any]:

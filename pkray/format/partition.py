@@ -20,8 +20,6 @@ from pkray.types import DataType
 
 Codes = npt.NDArray[np.int32]
 
-DEFAULT_NAME = "__DEFAULT_PARTITION__"
-
 # Up to this many combinations of column values a table of all of them is cheaper than a sort.
 _DENSE_COMBINATIONS = 1 << 22
 
@@ -40,8 +38,8 @@ class PartitionSpec:
     def __init__(self, schema: TableSchema) -> None:
         self.names: tuple[str, ...] = tuple(schema.partition_keys)
         self.types: tuple[DataType, ...] = tuple(schema.types(self.names))
-        self.default_name = schema.options.get("partition.default-name", DEFAULT_NAME)
-        self.legacy = schema.options.get("partition.legacy-name", "true").lower() != "false"
+        self.default_name = schema.core.partition_default_name
+        self.legacy = schema.core.partition_legacy_name
         for name, kind in zip(self.names, self.types, strict=True):
             check_type(name, kind, legacy=self.legacy)
         self._paths: dict[bytes, str] = {binary_row.EMPTY_ROW: ""}

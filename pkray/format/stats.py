@@ -7,15 +7,20 @@ only (nested: none), and a column that holds NaN has no minimum and maximum.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import OptionError
 from pkray.format import binary_row
 from pkray.format.data_file import SimpleStats
+from pkray.schema import TableSchema
+from pkray.format.words import TAIL_MASKS, text_bytes
 from pkray.types import BINARIES, STRINGS, DataType
 
 DEFAULT_MODE = "truncate(16)"
@@ -23,6 +28,8 @@ EMPTY_STATS = SimpleStats(binary_row.EMPTY_ROW, binary_row.EMPTY_ROW, ())
 """Of no columns: the partition statistics of an unpartitioned table."""
 
 _FLOATS = ("FLOAT", "DOUBLE")
+_FEW_STRINGS = 1024
+_WORD_BYTES = 8
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CODE_POINT = 0x10FFFF
 
@@ -33,48 +40,51 @@ class StatsCollector:
     Args:
         names: the columns, in the order the statistics have them.
         types: of each.
-        mode: ``none``, ``counts``, ``full`` or ``truncate(<characters>)``.
+        mode: ``none``, ``counts``, ``full`` or ``truncate(<characters>)``; for all, or of each
+            (:func:`column_modes`).
 
     Raises:
         OptionError: another mode.
     """
 
     def __init__(
-        self, names: Sequence[str], types: Sequence[DataType], mode: str = DEFAULT_MODE
+        self,
+        names: Sequence[str],
+        types: Sequence[DataType],
+        mode: str | Sequence[str] = DEFAULT_MODE,
     ) -> None:
-        length = _truncate_length(mode)
-        self._columns = [
-            (name, _Column(kind, mode.lower(), length))
-            for name, kind in zip(names, types, strict=True)
-        ]
+        modes = [mode] * len(names) if isinstance(mode, str) else mode
+        self._columns = {
+            name: _Column(kind, each) for name, kind, each in zip(names, types, modes, strict=True)
+        }
 
     def update(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take in more rows; columns that are not of these statistics are ignored."""
-        for name, column in self._columns:
+        for name, column in self._columns.items():
             column.update(batch.column(name))
 
-    def finish(self) -> SimpleStats:
-        """The statistics of all rows so far."""
-        if not self._columns:
+    def finish(self, names: Sequence[str] | None = None) -> SimpleStats:
+        """The statistics of all rows so far: of all columns, or of some in another order."""
+        columns = [self._columns[name] for name in (self._columns if names is None else names)]
+        if not columns:
             return EMPTY_STATS
-        found = [column.bounds() for _, column in self._columns]
-        types = [column.stored_kind for _, column in self._columns]
-        lows, highs = binary_rows([low for low, _ in found], [high for _, high in found], types)
-        return SimpleStats(lows, highs, tuple(column.null_count for _, column in self._columns))
+        bounds = [column.bounds() for column in columns]
+        low, high = binary_row.encode(bounds, [each.stored_kind for each in columns]).to_pylist()
+        return SimpleStats(low, high, tuple(column.null_count for column in columns))
 
 
-def binary_rows(
-    lows: Sequence[pa.Array], highs: Sequence[pa.Array], types: Sequence[DataType]
-) -> tuple[bytes, bytes]:
-    """The minimum and the maximum row of arrays of one value each."""
-    both = [pa.concat_arrays(pair) for pair in zip(lows, highs, strict=True)]
-    low, high = binary_row.encode(both, types).to_pylist()
-    return low, high
+def column_modes(schema: TableSchema, names: Sequence[str]) -> list[str]:
+    """Each column's mode: ``fields.<name>.stats-mode``, else ``metadata.stats-mode``."""
+    options = schema.core
+    said = {name: field.stats_mode for name, field in options.fields.items()}
+    return [said.get(name) or options.metadata_stats_mode for name in names]
 
 
 class _Column:
-    def __init__(self, kind: DataType, mode: str, length: int | None) -> None:
+    def __init__(self, kind: DataType, mode: str) -> None:
+        mode = mode.lower()
         self.kind = kind
+        length = _truncate_length(mode)
         self.length = length if kind.root in STRINGS else None
         self.counts = mode != "none" and not kind.is_nested
         self.bounded = self.counts and mode != "counts" and kind.root not in BINARIES
@@ -92,29 +102,55 @@ class _Column:
         self.null_count += column.null_count
         if not self.bounded or column.null_count == len(column):
             return
-        if self.kind.root in _FLOATS and pc.any(pc.is_nan(column)).as_py():
-            self.bounded = False
+        if self.kind.root in _FLOATS:
+            low, high = _float_ends(column)
+            if math.isnan(high):
+                self.bounded = False
+                return
+            self._found.append(pa.array([low, high], self.kind.arrow))
             return
+        if self.kind.root in STRINGS and column.null_count == 0:
+            column = _text_candidates(column)
         ends = pc.min_max(column)
         self._found.append(pa.array([ends["min"], ends["max"]], self.kind.arrow))
 
-    def bounds(self) -> tuple[pa.Array, pa.Array]:
-        """Minimum and maximum, as arrays of one value, null where unknown."""
-        nothing = pa.nulls(1, self.stored_kind.arrow)
+    def bounds(self) -> pa.Array:
+        """Minimum and maximum, null where unknown."""
+        low, high = self._known_bounds()
+        return pa.array([low, high], self.stored_kind.arrow)
+
+    def _known_bounds(self) -> tuple[Any, Any]:
         if not self.bounded or not self._found:
-            return nothing, nothing
+            return None, None
         ends = pc.min_max(pa.concat_arrays(self._found))
         low, high = ends["min"], ends["max"]
         if self.length is not None:
-            text = _raised(high.as_py(), self.length)
-            if text is None:
-                return nothing, nothing
-            low, high = low.as_py()[: self.length], text
-        elif self.kind.root in _FLOATS:
+            raised = _raised(high.as_py(), self.length)
+            return (None, None) if raised is None else (low.as_py()[: self.length], raised)
+        if self.kind.root in _FLOATS:
             # Neither zero is beyond the other, but readers may compare their bits.
-            low = -0.0 if low.as_py() == 0 else low.as_py()
-            high = 0.0 if high.as_py() == 0 else high.as_py()
-        return pa.array([low], self.kind.arrow), pa.array([high], self.kind.arrow)
+            return low.as_py() or -0.0, high.as_py() or 0.0
+        return low, high
+
+
+def _float_ends(column: pa.Array | pa.ChunkedArray) -> tuple[float, float]:
+    """Minimum and maximum; NaN if there is one (numpy's are several times faster than arrow's)."""
+    values = column.drop_null().to_numpy()
+    return float(values.min()), float(values.max())
+
+
+def _text_candidates(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The few strings whose first eight bytes are smallest or largest, if they are few.
+
+    Comparing words is several times faster than comparing strings.
+    """
+    if isinstance(column, pa.ChunkedArray) or len(column) < _FEW_STRINGS:
+        return column
+    text = text_bytes(column, None)
+    length = np.minimum(text.lengths, _WORD_BYTES)
+    words = (text.view[text.starts] & TAIL_MASKS[length]).byteswap()
+    rows = np.flatnonzero((words == words.min()) | (words == words.max()))
+    return column.take(pa.array(rows)) if len(rows) < len(column) // 4 else column
 
 
 def _raised(text: str, length: int) -> str | None:
@@ -131,9 +167,9 @@ def _raised(text: str, length: int) -> str | None:
 
 
 def _truncate_length(mode: str) -> int | None:
-    if mode.lower() in ("none", "counts", "full"):
+    if mode in ("none", "counts", "full"):
         return None
-    found = re.fullmatch(r"truncate\((\d+)\)", mode.lower())
+    found = re.fullmatch(r"truncate\((\d+)\)", mode)
     if not found or int(found.group(1)) == 0:
         raise OptionError(
             f"metadata.stats-mode={mode!r} is not known; use none, counts, full or truncate(16)",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ AnyWords = npt.NDArray[np.unsignedinteger[Any]]
 """Words, or what fills only their lower bytes."""
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Column = pa.Array | pa.ChunkedArray
+Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 INLINE_BYTES = 7
 COMPACT_DECIMAL_PRECISION = 18
@@ -198,9 +198,7 @@ def _text_slots(array: pa.Array, nulls: Bools | None) -> Slots:
     return Slots(_without_nulls(text.slots(), nulls), nulls, text=text)
 
 
-def _decimal_slots(
-    array: pa.Array, data_type: DataType, nulls: Bools | None
-) -> Slots:
+def _decimal_slots(array: pa.Array, data_type: DataType, nulls: Bools | None) -> Slots:
     halves = np.frombuffer(array.buffers()[1] or b"", np.int64).reshape(-1, 2)
     halves = halves[array.offset : array.offset + len(array)]
     low, high = halves[:, 0].view(np.uint64), halves[:, 1]
@@ -226,9 +224,7 @@ def decimal_lengths(low: Words, high: Ints) -> Ints:
     return lengths
 
 
-def _timestamp_slots(
-    array: pa.Array, data_type: DataType, nulls: Bools | None
-) -> Slots:
+def _timestamp_slots(array: pa.Array, data_type: DataType, nulls: Bools | None) -> Slots:
     values = fixed_values(array, np.int64)
     if (data_type.precision or 0) <= COMPACT_TIMESTAMP_PRECISION:
         return Slots(_without_nulls(values.view(np.uint64), nulls), nulls)

@@ -102,5 +102,3 @@ def hash_of(row: bytes) -> int:
 def bucket_of(code: int, num_buckets: int) -> int:
     """Java's ``Math.abs(code % num_buckets)``."""
     return abs(code) % num_buckets
-
-

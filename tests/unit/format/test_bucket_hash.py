@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from row_reference import bucket_of, hash_of, row_of
 
 from pkray.errors import UnsupportedError
 from pkray.format.binary_row import encode
-from pkray.format.bucket import assign_buckets, hash_rows
+from pkray.format.bucket import BLOCK_ROWS, assign_buckets, hash_rows
 from pkray.types import DataType
 
 VECTORS = [
@@ -68,9 +71,9 @@ VECTORS = [
 ]
 
 
-def columns_of(types: list[str], *rows: list[Any]) -> tuple[list[pa.Array], list[DataType]]:
+def columns_of(types: list[str], row: list[Any]) -> tuple[list[pa.Array], list[DataType]]:
     kinds = [DataType.parse(text) for text in types]
-    return [pa.array(list(c), k.arrow) for c, k in zip(zip(*rows), kinds, strict=True)], kinds
+    return [pa.array([v], k.arrow) for v, k in zip(row, kinds, strict=True)], kinds
 
 
 @pytest.mark.parametrize(("name", "types", "row", "hexed", "code", "of_4", "of_7"), VECTORS)
@@ -82,3 +85,48 @@ def test_vectors_from_java(
     assert hash_rows(columns, kinds).tolist() == [code]
     assert assign_buckets(columns, kinds, 4).tolist() == [of_4]
     assert assign_buckets(columns, kinds, 7).tolist() == [of_7]
+
+
+@given(
+    st.lists(st.none() | st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=30),
+    st.integers(1, 2**31 - 1),
+)
+@settings(max_examples=50, deadline=None)
+def test_buckets_are_the_absolute_truncated_remainder(
+    keys: list[int | None], num_buckets: int
+) -> None:
+    kind = DataType("INT")
+    columns = [pa.array(keys, pa.int32())]
+    expected = [bucket_of(hash_of(row_of([key], [kind])), num_buckets) for key in keys]
+    assert assign_buckets(columns, [kind], num_buckets).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", [DataType("INT"), DataType("BIGINT")])
+def test_the_mod_function_is_the_floor_modulus(kind: DataType) -> None:
+    keys = pa.array([0, 5, -1, -7, 2**31 - 1, -(2**31)], kind.arrow)
+    assert assign_buckets([keys], [kind], 7, "mod").tolist() == [0, 5, 6, 0, 1, 5]
+
+
+@pytest.mark.parametrize("types", [["STRING"], ["BIGINT", "BIGINT"], ["SMALLINT"]])
+def test_the_mod_function_takes_one_int_or_bigint(types: list[str]) -> None:
+    kinds = [DataType(name) for name in types]
+    columns = [pa.nulls(1, kind.arrow) for kind in kinds]
+    with pytest.raises(UnsupportedError, match="one INT or BIGINT") as caught:
+        assign_buckets(columns, kinds, 4, "mod")
+    assert caught.value.option == "bucket-function.type"
+
+
+def test_an_unknown_function_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="'hive'"):
+        assign_buckets([pa.array([1])], [DataType("BIGINT")], 4, "hive")
+
+
+def test_blocks_are_hashed_like_single_rows() -> None:
+    kinds = [DataType("BIGINT"), DataType("STRING")]
+    count = 2 * BLOCK_ROWS + 3
+    numbers = np.arange(count)
+    columns = [pa.array(numbers), pa.array([f"name-{i % 13}" * (i % 3) for i in range(count)])]
+    whole = hash_rows(columns, kinds)
+    for i in (0, 1, BLOCK_ROWS - 1, BLOCK_ROWS, count - 1):
+        values = [column[i].as_py() for column in columns]
+        assert whole[i] == hash_of(row_of(values, kinds))
