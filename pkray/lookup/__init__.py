@@ -1,0 +1,1 @@
+"""Lookups by key in the sorted data files of a bucket, through a local block store."""

@@ -1,0 +1,157 @@
+"""RocksDB as a store of blocks: one column family a data file, loaded in bulk, read in batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rocksdict import (
+    BlockBasedOptions,
+    ChecksumType,
+    DBCompressionType,
+    IngestExternalFileOptions,
+    Options,
+    Rdict,
+    ReadOptions,
+    SstFileWriter,
+)
+
+INDEX_BYTES_PER_ENTRY = 16
+"""Memory RocksDB takes for finding a block, about."""
+READAHEAD_BYTES = 128 << 10
+"""What Linux reads ahead at most for one request."""
+
+
+def _options() -> Options:
+    # One entry a RocksDB block: a batch of random keys would read the rest of a larger one in vain.
+    # No block cache: blocks come from the page cache, and a cache that random keys thrash costs a
+    # third of a batch lookup. No mmap: a truncated file must be an error, not a signal.
+    blocks = BlockBasedOptions()
+    blocks.disable_cache()
+    blocks.set_block_size(1)
+    blocks.set_format_version(5)
+    blocks.set_checksum_type(ChecksumType.xxh3())
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(blocks)
+    options.set_compression_type(DBCompressionType.none())
+    options.set_disable_auto_compactions(True)
+    options.set_keep_log_file_num(1)
+    options.set_use_fsync(False)
+    return options
+
+
+class LocalDiskError(Exception):
+    """The lookup store's local disk is full, damaged or gone."""
+
+
+class BlockFile:
+    """The blocks of one data file, by their keys. Readable until the last reader lets go of it."""
+
+    def __init__(self, name: str, family: Rdict, size: int) -> None:
+        self.name = name
+        self.size = size
+        """Bytes on disk."""
+        self._family = family
+
+    def get(self, keys: list[bytes]) -> list[bytes]:
+        """The values of keys.
+
+        Raises:
+            LocalDiskError: a block is missing or damaged, or the disk fails.
+        """
+        try:
+            values: list[bytes | None] = self._family.get(keys)
+        except Exception as error:
+            raise LocalDiskError(str(error)) from error
+        found = [value for value in values if value is not None]
+        if len(found) < len(keys):
+            raise LocalDiskError(f"{len(keys) - len(found)} blocks of {self.name} are gone")
+        return found
+
+
+class BlockStore:
+    """Blocks on the local disk. Nothing in it survives its process, or needs to.
+
+    Raises:
+        LocalDiskError: the disk refuses.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._next = 0
+        self._database: Rdict = _guarded(Rdict, str(directory / "rocksdb"), _options())
+
+    def load(self, entries: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> BlockFile:
+        """A file of these entries.
+
+        Args:
+            entries: keys and values, all keys ascending.
+
+        Raises:
+            LocalDiskError: the disk is full or fails.
+        """
+        self._next += 1
+        path = self._directory / f"{self._next}.sst"
+        try:
+            return self._load(str(self._next), str(path), entries)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _load(
+        self, name: str, path: str, entries: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> BlockFile:
+        writer = _guarded(SstFileWriter, _options())
+        _guarded(writer.open, path)
+        for keys, values in entries:
+            _guarded(_put_all, writer, keys, values)
+        _guarded(writer.finish)
+        size = _guarded(os.path.getsize, path)
+        _guarded(_warm, path)
+        family = _guarded(self._database.create_column_family, name, _options())
+        moving = IngestExternalFileOptions()
+        moving.set_move_files(True)
+        try:
+            _guarded(family.ingest_external_file, [path], moving)
+        except LocalDiskError:
+            self._database.drop_column_family(name)
+            raise
+        reading = ReadOptions()
+        reading.set_verify_checksums(True)
+        family.set_read_options(reading)
+        return BlockFile(name, family, size)
+
+    def drop(self, file: BlockFile) -> None:
+        """Free the file's disk space, once nobody reads it any more."""
+        _guarded(self._database.drop_column_family, file.name)
+
+    def close(self) -> None:
+        _guarded(self._database.close)
+
+
+def _put_all(writer: SstFileWriter, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+    put = writer.__setitem__
+    for key, value in zip(keys, values, strict=True):
+        put(key, value)
+
+
+def _warm(path: str) -> None:
+    """RocksDB drops what it has written from the page cache; bring it back."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        for offset in range(0, os.path.getsize(path), READAHEAD_BYTES):
+            os.posix_fadvise(descriptor, offset, READAHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+    finally:
+        os.close(descriptor)
+
+
+def _guarded(call: Callable[..., Any], *arguments: Any) -> Any:
+    """rocksdict raises plain Exceptions."""
+    try:
+        return call(*arguments)
+    except Exception as error:
+        raise LocalDiskError(str(error)) from error

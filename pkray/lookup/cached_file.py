@@ -1,0 +1,239 @@
+"""A data file's rows in the block store: how they get there, and how rows are found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.lookup.block_layout import NESTED_ROWS, BlockLayout, Hashes, Ints
+from pkray.lookup.block_store import BlockFile, BlockStore, LocalDiskError
+from pkray.lookup.file_index import FileIndex, Pairs
+from pkray.lookup.key_hash import equal_rows, hash_keys, one_chunk
+from pkray.lsm.keys import NormalizedKeys
+
+SLICE_ROWS = 65_536
+"""Rows encoded at a time; a multiple of NESTED_ROWS."""
+FETCHED_BYTES = 4 << 20
+"""Bytes of blocks held at a time while rows are found."""
+
+Entries = tuple[list[bytes], list[bytes]]
+
+
+def filter_hashes(keys: Sequence[pa.Array]) -> Hashes:
+    return (hash_keys(keys) >> np.uint64(48)).astype(np.uint16)
+
+
+def block_keys(first_rows: Ints) -> list[bytes]:
+    """The store's keys of the blocks that begin with these rows."""
+    joined = first_rows.astype(">u4").tobytes()
+    return [joined[i : i + 4] for i in range(0, len(joined), 4)]
+
+
+def slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of ``rows``; only the last may have fewer."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        while count >= rows:
+            table = pa.Table.from_batches(waiting)
+            yield _one_batch(table.slice(0, rows))
+            waiting, count = table.slice(rows).to_batches(), count - rows
+    if count:
+        yield _one_batch(pa.Table.from_batches(waiting))
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    columns = [one_chunk(column) for column in table.columns]
+    fields = [f.with_type(c.type) for f, c in zip(table.schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+class FileEncoder:
+    """Turns the batches of a data file into entries of the store, and then into its index."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], key_columns: Sequence[str]) -> None:
+        self._batches = batches
+        self._key_columns = key_columns
+        self._layout: BlockLayout | None = None
+        self._filters: list[Hashes] = []
+        self._first_keys: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def entries(self) -> Iterator[Entries]:
+        for batch in slices(self._batches, SLICE_ROWS):
+            if self._layout is None:
+                self._layout = BlockLayout.fitting(batch)
+            yield self._encode(self._layout, batch)
+
+    def _encode(self, layout: BlockLayout, batch: pa.RecordBatch) -> Entries:
+        keys = batch.select(list(self._key_columns))
+        hashes = filter_hashes(keys.columns)
+        starts = np.arange(0, batch.num_rows, layout.block_rows)
+        self._filters.append(hashes)
+        self._first_keys.append(keys.take(pa.array(starts)))
+        names, values = block_keys(starts + self._rows), layout.encode(batch, hashes)
+        if layout.nested:
+            names, values = self._with_nested(layout, batch, names, values)
+        self._rows += batch.num_rows
+        return names, values
+
+    @staticmethod
+    def _with_nested(
+        layout: BlockLayout, batch: pa.RecordBatch, names: list[bytes], values: list[bytes]
+    ) -> Entries:
+        nested = batch.select(list(layout.nested))
+        every = NESTED_ROWS // layout.block_rows
+        all_names: list[bytes] = []
+        all_values: list[bytes] = []
+        for i in range(0, len(names), every):
+            rows = nested.slice(i * layout.block_rows, NESTED_ROWS)
+            all_names += [names[i], names[i] + b"n", *names[i + 1 : i + every]]
+            all_values += [values[i], rows.serialize().to_pybytes(), *values[i + 1 : i + every]]
+        return all_names, all_values
+
+    def index(self) -> FileIndex | None:
+        """The index of what was encoded; None if the rows are not in key order, or there are none."""
+        if self._layout is None:
+            return None
+        first = _one_batch(pa.Table.from_batches(self._first_keys))
+        padded = np.zeros(first.num_rows * self._layout.block_rows, np.uint16)
+        np.concatenate(self._filters, out=padded[: self._rows])
+        index = FileIndex(self._layout, self._rows, first, padded)
+        return index if index.is_sorted else None
+
+
+class CachedFile:
+    """A data file in the block store.
+
+    Args:
+        index: where the rows are.
+        blocks: their bytes.
+    """
+
+    def __init__(self, index: FileIndex, blocks: BlockFile, key_columns: Sequence[str]) -> None:
+        self.index = index
+        self.blocks = blocks
+        self._key_columns = list(key_columns)
+        count = index.blocks
+        self._queries_at_once = max(1, FETCHED_BYTES // (blocks.size // count + 1))
+
+    @classmethod
+    def build(
+        cls,
+        store: BlockStore,
+        batches: Iterable[pa.RecordBatch],
+        key_columns: Sequence[str],
+    ) -> CachedFile | None:
+        """Copy a file's rows into the store; None if they are not in key order.
+
+        Raises:
+            LocalDiskError: the disk is full or fails.
+        """
+        encoder = FileEncoder(batches, key_columns)
+        blocks = store.load(encoder.entries())
+        index = encoder.index()
+        if index is None:
+            store.drop(blocks)
+            return None
+        return cls(index, blocks, key_columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.index.layout.schema.names)
+
+    def find(
+        self, keys: Sequence[pa.Array], columns: Sequence[str]
+    ) -> Iterator[tuple[Ints, Ints, pa.Table]]:
+        """Query positions, row positions and ``columns`` of the rows with these keys.
+
+        Raises:
+            LocalDiskError: blocks are damaged or gone.
+        """
+        keys = [array.cast(kind) for array, kind in zip(keys, self.index.key_types, strict=True)]
+        # Neighbours fetched together come from the same pages of the disk.
+        order = NormalizedKeys(keys).argsort(stable=False)
+        for begin in range(0, len(order), self._queries_at_once):
+            some = order[begin : begin + self._queries_at_once]
+            taken = [array.take(pa.array(some)) for array in keys]
+            queries, rows, table = self._find_some(taken, columns)
+            yield some[queries], rows, table
+
+    def _find_some(
+        self, keys: Sequence[pa.Array], columns: Sequence[str]
+    ) -> tuple[Ints, Ints, pa.Table]:
+        hashes = filter_hashes(keys)
+        per_block = self.index.layout.block_rows
+        pairs = self.index.rows_of(keys, hashes)
+        if pairs is None:
+            candidates = self.index.blocks_of(keys)
+            data, starts = self._fetch(candidates[1])
+            queries, rows = self.index.rows_in(candidates, data, starts, hashes)
+            block_of_pair = _positions(candidates[1], starts, rows // per_block)
+        else:
+            queries, rows = pairs
+            data, block_of_pair = self._fetch(rows // per_block)
+        return self._rows(keys, columns, queries, rows, data, block_of_pair)
+
+    def _rows(
+        self,
+        keys: Sequence[pa.Array],
+        columns: Sequence[str],
+        queries: Ints,
+        rows: Ints,
+        data: bytes,
+        starts: Ints,
+    ) -> tuple[Ints, Ints, pa.Table]:
+        layout = self.index.layout
+        wanted = set(columns)
+        flat = [n for n in layout.flat if n in wanted or n in self._key_columns]
+        found = layout.decode(data, starts, rows % layout.block_rows, flat)
+        asked = keys
+        if len(queries) != len(keys[0]):
+            asked = [array.take(pa.array(queries)) for array in keys]
+        same = equal_rows([found[name] for name in self._key_columns], asked)
+        if not same.all():
+            kept = pa.array(np.flatnonzero(same))
+            found = {name: array.take(kept) for name, array in found.items()}
+            queries, rows = queries[same], rows[same]
+        nested = [name for name in layout.nested if name in wanted]
+        if nested:
+            found.update(self._nested(rows, nested))
+        fields = [layout.schema.field(name) for name in columns]
+        table = pa.Table.from_arrays([found[name] for name in columns], schema=pa.schema(fields))
+        return queries, rows, table
+
+    def _fetch(self, blocks: Ints) -> tuple[bytes, Ints]:
+        """The blocks' bytes joined, and where each of ``blocks`` begins in them."""
+        if len(blocks) == 0:
+            return b"", np.zeros(0, np.int64)
+        unique, which = np.unique(blocks, return_inverse=True)
+        values = self.blocks.get(block_keys(unique * self.index.layout.block_rows))
+        ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
+        self._check(unique, ends)
+        return b"".join(values), np.concatenate([np.zeros(1, np.int64), ends[:-1]])[which]
+
+    def _check(self, blocks: Ints, ends: Ints) -> None:
+        if np.diff(ends, prepend=0).min() < self.index.layout.fixed_bytes:
+            raise LocalDiskError(f"a block of {self.blocks.name} is too short")
+
+    def _nested(self, rows: Ints, columns: list[str]) -> dict[str, pa.ChunkedArray]:
+        schema = self.index.layout.nested_schema
+        groups, which = np.unique(rows // NESTED_ROWS, return_inverse=True)
+        names = [name + b"n" for name in block_keys(groups * NESTED_ROWS)]
+        values = self.blocks.get(names) if names else []
+        batches = [pa.ipc.read_record_batch(pa.py_buffer(value), schema) for value in values]
+        sizes = np.fromiter((batch.num_rows for batch in batches), np.int64, len(batches))
+        before = np.cumsum(sizes) - sizes
+        at = pa.array(before[which] + rows % NESTED_ROWS) if names else pa.array([], pa.int64())
+        table = pa.Table.from_batches(batches, schema).select(columns).combine_chunks().take(at)
+        return {name: table.column(name) for name in columns}
+
+
+def _positions(blocks: Ints, starts: Ints, wanted: Ints) -> Ints:
+    """The start of each wanted block, all of which are among ``blocks``."""
+    order = np.argsort(blocks, kind="stable")
+    return starts[order[np.searchsorted(blocks, wanted, sorter=order)]]

@@ -1,0 +1,91 @@
+"""Which blocks of a data file can hold a key: first keys of blocks, and a filter of all keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.lookup.block_layout import BlockLayout, Hashes, Ints, records_at
+from pkray.lookup.block_store import INDEX_BYTES_PER_ENTRY
+from pkray.lsm.keys import NormalizedKeys
+
+Pairs = tuple[Ints, Ints]
+"""Query positions and the row (or block) numbers that may answer them."""
+
+
+@dataclass(frozen=True)
+class FileIndex:
+    """What is kept in memory of a cached data file.
+
+    Args:
+        first_keys: the key columns of each block's first row.
+        filter: 16-bit hash of each row's key, padded to whole blocks; None if it was let go.
+    """
+
+    layout: BlockLayout
+    row_count: int
+    first_keys: pa.RecordBatch
+    filter: Hashes | None
+
+    @property
+    def blocks(self) -> int:
+        return int(self.first_keys.num_rows)
+
+    @property
+    def key_types(self) -> list[pa.DataType]:
+        return list(self.first_keys.schema.types)
+
+    @cached_property
+    def _sorted_keys(self) -> NormalizedKeys:
+        return NormalizedKeys(self.first_keys.columns)
+
+    @cached_property
+    def is_sorted(self) -> bool:
+        """Whether the blocks follow one another in key order, as a search needs it."""
+        rows = np.arange(self.blocks)
+        return bool((self._sorted_keys.compare(rows[:-1], self._sorted_keys, rows[1:]) < 0).all())
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use, with RocksDB's index; text keys keep their first word apart."""
+        own = self.first_keys.get_total_buffer_size() + (8 + INDEX_BYTES_PER_ENTRY) * self.blocks
+        return int(own) + (0 if self.filter is None else self.filter.nbytes)
+
+    def blocks_of(self, keys: Sequence[pa.Array]) -> Pairs:
+        """For each key the block whose range of keys it falls into, if there is one."""
+        at, found = self._sorted_keys.search(NormalizedKeys(keys))
+        blocks = np.where(found, at, at - 1)
+        queries = np.flatnonzero(blocks >= 0)
+        return queries, blocks[queries]
+
+    def rows_of(self, keys: Sequence[pa.Array], hashes: Hashes) -> Pairs | None:
+        """For each key the rows whose hash is its own; None without a filter."""
+        if self.filter is None:
+            return None
+        queries, blocks = self.blocks_of(keys)
+        per_block = self.layout.block_rows
+        heads = self.filter.reshape(-1, per_block)[blocks]
+        return self._same_hash(queries, blocks, heads, hashes)
+
+    def rows_in(
+        self, pairs: Pairs, data: bytes, starts: Ints, hashes: Hashes
+    ) -> tuple[Ints, Ints]:
+        """As :meth:`rows_of`, by the hashes in the fetched blocks.
+
+        Args:
+            pairs: of :meth:`blocks_of`.
+            starts: where in ``data`` the block of each pair begins.
+        """
+        head = np.dtype(("<u2", (self.layout.block_rows,)))
+        heads = records_at(data, starts, np.dtype([("head", head)]))["head"]
+        return self._same_hash(*pairs, heads, hashes)
+
+    def _same_hash(self, queries: Ints, blocks: Ints, heads: Hashes, hashes: Hashes) -> Pairs:
+        pair, slot = np.nonzero(heads == hashes[queries][:, None])
+        rows = blocks[pair] * self.layout.block_rows + slot
+        real = rows < self.row_count
+        return queries[pair][real], rows[real]

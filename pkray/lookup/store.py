@@ -1,0 +1,359 @@
+"""Rows of data files by key, through copies of the files on the local disk."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.format.data_file import DataFileMeta
+from pkray.lookup.block_layout import Ints
+from pkray.lookup.block_store import BlockStore, LocalDiskError
+from pkray.lookup.cached_file import CachedFile
+from pkray.lookup.directory import OwnedDirectory
+from pkray.lookup.key_hash import one_chunk
+from pkray.lookup.scan_search import ScanSearch
+from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
+
+_log = logging.getLogger(__name__)
+
+MANY_KEYS = 8_192
+ROWS_SCANNED_PER_KEY = 32
+"""A key found through blocks costs as much as reading so many rows of a file."""
+RETRY_MILLIS = 60_000
+"""How long a full or failing disk is left alone."""
+
+Found = tuple[Ints, Ints, pa.Table]
+"""Query positions, row positions in the file, rows."""
+
+
+@dataclass(frozen=True)
+class LookupStats:
+    """Counters since the store was made, and what it holds now.
+
+    Args:
+        hits: lookups in a file whose copy was there.
+        builds: copies made.
+        scans: lookups that read the data file, for many keys or without a copy.
+        degraded: those of them that did so because the local disk failed.
+        evictions: copies removed for space, age or damage.
+    """
+
+    hits: int = 0
+    builds: int = 0
+    scans: int = 0
+    degraded: int = 0
+    evictions: int = 0
+    files: int = 0
+    disk_bytes: int = 0
+    memory_bytes: int = 0
+
+
+class _Slot:
+    """One data file in the store."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.cached: CachedFile | None = None
+        self.last_access = 0
+        self.retry_at = 0
+        self.unsorted = False
+
+
+class LookupStore:
+    """Finds rows by key in data files. The first lookup copies a file's rows to the local disk.
+
+    Whatever happens to the local disk, lookups are answered: from the data file then, slower,
+    with a warning in the log and ``stats().degraded`` counting.
+
+    Args:
+        directory: on the local disk; each store makes its own folder in it, and removes those of
+            processes that are gone.
+        max_disk_bytes: of all copies; the least recently used go first. None: no limit.
+            Source: ``lookup.cache-max-disk-size``.
+        max_memory_bytes: of the indexes of the copies. Source: ``lookup.cache-max-memory-size``.
+        retention_millis: copies not used for so long are removed by :meth:`expire`.
+            Source: ``lookup.cache-file-retention``.
+        clock: epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        max_disk_bytes: int | None,
+        max_memory_bytes: int,
+        retention_millis: int,
+        clock: Callable[[], int],
+    ) -> None:
+        self._root = directory
+        self._max_disk_bytes = max_disk_bytes
+        self._max_memory_bytes = max_memory_bytes
+        self._retention_millis = retention_millis
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._counters = LookupStats()
+        self._owned: OwnedDirectory | None = None
+        self._blocks: BlockStore | None = None
+        self._retry_at = 0
+        self._warned = False
+
+    def find(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        keys: pa.Table,
+        columns: Sequence[str],
+    ) -> tuple[Ints, pa.Table]:
+        """Rows of one file by key.
+
+        Args:
+            keys: the key columns, in key order, with any number of rows; a key asked twice is
+                answered twice. No key with a null is ever found.
+            columns: value columns to return.
+
+        Returns:
+            Positions in ``keys``, and for each the key-value row: sequence number, row kind,
+            ``columns``. In no particular order.
+        """
+        wanted = list(dict.fromkeys([*SYSTEM_COLUMNS, *columns]))
+        queries, _, rows = self._find(source, file, keys, wanted)
+        return queries, rows
+
+    def find_positions(
+        self, source: DataFileSource, file: DataFileMeta, keys: pa.Table
+    ) -> tuple[Ints, Ints]:
+        """Positions in ``keys``, and for each the row's position in the file."""
+        queries, rows, _ = self._find(source, file, keys, [])
+        return queries, rows
+
+    def _find(
+        self, source: DataFileSource, file: DataFileMeta, keys: pa.Table, columns: list[str]
+    ) -> Found:
+        names = keys.column_names
+        arrays = [one_chunk(column) for column in keys.columns]
+        answerable = _not_null(arrays)
+        if answerable is not None:
+            arrays = [array.take(pa.array(answerable)) for array in arrays]
+        if len(arrays[0]) == 0 or file.row_count == 0:
+            return _no_rows(source, file, columns)
+        queries, rows, table = self._answer(source, file, names, arrays, columns)
+        return (queries if answerable is None else answerable[queries]), rows, table
+
+    def _answer(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        key_columns: list[str],
+        keys: list[pa.Array],
+        columns: list[str],
+    ) -> Found:
+        if len(keys[0]) < MANY_KEYS or len(keys[0]) * ROWS_SCANNED_PER_KEY < file.row_count:
+            try:
+                cached = self._cached(source, file, key_columns, columns)
+                if cached is not None:
+                    return _joined(list(cached.find(keys, columns)))
+            except LocalDiskError as error:
+                self._degrade(file.file_name, error)
+            self._count(degraded=1)
+        self._count(scans=1)
+        found = list(self._scan(source, file, key_columns, keys, columns))
+        return _joined(found) if found else _no_rows(source, file, columns)
+
+    @staticmethod
+    def _scan(
+        source: DataFileSource,
+        file: DataFileMeta,
+        key_columns: list[str],
+        keys: list[pa.Array],
+        columns: list[str],
+    ) -> Iterator[Found]:
+        search = ScanSearch(keys)
+        batches = source.read(file, list(dict.fromkeys([*columns, *key_columns])))
+        for queries, rows, batch in search.find(batches, key_columns):
+            yield queries, rows, pa.Table.from_batches([batch]).select(columns)
+
+    def _cached(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        key_columns: list[str],
+        columns: list[str],
+    ) -> CachedFile | None:
+        """The file's copy, made if need be; None if there can be none now."""
+        now = self._clock()
+        with self._lock:
+            slot = self._slots.setdefault(file.file_name, _Slot())
+            self._slots.move_to_end(file.file_name)
+            slot.last_access = now
+        with slot.lock:
+            held = slot.cached
+            if held is not None and set(columns) <= set(held.columns):
+                self._count(hits=1)
+                return held
+            if slot.unsorted or now < max(slot.retry_at, self._retry_at):
+                return None
+            before = () if held is None else held.columns
+            return self._build(source, file, slot, key_columns, [*before, *columns])
+
+    def _build(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        slot: _Slot,
+        key_columns: list[str],
+        columns: list[str],
+    ) -> CachedFile | None:
+        read = list(dict.fromkeys([*SYSTEM_COLUMNS, *key_columns, *columns]))
+        cached = CachedFile.build(self._open(), source.read(file, read), key_columns)
+        with self._lock:
+            if cached is None:
+                slot.unsorted = True
+                return None
+            self._drop_copy(slot)
+            slot.cached = cached
+            self._count(builds=1)
+            if self._slots.get(file.file_name) is not slot:
+                self._drop_copy(slot)  # the file went while it was copied
+            self._keep_within_limits()
+            if slot.cached is None:
+                slot.retry_at = self._clock() + RETRY_MILLIS
+        return cached
+
+    def _open(self) -> BlockStore:
+        with self._lock:
+            if self._blocks is None:
+                try:
+                    self._owned = OwnedDirectory(self._root)
+                    self._blocks = BlockStore(self._owned.path)
+                except OSError as error:
+                    raise LocalDiskError(str(error)) from error
+            return self._blocks
+
+    def _degrade(self, file_name: str, error: LocalDiskError) -> None:
+        """The local disk failed: forget the file's copy, and leave the disk alone for a while."""
+        with self._lock:
+            level = logging.DEBUG if self._warned else logging.WARNING
+            self._warned = True
+            _log.log(
+                level,
+                "lookups read %s itself: the local copies below %s fail (%s); "
+                "free or replace that disk",
+                file_name,
+                self._root,
+                error,
+            )
+            slot = self._slots.get(file_name)
+            if slot is not None and slot.cached is not None:
+                self._count(evictions=1)
+                self._drop_copy(slot)
+                slot.retry_at = self._clock() + RETRY_MILLIS
+            else:
+                # A database whose disk was full may refuse all writes from then on.
+                self.close()
+                self._retry_at = self._clock() + RETRY_MILLIS
+
+    def _keep_within_limits(self) -> None:
+        stats = self.stats()
+        disk, memory = stats.disk_bytes, stats.memory_bytes
+        for slot in self._slots.values():
+            if memory <= self._max_memory_bytes:
+                break
+            if slot.cached is not None and slot.cached.index.filter is not None:
+                index = replace(slot.cached.index, filter=None)
+                memory -= slot.cached.index.nbytes - index.nbytes
+                slot.cached.index = index
+        for slot in self._slots.values():
+            full = self._max_disk_bytes is not None and disk > self._max_disk_bytes
+            if not full and memory <= self._max_memory_bytes:
+                break
+            if slot.cached is not None:
+                disk -= slot.cached.blocks.size
+                memory -= slot.cached.index.nbytes
+                self._drop_copy(slot)
+                self._count(evictions=1)
+
+    def expire(self) -> None:
+        """Remove the copies that were not used for the retention time."""
+        with self._lock:
+            oldest = self._clock() - self._retention_millis
+            for name, slot in list(self._slots.items()):
+                if slot.last_access < oldest:
+                    self._count(evictions=slot.cached is not None)
+                    self._remove(name)
+
+    def drop(self, file_names: Iterable[str]) -> None:
+        """Remove the copies of files that are no longer live."""
+        with self._lock:
+            for name in file_names:
+                self._remove(name)
+
+    def _remove(self, file_name: str) -> None:
+        slot = self._slots.pop(file_name, None)
+        if slot is not None:
+            self._drop_copy(slot)
+
+    def _drop_copy(self, slot: _Slot) -> None:
+        cached, slot.cached = slot.cached, None
+        if cached is not None and self._blocks is not None:
+            try:
+                self._blocks.drop(cached.blocks)
+            except LocalDiskError as error:
+                _log.debug("a copy was not removed: %s", error)
+
+    def _count(self, **more: int) -> None:
+        with self._lock:
+            now = {name: getattr(self._counters, name) + n for name, n in more.items()}
+            self._counters = replace(self._counters, **now)
+
+    def stats(self) -> LookupStats:
+        with self._lock:
+            held = [slot.cached for slot in self._slots.values() if slot.cached is not None]
+            return replace(
+                self._counters,
+                files=len(held),
+                disk_bytes=sum(cached.blocks.size for cached in held),
+                memory_bytes=sum(cached.index.nbytes for cached in held),
+            )
+
+    def close(self) -> None:
+        """Remove everything from the local disk."""
+        with self._lock:
+            self._slots.clear()
+            if self._blocks is not None:
+                try:
+                    self._blocks.close()
+                except LocalDiskError as error:
+                    _log.debug("the lookup store did not close: %s", error)
+                self._blocks = None
+            if self._owned is not None:
+                self._owned.close()
+                self._owned = None
+
+
+def _not_null(arrays: list[pa.Array]) -> Ints | None:
+    """Rows without a null; None if that is all."""
+    if not any(array.null_count for array in arrays):
+        return None
+    valid = [array.is_valid().to_numpy(zero_copy_only=False) for array in arrays]
+    return np.flatnonzero(np.logical_and.reduce(valid))
+
+
+def _joined(parts: list[Found]) -> Found:
+    if len(parts) == 1:
+        return parts[0]
+    queries, rows, tables = zip(*parts, strict=True)
+    return np.concatenate(queries), np.concatenate(rows), pa.concat_tables(tables)
+
+
+def _no_rows(source: DataFileSource, file: DataFileMeta, columns: list[str]) -> Found:
+    """Nothing, in the columns' types."""
+    batch = next(iter(source.read(file, columns)), None)
+    schema = pa.schema([(name, pa.null()) for name in columns]) if batch is None else batch.schema
+    return np.zeros(0, np.int64), np.zeros(0, np.int64), schema.empty_table()
