@@ -20,7 +20,7 @@ from pkray.errors import OptionError
 from pkray.format import binary_row
 from pkray.format.data_file import SimpleStats
 from pkray.schema import TableSchema
-from pkray.format.words import TAIL_MASKS, text_bytes
+from pkray.format.words import text_bytes
 from pkray.types import BINARIES, STRINGS, DataType
 
 DEFAULT_MODE = "truncate(16)"
@@ -140,15 +140,16 @@ def _float_ends(column: pa.Array | pa.ChunkedArray) -> tuple[float, float]:
 
 
 def _text_candidates(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The few strings whose first eight bytes are smallest or largest, if they are few.
+    """Of strings of one length, the few whose first eight bytes are smallest or largest.
 
-    Comparing words is several times faster than comparing strings.
+    Comparing words is twice as fast as comparing strings.
     """
     if isinstance(column, pa.ChunkedArray) or len(column) < _FEW_STRINGS:
         return column
     text = text_bytes(column, None)
-    length = np.minimum(text.lengths, _WORD_BYTES)
-    words = (text.view[text.starts] & TAIL_MASKS[length]).byteswap()
+    if text.width is None or text.width < _WORD_BYTES:
+        return column
+    words = text.word(0).byteswap()
     rows = np.flatnonzero((words == words.min()) | (words == words.max()))
     return column.take(pa.array(rows)) if len(rows) < len(column) // 4 else column
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import UnsupportedError
+from pkray.format.words import TAIL_MASKS, fixed_values, text_bytes
 
 Rows = np.ndarray | slice
 """Row numbers, or a range of them."""
@@ -45,39 +46,21 @@ class BytesWords:
     tail = True
 
     def __init__(self, array: pa.Array) -> None:
-        offsets_type = np.int64 if _is_large(array.type) else np.int32
-        _, offsets, data = array.buffers()
-        count = len(array)
-        if count == 0 or offsets is None:
-            self._offsets = np.zeros(count + 1, offsets_type)
-        else:
-            start = array.offset * self._offset_size(offsets_type)
-            self._offsets = np.frombuffer(offsets, offsets_type, count + 1, start)
-        self.lengths = np.diff(self._offsets)
-        longest = int(self.lengths.max()) if count else 0
-        shortest = int(self.lengths.min()) if count else 0
-        self._equal_length = longest if longest == shortest else None
-        self._longest = longest
-        self.width = -(-longest // 8)
-        data_bytes = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
-        if len(data_bytes) < 8:
-            data_bytes = np.concatenate([data_bytes, np.zeros(8 - len(data_bytes), np.uint8)])
-        self._data = data_bytes
+        self._text = text_bytes(array, None)
+        self.lengths = self._text.lengths
+        self._longest = int(self.lengths.max()) if len(self.lengths) else 0
+        self.width = -(-self._longest // 8)
         self._first: np.ndarray | None = None
-
-    @staticmethod
-    def _offset_size(offsets_type: type) -> int:
-        return np.dtype(offsets_type).itemsize
 
     def chunk(self, number: int, rows: Rows | None = None) -> np.ndarray:
         """Bytes 8*number … 8*number+7 as a big-endian word; zeros beyond the end."""
-        if number == 0 and rows is None:
-            if self._first is None:
-                self._first = self._load(0, slice(None))
-            return self._first
-        if number == 0 and self._first is not None:
-            return self._first[rows]
-        return self._load(number, slice(None) if rows is None else rows)
+        if number:
+            return self._load(number, slice(None) if rows is None else rows)
+        if rows is not None and self._first is None:
+            return self._load(0, rows)
+        if self._first is None:
+            self._first = self._load(0, slice(None))
+        return self._first if rows is None else self._first[rows]
 
     def length(self, rows: Rows | None = None) -> np.ndarray:
         return self.lengths if rows is None else self.lengths[rows]
@@ -87,38 +70,13 @@ class BytesWords:
         return 8 * max(0, 8 * (number + 1) - self._longest)
 
     def _load(self, number: int, rows: Rows) -> np.ndarray:
-        skipped = 8 * number
-        if (
-            isinstance(rows, slice)
-            and self._equal_length is not None
-            and skipped + 8 <= self._equal_length
-        ):
-            return self._load_regular(skipped, rows)
-        starts = self._offsets[:-1][rows].astype(np.int64)
-        remaining = self.lengths[rows].astype(np.int64) - skipped
-        starts += skipped
-        readable = np.minimum(starts, len(self._data) - 8)
-        np.maximum(readable, 0, out=readable)
-        windows = np.ndarray((len(self._data) - 7,), "<u8", self._data, strides=(1,))
-        words = windows[readable].byteswap(inplace=True)
-        # A word read too early starts with bytes of others: shift them out, and those after it.
-        early = np.minimum(starts - readable, 8).astype(np.uint64) * np.uint64(8)
-        surplus = (8 - np.clip(remaining, 0, 8)).astype(np.uint64) * np.uint64(8)
-        if early.any():
-            words = np.where(early < 64, words << (early & np.uint64(63)), np.uint64(0))
-        if surplus.any():
-            kept = np.where(surplus < 64, words >> (surplus & np.uint64(63)), np.uint64(0))
-            words = kept << (surplus & np.uint64(63))
-        return words
-
-    def _load_regular(self, skipped: int, rows: slice) -> np.ndarray:
-        """Every string has one length: a strided view is enough."""
-        assert self._equal_length is not None
-        start = int(self._offsets[0]) + skipped
-        view = np.ndarray(
-            (len(self.lengths),), ">u8", self._data, start, strides=(self._equal_length,)
-        )
-        return view[rows].astype(np.uint64)
+        if isinstance(rows, slice) and self._text.width is not None:
+            return self._text.word(number)[rows].byteswap()
+        left = np.clip(self.lengths[rows] - 8 * number, 0, 8)
+        places = self._text.starts[rows] + 8 * number
+        words = self._text.view[np.minimum(places, len(self._text.view) - 1)]
+        words &= TAIL_MASKS[left]
+        return words.byteswap(inplace=True)
 
 
 WordColumn = FixedWords | BytesWords
@@ -147,13 +105,13 @@ def _words(array: pa.Array) -> WordColumn:
     if pa.types.is_boolean(kind):
         return FixedWords([array.to_numpy(zero_copy_only=False).view(np.uint8)])
     if pa.types.is_integer(kind):
-        return FixedWords([_values(array, np.dtype(kind.to_pandas_dtype()))])
+        return FixedWords([fixed_values(array, np.dtype(kind.to_pandas_dtype()))])
     if pa.types.is_temporal(kind):
-        return FixedWords([_values(array, np.dtype(f"i{kind.bit_width // 8}"))])
+        return FixedWords([fixed_values(array, np.dtype(f"i{kind.bit_width // 8}"))])
     if pa.types.is_floating(kind) and kind.bit_width in (32, 64):
-        return FixedWords([_ordered_floats(_values(array, np.dtype(f"f{kind.bit_width // 8}")))])
+        return FixedWords([_ordered_floats(fixed_values(array, np.dtype(f"f{kind.bit_width // 8}")))])
     if pa.types.is_decimal128(kind):
-        halves = _values(array, np.dtype([("low", "u8"), ("high", "i8")]))
+        halves = fixed_values(array, np.dtype([("low", "u8"), ("high", "i8")]))
         if kind.precision <= 18:
             return FixedWords([np.ascontiguousarray(halves["low"]).view(np.int64)])
         return FixedWords(
@@ -164,13 +122,6 @@ def _words(array: pa.Array) -> WordColumn:
     if _is_bytes(kind):
         return BytesWords(array)
     raise UnsupportedError(f"values of type {kind} have no order to sort by", type=str(kind))
-
-
-def _values(array: pa.Array, dtype: np.dtype) -> np.ndarray:
-    data = array.buffers()[1]
-    if data is None or len(array) == 0:
-        return np.empty(0, dtype)
-    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
 def _ordered_floats(values: np.ndarray) -> np.ndarray:
@@ -199,13 +150,4 @@ def _inverted(words: WordColumn) -> FixedWords:
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_large_binary(kind)
-    )
-
-
-def _is_large(kind: pa.DataType) -> bool:
-    return pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
