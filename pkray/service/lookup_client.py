@@ -10,6 +10,7 @@ import pyarrow as pa
 from pkray.schema import TableSchema
 from pkray.service.handle import Handle, gather
 from pkray.service.protocol import Slice, Visibility
+from pkray.service.retry import persist
 from pkray.service.routing import Router
 
 
@@ -37,10 +38,11 @@ class LookupClient:
         if keys.num_rows == 0:
             return wanted.empty_table()
         requests = self._requests(keys)
-        answers = self._ask(requests, wanted.names, visibility, snapshot_id)
+        answers = persist(lambda: self._ask(requests, wanted.names, visibility, snapshot_id))
         answered = {snapshot for _, _, snapshot in answers.values()}
         if visibility == "committed" and len(answered) > 1:
-            answers = self._ask(requests, wanted.names, visibility, min(answered))
+            oldest = min(answered)
+            answers = persist(lambda: self._ask(requests, wanted.names, visibility, oldest))
         positions = np.concatenate(
             [requests[owner][2][found] for owner, (found, _, _) in answers.items()]
         )

@@ -9,6 +9,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskErro
 
 from pkray.errors import ServiceUnavailableError
 from pkray.service.handle import Pending
+from pkray.service.retry import PATIENCE_SECONDS, persist
 
 
 class RayPending:
@@ -38,9 +39,17 @@ class RayHandle:
     Args:
         callee: what it is, for messages.
         timeout_seconds: how long an answer may take; default for ever.
+        patience_seconds: how long `call` asks again while the actor restarts.
     """
 
-    def __init__(self, actor: Any, callee: str, timeout_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        actor: Any,
+        callee: str,
+        timeout_seconds: float | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._patience = patience_seconds
         self._actor = actor
         self._callee = callee
         self._timeout = timeout_seconds
@@ -50,7 +59,7 @@ class RayHandle:
         return RayPending(ref, self._callee, self._timeout)
 
     def call(self, method: str, *args: Any) -> Any:
-        return self.submit(method, *args).result()
+        return persist(lambda: self.submit(method, *args).result(), self._patience)
 
 
 def _cause(error: RayTaskError) -> BaseException:

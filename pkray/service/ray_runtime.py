@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
 import ray
 
+from pkray.errors import ServiceUnavailableError
 from pkray.schema import TableSchema
 from pkray.service.handle import Pending
 from pkray.service.protocol import Push, RoutedBatch, SessionId
@@ -74,7 +76,8 @@ class RayRuntime:
             except ValueError:
                 continue
             if "owner" in name:
-                RayHandle(actor, "owner", timeout_seconds=30).call("close")
+                with contextlib.suppress(ServiceUnavailableError):
+                    RayHandle(actor, "owner", 30, patience_seconds=5).call("close")
             ray.kill(actor)
 
     def close(self) -> None:
