@@ -66,12 +66,18 @@ class IndexManifestEntry(msgspec.Struct, frozen=True, kw_only=True):
     external_path: str | None = None
 
 
-def read_manifest(data: bytes, path: str) -> list[ManifestEntry]:
+def read_manifest(data: bytes, path: str, file_size: int | None = None) -> list[ManifestEntry]:
     """The entries of a manifest, in the order written.
+
+    Args:
+        file_size: what the manifest list says it has. Avro alone cannot tell a file cut off
+            between two blocks from a whole one.
 
     Raises:
         CorruptFileError: the bytes are no manifest, or end early; names ``path``.
     """
+    if file_size is not None and len(data) != file_size:
+        raise _damaged("manifest", path, data, f"it should have {file_size} bytes")
     return _read(data, path, "manifest", _entry)
 
 
@@ -114,12 +120,16 @@ def _read(data: bytes, path: str, what: str, convert: Any) -> list[Any]:
     try:
         return [convert(record) for record in read_records(data)]
     except Exception as error:  # damaged Avro surfaces as almost any exception type
-        raise CorruptFileError(
-            f"{what} {path} is damaged ({len(data)} bytes): "
-            f"{type(error).__name__}: {error}; restore it, or go back to a snapshot without it",
-            path=path,
-            reason=str(error),
-        ) from error
+        raise _damaged(what, path, data, f"{type(error).__name__}: {error}") from error
+
+
+def _damaged(what: str, path: str, data: bytes, reason: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"{what} {path} is damaged ({len(data)} bytes): {reason}; "
+        "restore it, or go back to a snapshot without it",
+        path=path,
+        reason=reason,
+    )
 
 
 def _tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:

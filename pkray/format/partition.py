@@ -139,10 +139,10 @@ class PartitionSpec:
 
 def _dictionary(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], pa.Array]:
     """Positions in the distinct values, and these; null is a value like any other."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
     encoded = column.dictionary_encode(null_encoding="encode")
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries().combine_chunks()
-    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+    return encoded.indices.to_numpy(), encoded.dictionary
 
 
 def _number(

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from pkray.errors import OptionError
 from pkray.format import binary_row
 from pkray.format.data_file import SimpleStats
-from pkray.schema import TableSchema
 from pkray.format.words import text_bytes
+from pkray.schema import TableSchema
 from pkray.types import BINARIES, STRINGS, DataType
 
 DEFAULT_MODE = "truncate(16)"
