@@ -1,0 +1,154 @@
+"""Schemas, files and stores for the tests of commits."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.commit.message import CommitMessage
+from pkray.errors import StorageError
+from pkray.format import binary_row
+from pkray.format.data_file import DataFileMeta, SimpleStats
+from pkray.schema import TableSchema
+from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile
+
+UNPARTITIONED = bytes(12)
+
+
+def schema(partitioned: bool = False, **options: str) -> TableSchema:
+    fields = [pa.field("k", pa.int64(), False), ("v", pa.string())]
+    if partitioned:
+        fields.append(pa.field("p", pa.string(), False))
+    return TableSchema.create(
+        pa.schema(fields),
+        primary_keys=["k", "p"] if partitioned else ["k"],
+        partition_keys=["p"] if partitioned else [],
+        options={"bucket": "2"} | {k.replace("_", "-"): v for k, v in options.items()},
+    )
+
+
+@functools.cache
+def key(value: int) -> bytes:
+    types = schema().types(["k"])
+    return binary_row.encode([pa.array([value], pa.int64())], types)[0].as_py()
+
+
+def partition(value: str) -> bytes:
+    types = schema(partitioned=True).types(["p"])
+    return binary_row.encode([pa.array([value])], types)[0].as_py()
+
+
+def data_file(
+    name: str, level: int = 0, low: int = 0, high: int = 9, rows: int = 5
+) -> DataFileMeta:
+    stats = SimpleStats(key(low), key(high), (0,))
+    return DataFileMeta(
+        file_name=name,
+        file_size=100,
+        row_count=rows,
+        min_key=key(low),
+        max_key=key(high),
+        key_stats=stats,
+        value_stats=stats,
+        min_sequence_number=0,
+        max_sequence_number=rows,
+        schema_id=0,
+        level=level,
+        creation_time=1,
+        file_source=0,
+    )
+
+
+def message(
+    new: Iterable[DataFileMeta] = (),
+    before: Iterable[DataFileMeta] = (),
+    after: Iterable[DataFileMeta] = (),
+    *,
+    bucket: int = 0,
+    part: bytes = UNPARTITIONED,
+    total_buckets: int = 2,
+    changelog: Iterable[DataFileMeta] = (),
+    compact_changelog: Iterable[DataFileMeta] = (),
+) -> CommitMessage:
+    return CommitMessage(
+        partition=part,
+        bucket=bucket,
+        total_buckets=total_buckets,
+        new_files=tuple(new),
+        changelog_files=tuple(changelog),
+        compact_before=tuple(before),
+        compact_after=tuple(after),
+        compact_changelog_files=tuple(compact_changelog),
+    )
+
+
+class WrappedStore(ObjectStore):
+    """Another store, with its creations watched: `on_create` may act, fail or answer itself."""
+
+    def __init__(
+        self,
+        inner: ObjectStore,
+        on_create: Callable[[str, Callable[[], bool]], bool] = lambda path, create: create(),
+        local: bool = True,
+    ) -> None:
+        self._inner = inner
+        self.url = inner.url
+        self.on_create = on_create
+        self._local = local
+        self.bytes_read = 0
+        self.reads: list[str] = []
+        self.before_read: Callable[[str], None] = lambda path: None
+
+    def create(self, path: str, data: bytes) -> bool:
+        return self.on_create(path, lambda: self._inner.create(path, data))
+
+    def read(self, path: str) -> bytes:
+        self.before_read(path)
+        data = self._inner.read(path)
+        self.reads.append(path)
+        self.bytes_read += len(data)
+        return data
+
+    def local_path(self, path: str) -> str | None:
+        return self._inner.local_path(path) if self._local else None
+
+    def fingerprint(self, path: str) -> Any:
+        return object()  # never the same: nothing is kept in memory
+
+    def child(self, prefix: str) -> ObjectStore:
+        return self._inner.child(prefix)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._inner.write(path, data)
+
+    def exists(self, path: str) -> bool:
+        return self._inner.exists(path)
+
+    def size(self, path: str) -> int:
+        return self._inner.size(path)
+
+    def list(
+        self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
+    ) -> Iterator[FileStatus]:
+        return self._inner.list(prefix, recursive=recursive, hidden=hidden)
+
+    def list_dirs(self, prefix: str = "") -> Any:
+        return self._inner.list_dirs(prefix)
+
+    def delete(self, paths: str | Iterable[str]) -> None:
+        self._inner.delete(paths)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self._inner.open_input(path)
+
+    def open_output(self, path: str) -> OutputFile:
+        return self._inner.open_output(path)
+
+
+def lose_answers(path: str, create: Callable[[], bool]) -> bool:
+    """Every creation happens, and none is answered."""
+    create()
+    raise StorageError("connection reset")
