@@ -12,7 +12,7 @@ import pyarrow as pa
 from pkray.format import binary_row, paths
 from pkray.format.data_file import DataFileMeta
 from pkray.format.partition import PartitionSpec
-from pkray.format.stats import StatsCollector
+from pkray.format.stats import StatsCollector, column_modes
 from pkray.lsm.key_groups import row_schema
 from pkray.lsm.merge import count_deletes
 from pkray.options import TableOptions
@@ -206,8 +206,7 @@ class _OpenFile:
         self._key_types = schema.types(self._keys)
         self._writer = ParquetWriter(store.store, store.path(name), schema.file_schema, options)
         names = [field.name for field in schema.fields]
-        self._key_stats = StatsCollector(self._keys, self._key_types)
-        self._value_stats = StatsCollector(names, schema.types(names))
+        self._stats = StatsCollector(names, schema.types(names), column_modes(schema, names))
         self._first: list[pa.Array] | None = None
         self._last: list[pa.Array] = []
         self._rows = 0
@@ -230,8 +229,7 @@ class _OpenFile:
         if self._first is None:
             self._first = [column.slice(0, 1) for column in keys]
         self._last = [column.slice(len(column) - 1, 1) for column in keys]
-        self._key_stats.update(rows)
-        self._value_stats.update(rows)
+        self._stats.update(rows)
         self._rows += rows.num_rows
         self._deletes += count_deletes(rows)
         numbers = columns[SEQUENCE].to_numpy()
@@ -248,8 +246,8 @@ class _OpenFile:
             row_count=self._rows,
             min_key=min_key,
             max_key=max_key,
-            key_stats=self._key_stats.finish(),
-            value_stats=self._value_stats.finish(),
+            key_stats=self._stats.finish(self._keys),
+            value_stats=self._stats.finish(),
             min_sequence_number=self._min_sequence,
             max_sequence_number=self._max_sequence,
             schema_id=self._store.schema.id,

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.lsm.keys import NormalizedKeys, sort_within_groups
 from pkray.schema import KIND, SEQUENCE, TableSchema
 
-__all__ = ["KIND", "SEQUENCE", "KeyGroups", "RowOrder", "concat", "empty_rows", "row_schema"]
+__all__ = ["KIND", "SEQUENCE", "KeyGroups", "RowOrder", "concat", "empty_rows", "row_schema", "take"]
 
 
 
@@ -130,6 +131,13 @@ class RowOrder:
 def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of several with the same columns."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def take(rows: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
+    """Rows by number; the numbers are known to be in range."""
+    wanted = pa.array(numbers)
+    columns = [pc.take(column, wanted, boundscheck=False) for column in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 def row_schema(schema: TableSchema) -> pa.Schema:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pkray.lsm.key_groups import KIND, KeyGroups, RowOrder, concat, empty_rows, row_schema
+from pkray.lsm.key_groups import KIND, KeyGroups, RowOrder, concat, empty_rows, row_schema, take
 from pkray.lsm.keys import NormalizedKeys
 from pkray.lsm.merge import MergeEngine
 
@@ -34,7 +34,7 @@ class FrozenRows:
     def every(self) -> Iterator[pa.RecordBatch]:
         """All rows by key, user sequence and arrival; needs groups that are ordered."""
         for block in self.groups.blocks(BLOCK_KEYS):
-            yield block.rows.take(pa.array(block.order))
+            yield take(block.rows, block.order)
 
 
 class Memtable:

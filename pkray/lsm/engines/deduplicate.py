@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pkray.lsm.key_groups import KeyGroups
+from pkray.lsm.key_groups import KeyGroups, take
 
 
 class Deduplicate:
@@ -12,4 +12,4 @@ class Deduplicate:
     keeps_newest = True
 
     def merge(self, groups: KeyGroups) -> pa.RecordBatch:
-        return groups.rows.take(pa.array(groups.newest()))
+        return take(groups.rows, groups.newest())
