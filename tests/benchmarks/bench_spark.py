@@ -1,0 +1,115 @@
+"""Spark to a committed table, against the same job pushing to actors that drop the rows.
+
+    python tests/benchmarks/bench_spark.py [--rows 5000000] [--runs 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import measure, peak_bytes, reset_peak, resident_bytes
+
+import pkray
+from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
+from pkray.service.pusher import Pusher
+
+
+class DropTarget:
+    """Routes and pushes as to a table, to actors that let everything go."""
+
+    def __init__(self, address: str, schema: pkray.TableSchema, owners: int) -> None:
+        self._address = address
+        self._schema = schema
+        self._owners = owners
+
+    def open(self, source: int, attempt: int) -> Pusher:
+        import ray
+
+        from pkray.service.ray_handle import RayHandle
+
+        if not ray.is_initialized():
+            ray.init(address=self._address, namespace="pkray", log_to_driver=False)
+        actors = [ray.get_actor(f"drop-{index}", "pkray") for index in range(self._owners)]
+        handles = [RayHandle(actor, "drop") for actor in actors]
+
+        def send(owner: int, push: Push, batch: RoutedBatch) -> Any:
+            return handles[owner].submit("push", push, batch)
+
+        return Pusher(self._schema, self._owners, send, SessionId("drop", 0), source, attempt)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        pkray.connect(folder, runtime="ray") as catalog,
+    ):
+        run(catalog, options.rows, options.runs)
+        pkray.spark.stop()
+
+
+def run(catalog: pkray.Catalog, rows: int, runs: int) -> None:
+    import ray
+
+    from pkray.spark.batch import push_task
+
+    spark = pkray.spark.session("bench", ray=True, executors=1, cores=2, memory="2g")
+    df = spark.range(rows).selectExpr(
+        "id AS k",
+        "id * 7919 AS a",
+        "id / 3 AS b",
+        "lpad(hex(id), 16, '0') AS s",
+        "timestamp_micros(1700000000000000 + id) AS ts",
+    )
+    names = [("k", "BIGINT"), ("a", "BIGINT"), ("b", "DOUBLE"), ("s", "STRING")]
+    columns = [*names, ("ts", "TIMESTAMP_LTZ(6)")]
+
+    class Drop:
+        def push(self, push: Push, batch: RoutedBatch) -> None:
+            pass
+
+    remote = ray.remote(num_cpus=0)(Drop)
+    actors = [remote.options(name=f"drop-{index}").remote() for index in range(2)]
+
+    def drop(schema: pkray.TableSchema) -> int:
+        address = ray.get_runtime_context().gcs_address
+        job = df.mapInArrow(push_task(DropTarget(address, schema, 2), None), "report binary")
+        return sum(PushReport.from_bytes(bytes(row[0])).rows for row in job.collect())
+
+    ratios, walls, growth = [], [], []
+    for number in range(runs + 1):
+        table = catalog.create_table(f"bench.t{number}", columns, ["k"], options={"bucket": "2"})
+        table.service_stats()
+        dropped = measure(lambda table=table: drop(table.schema))
+        assert dropped.result == rows
+        reset_peak()
+        before = resident_bytes()
+        start = time.perf_counter()
+        snapshot = pkray.spark.ingest(df, table)
+        wall = time.perf_counter() - start
+        assert snapshot.total_record_count == rows
+        catalog.drop_table(table.name)
+        if number:  # the first pair warms up
+            ratios.append(wall / dropped.wall_seconds)
+            walls.append(wall)
+            growth.append(peak_bytes() - before)
+    print(
+        f"{rows:,} rows from Spark to a committed table: median {statistics.median(walls):.1f} s, "
+        f"{statistics.median(ratios):.2f} times as long as dropping them (goal 1.6); "
+        f"the driver grew by {max(growth) / 1e6:.0f} MB (goal 200)"
+    )
+    del actors
+
+
+if __name__ == "__main__":
+    main()
