@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ class BlockLayout:
             heaps.append((_text_data(array, nulls, int(ends[-1])), bounds.tolist()))
             text_start += np.diff(bounds)
         fixed = self._fixed_parts(records, hashes, blocks)
-        return _join_parts(memoryview(fixed.reshape(-1)), self.fixed_bytes, blocks, heaps)
+        return _join_parts(fixed.reshape(-1).data, self.fixed_bytes, blocks, heaps)
 
     def _fixed_parts(
         self, records: npt.NDArray[Any], hashes: Hashes, blocks: int
@@ -225,6 +226,6 @@ def _join_parts(
     if not heaps:
         return [bytes(head) for head in heads]
     parts = [
-        [data[a:b] for a, b in zip(bounds, bounds[1:], strict=False)] for data, bounds in heaps
+        [data[a:b] for a, b in pairwise(bounds)] for data, bounds in heaps
     ]
     return [b"".join(block) for block in zip(heads, *parts, strict=True)]

@@ -63,7 +63,7 @@ class BlockFile:
             LocalDiskError: a block is missing or damaged, or the disk fails.
         """
         try:
-            values: list[bytes | None] = self._family.get(keys)
+            values: Any = self._family.get(keys)  # type: ignore[arg-type]
         except Exception as error:
             raise LocalDiskError(str(error)) from error
         found = [value for value in values if value is not None]
@@ -108,7 +108,7 @@ class BlockStore:
         for keys, values in entries:
             _guarded(_put_all, writer, keys, values)
         _guarded(writer.finish)
-        size = _guarded(os.path.getsize, path)
+        size = _guarded(Path(path).stat).st_size
         _guarded(_warm, path)
         family = _guarded(self._database.create_column_family, name, _options())
         moving = IngestExternalFileOptions()
@@ -143,7 +143,7 @@ def _warm(path: str) -> None:
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        for offset in range(0, os.path.getsize(path), READAHEAD_BYTES):
+        for offset in range(0, os.fstat(descriptor).st_size, READAHEAD_BYTES):
             os.posix_fadvise(descriptor, offset, READAHEAD_BYTES, os.POSIX_FADV_WILLNEED)
     finally:
         os.close(descriptor)

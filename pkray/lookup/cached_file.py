@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pkray.lookup.block_layout import NESTED_ROWS, BlockLayout, Hashes, Ints
 from pkray.lookup.block_store import BlockFile, BlockStore, LocalDiskError
-from pkray.lookup.file_index import FileIndex, Pairs
+from pkray.lookup.file_index import FileIndex
 from pkray.lookup.key_hash import equal_rows, hash_keys, one_chunk
 from pkray.lsm.keys import NormalizedKeys
 
@@ -96,7 +96,7 @@ class FileEncoder:
         return all_names, all_values
 
     def index(self) -> FileIndex | None:
-        """The index of what was encoded; None if the rows are not in key order, or there are none."""
+        """The index of what was encoded; None without rows, or if they are not in key order."""
         if self._layout is None:
             return None
         first = _one_batch(pa.Table.from_batches(self._first_keys))

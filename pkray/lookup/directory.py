@@ -24,13 +24,13 @@ class OwnedDirectory:
     def __init__(self, root: str) -> None:
         base = Path(root)
         base.mkdir(parents=True, exist_ok=True)
-        with open(base / _LOCK, "ab") as gate:
+        with (base / _LOCK).open("ab") as gate:
             # Else a folder could be taken for stale between its creation and its lock.
             fcntl.flock(gate, fcntl.LOCK_EX)
             _remove_stale(base)
             self.path = base / uuid.uuid4().hex
             self.path.mkdir()
-            self._lock: IO[bytes] | None = open(self.path / _LOCK, "ab")  # noqa: SIM115
+            self._lock: IO[bytes] | None = (self.path / _LOCK).open("ab")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def close(self) -> None:

@@ -62,7 +62,7 @@ def _hash_text(hashes: Words, array: pa.Array) -> None:
         else:
             rows = np.flatnonzero(lengths > 8 * j)
             some = hashes[rows]
-            _mix(some, text.word(j, rows))
+            _mix(some, text.words(rows, j))
             hashes[rows] = some
     _mix(hashes, lengths.astype(np.uint64))
 
@@ -106,5 +106,5 @@ def _equal_text(left: pa.Array, right: pa.Array) -> Bools:
     longest = int(a.lengths.max(initial=0, where=same))
     for j in range((longest + 7) // 8):
         rows = np.flatnonzero(same & (a.lengths > 8 * j))
-        same[rows] = a.word(j, rows) == b.word(j, rows)
+        same[rows] = a.words(rows, j) == b.words(rows, j)
     return same

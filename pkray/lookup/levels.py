@@ -1,18 +1,173 @@
-import numpy as np, pyarrow as pa
-from pkray.lsm.merge import is_add
-def lookup_levels(store, source, levels, keys, columns, schema, engine, keep_deletes=False):
-    left = np.arange(keys.num_rows); pos=[]; tabs=[]
-    for run in levels.runs():
-        for f in run.files:
-            if not len(left): break
-            q, rows = store.find(source, f, pa.Table.from_batches([keys]).take(pa.array(left)), columns)
-            if len(q):
-                pos.append(left[q]); tabs.append(rows); left=np.delete(left, q)
-    names=["_SEQUENCE_NUMBER","_VALUE_KIND",*columns]
-    if not tabs:
-        s=pa.schema([pa.field(names[0],pa.int64()),pa.field(names[1],pa.int8()),*[schema.arrow_schema.field(c) for c in columns]])
-        return np.empty(0,np.int64), s.empty_table()
-    t=pa.concat_tables(tabs); p=np.concatenate(pos)
-    if not keep_deletes:
-        k=is_add(t["_VALUE_KIND"].combine_chunks()); t=t.filter(pa.array(k)); p=p[k]
-    return p,t
+"""Rows by key over all sorted runs of a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.lookup.block_layout import Ints
+from pkray.lookup.key_hash import one_chunk
+from pkray.lookup.key_ranges import run_ranges
+from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
+from pkray.lookup.store import LookupStore
+from pkray.lsm.key_groups import KIND, RowOrder, row_schema
+from pkray.lsm.levels import Levels, SortedRun
+from pkray.lsm.merge import MergeEngine, is_add
+from pkray.lsm.merge_read import row_order
+from pkray.schema import TableSchema
+
+
+def lookup_levels(
+    store: LookupStore,
+    source: DataFileSource,
+    levels: Levels,
+    keys: pa.RecordBatch | pa.Table,
+    columns: Sequence[str],
+    schema: TableSchema,
+    engine: MergeEngine,
+    keep_deletes: bool = False,
+) -> tuple[Ints, pa.Table]:
+    """The rows of these keys, merged over the bucket's files.
+
+    Args:
+        keys: the trimmed primary key's columns; a key asked twice is answered twice.
+        columns: value columns to return.
+        keep_deletes: also return rows by which a key is deleted.
+
+    Returns:
+        Positions in ``keys``, in no particular order, and for each the key-value row: sequence
+        number, row kind, ``columns``.
+    """
+    return lookup_runs(
+        store, source, levels.runs(), keys, columns, schema, engine, keep_deletes=keep_deletes
+    )
+
+
+def lookup_runs(
+    store: LookupStore,
+    source: DataFileSource,
+    runs: Sequence[SortedRun],
+    keys: pa.RecordBatch | pa.Table,
+    columns: Sequence[str],
+    schema: TableSchema,
+    engine: MergeEngine,
+    *,
+    keep_deletes: bool = False,
+) -> tuple[Ints, pa.Table]:
+    """As :func:`lookup_levels`, over some of the runs, newest first."""
+    order = row_order(runs, schema)
+    by_arrival = order.columns == order.key_columns
+    runs_search = _RunsSearch(store, source, schema, keys)
+    if engine.keeps_newest and by_arrival:
+        found, rows = runs_search.newest(runs, columns)
+    else:
+        found, rows = runs_search.merged(runs, columns, order, engine)
+    if not keep_deletes and rows.num_rows:
+        added = is_add(one_chunk(rows.column(KIND)))
+        if not added.all():
+            found, rows = found[added], rows.filter(pa.array(added))
+    return found, rows
+
+
+class _RunsSearch:
+    """Some keys, looked for in one run after the other."""
+
+    def __init__(
+        self,
+        store: LookupStore,
+        source: DataFileSource,
+        schema: TableSchema,
+        keys: pa.RecordBatch | pa.Table,
+    ) -> None:
+        self._store = store
+        self._source = source
+        self._schema = schema
+        self._names = list(schema.trimmed_primary_keys)
+        self._types = tuple(schema.types(schema.trimmed_primary_keys))
+        self._keys = [one_chunk(keys.column(name)) for name in self._names]
+        self._all = np.arange(keys.num_rows)
+        for array in self._keys:
+            if array.null_count:
+                valid = array.is_valid().to_numpy(zero_copy_only=False)
+                self._all = self._all[valid[self._all]]
+
+    def newest(
+        self, runs: Sequence[SortedRun], columns: Sequence[str]
+    ) -> tuple[Ints, pa.Table]:
+        """The newest row of each key: runs are asked only for keys that no newer one has."""
+        left = self._all
+        answered = np.zeros(len(self._keys[0]), np.bool_)
+        positions: list[Ints] = []
+        tables: list[pa.Table] = []
+        for run in runs:
+            if not len(left):
+                break
+            found, rows = self._in_run(run, left, columns)
+            positions += found
+            tables += rows
+            for some in found:
+                answered[some] = True
+            left = left[~answered[left]]
+        return self._all_of(positions, tables, columns)
+
+    def merged(
+        self,
+        runs: Sequence[SortedRun],
+        columns: Sequence[str],
+        order: RowOrder,
+        engine: MergeEngine,
+    ) -> tuple[Ints, pa.Table]:
+        """All rows of each key, merged as the table says."""
+        distinct, starts = order.keys(self._key_table(self._all)).sort()
+        asked = self._all[distinct[starts]]
+        names = list(dict.fromkeys([*columns, *order.columns]))
+        if not engine.keeps_newest:
+            names = [field.name for field in self._schema.fields]
+        names = [name for name in names if name not in SYSTEM_COLUMNS]
+        tables: list[pa.Table] = []
+        for run in reversed(runs):
+            tables += self._in_run(run, asked, names)[1]
+        _, versions = self._all_of([], tables, names)
+        if not versions.num_rows:
+            return self._all_of([], [], columns)
+        rows = pa.RecordBatch.from_arrays(
+            [one_chunk(column) for column in versions.columns], schema=versions.schema
+        )
+        merged = engine.merge(order.group(rows))
+        places, hit = order.keys(merged).search(order.keys(self._key_table(self._all)))
+        returned = list(dict.fromkeys([*SYSTEM_COLUMNS, *columns]))
+        found = merged.select(returned).take(pa.array(places[hit]))
+        return self._all[hit], pa.Table.from_batches([found])
+
+    def _in_run(
+        self, run: SortedRun, wanted: Ints, columns: Sequence[str]
+    ) -> tuple[list[Ints], list[pa.Table]]:
+        keys = self._arrays(wanted)
+        positions, tables = [], []
+        for file, inside in run_ranges(run, self._types).files_of(keys):
+            some = wanted if len(inside) == len(wanted) else wanted[inside]
+            found, rows = self._store.find(self._source, file, self._key_table(some), columns)
+            positions.append(some[found])
+            tables.append(rows)
+        return positions, tables
+
+    def _arrays(self, positions: Ints) -> list[pa.Array]:
+        if len(positions) == len(self._keys[0]):
+            return self._keys
+        chosen = pa.array(positions)
+        return [array.take(chosen) for array in self._keys]
+
+    def _key_table(self, positions: Ints) -> pa.Table:
+        return pa.Table.from_arrays(self._arrays(positions), names=self._names)
+
+    def _all_of(
+        self, positions: list[Ints], tables: list[pa.Table], columns: Sequence[str]
+    ) -> tuple[Ints, pa.Table]:
+        schema = row_schema(self._schema)
+        fields = [schema.field(name) for name in dict.fromkeys([*SYSTEM_COLUMNS, *columns])]
+        target = pa.schema(fields)
+        filled = [table.cast(target) for table in tables if table.num_rows]
+        rows = pa.concat_tables(filled) if filled else target.empty_table()
+        return np.concatenate([np.zeros(0, np.int64), *positions]), rows

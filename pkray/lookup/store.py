@@ -64,6 +64,10 @@ class _Slot:
         self.retry_at = 0
         self.unsorted = False
 
+    @property
+    def is_held(self) -> bool:
+        return self.cached is not None
+
 
 class LookupStore:
     """Finds rows by key in data files. The first lookup copies a file's rows to the local disk.
@@ -222,7 +226,7 @@ class LookupStore:
             if self._slots.get(file.file_name) is not slot:
                 self._drop_copy(slot)  # the file went while it was copied
             self._keep_within_limits()
-            if slot.cached is None:
+            if not slot.is_held:
                 slot.retry_at = self._clock() + RETRY_MILLIS
         return cached
 

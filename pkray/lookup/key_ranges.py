@@ -1,0 +1,50 @@
+"""Which file of a sorted run can hold a key, by the ranges its metadata names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.format import binary_row
+from pkray.format.data_file import DataFileMeta
+from pkray.lookup.block_layout import Ints
+from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.levels import SortedRun
+from pkray.types import DataType
+
+REMEMBERED_RUNS = 1_024
+
+
+class RunRanges:
+    """The files of one run in key order."""
+
+    def __init__(self, files: Sequence[DataFileMeta], types: Sequence[DataType]) -> None:
+        lows = binary_row.decode([file.min_key for file in files], types)
+        order = NormalizedKeys(lows).argsort()
+        self.files = [files[i] for i in order.tolist()]
+        self.lows = NormalizedKeys(binary_row.decode([f.min_key for f in self.files], types))
+        self.highs = NormalizedKeys(binary_row.decode([f.max_key for f in self.files], types))
+
+    def files_of(self, keys: Sequence[pa.Array]) -> Iterator[tuple[DataFileMeta, Ints]]:
+        """Each file with the positions of the keys in its range."""
+        wanted = NormalizedKeys(keys)
+        at, _ = self.highs.search(wanted)
+        inside = np.flatnonzero(at < len(self.files))
+        inside = inside[self.lows.compare(at[inside], wanted, inside) <= 0]
+        if len(self.files) == 1:
+            if len(inside):
+                yield self.files[0], inside
+            return
+        inside = inside[np.argsort(at[inside], kind="stable")]
+        chosen, starts = np.unique(at[inside], return_index=True)
+        ends = np.append(starts[1:], len(inside))
+        for i, start, end in zip(chosen.tolist(), starts.tolist(), ends.tolist(), strict=True):
+            yield self.files[i], inside[start:end]
+
+
+@lru_cache(maxsize=REMEMBERED_RUNS)
+def run_ranges(run: SortedRun, types: tuple[DataType, ...]) -> RunRanges:
+    return RunRanges(run.files, types)

@@ -1,0 +1,76 @@
+"""Old rows for the lookup changelog: by key if keys are sparse, else by one scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.format import binary_row
+from pkray.lookup.key_hash import one_chunk
+from pkray.lookup.levels import lookup_runs
+from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
+from pkray.lsm.key_groups import RowOrder, row_schema
+from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.levels import SortedRun
+from pkray.lsm.merge import MergeEngine
+from pkray.lsm.merge_read import FileReader
+from pkray.lsm.upper_lookup import ScanLookup
+from pkray.schema import TableSchema
+
+
+class StoreLookup:
+    """Finds rows by key in the runs above a compaction's output level.
+
+    Args:
+        files: of one bucket.
+    """
+
+    def __init__(
+        self, store: LookupStore, schema: TableSchema, files: FileReader, engine: MergeEngine
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._files = files
+        self._engine = engine
+        self._order = RowOrder(schema)
+        self._names = row_schema(schema).names
+        self._key_types = schema.types(schema.trimmed_primary_keys)
+        self._scan = ScanLookup(schema, files, engine)
+
+    def find(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> pa.RecordBatch:
+        """The merged rows of those keys that are there, in key order, without deleted ones.
+
+        Args:
+            keys: the key columns, distinct and ascending.
+            runs: newest first.
+        """
+        if self._are_dense(keys, runs):
+            return self._scan.find(keys, runs)
+        columns = [field.name for field in self._schema.fields]
+        positions, rows = lookup_runs(
+            self._store, self._files, runs, keys, columns, self._schema, self._engine
+        )
+        in_order = rows.select(self._names).take(pa.array(np.argsort(positions)))
+        return pa.RecordBatch.from_arrays(
+            [one_chunk(column) for column in in_order.columns], schema=in_order.schema
+        )
+
+    def _are_dense(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> bool:
+        """Whether reading all rows in the keys' range costs less than looking each key up."""
+        return keys.num_rows * ROWS_SCANNED_PER_KEY >= self._rows_between(keys, runs)
+
+    def _rows_between(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> float:
+        """About how many rows the runs have from the first key to the last, evenly spread."""
+        files = [file for run in runs for file in run.files]
+        ends = [end for file in files for end in (file.min_key, file.max_key)]
+        columns = [
+            pa.concat_arrays([one_chunk(keys.column(i)).take(pa.array([0, keys.num_rows - 1])), of])
+            for i, of in enumerate(binary_row.decode(ends, self._key_types))
+        ]
+        places = NormalizedKeys(columns).prefix()[0].astype(np.float64)
+        (first, last), lows, highs = places[:2], places[2::2], places[3::2]
+        shared = np.minimum(highs, last) - np.maximum(lows, first)
+        share = np.clip(shared / np.maximum(highs - lows, 1), 0, 1)
+        return float((share * [file.row_count for file in files]).sum())

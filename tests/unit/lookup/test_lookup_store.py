@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import decimal
+import logging
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pkray.lookup import block_store
+from pkray.lookup import store as store_module
+from pkray.lookup.store import RETRY_MILLIS
+
+
+def keys(*values, kind=pa.int64()):
+    return pa.table({"k": pa.array(values, kind)})
+
+
+def in_order(found):
+    """The rows in the order of the keys asked."""
+    positions, rows = found
+    order = np.argsort(positions, kind="stable")
+    return positions[order].tolist(), rows.take(pa.array(order))
+
+
+def numbers(count, step=2):
+    k = pa.array(np.arange(0, count * step, step))
+    return pa.table({"k": k, "v": pa.array(np.arange(count) * 10)})
+
+
+def test_finds_rows_of_all_types(store, files, every_type):
+    file = files.add("a", every_type)
+    names = every_type.column_names
+    positions, rows = in_order(store.find(files, file, keys(*range(60)), names))
+    assert positions == list(range(0, 60, 2))
+    assert rows.select(names).equals(every_type)
+    assert rows["_SEQUENCE_NUMBER"].to_pylist() == list(range(30))
+
+
+def test_returns_the_columns_asked_for(store, files, every_type):
+    file = files.add("a", every_type)
+    _, rows = store.find(files, file, keys(4), ["row", "string"])
+    assert rows.column_names == ["_SEQUENCE_NUMBER", "_VALUE_KIND", "row", "string"]
+    assert rows["row"].to_pylist() == every_type["row"].to_pylist()[2:3]
+
+
+def test_reads_the_file_again_only_for_columns_it_lacks(store, files, every_type):
+    file = files.add("a", every_type)
+    store.find(files, file, keys(4), ["string"])
+    store.find(files, file, keys(8), ["string"])
+    assert files.reads == 1
+    _, rows = store.find(files, file, keys(4), ["wide"])
+    assert rows["wide"].to_pylist() == every_type["wide"].to_pylist()[2:3]
+    assert files.reads == 2
+    store.find(files, file, keys(4), ["string", "wide"])
+    assert files.reads == 2
+    assert store.stats().files == 1
+
+
+def test_gives_row_kinds(store, files):
+    file = files.add("a", numbers(3), kinds=[0, 3, 2])
+    _, rows = in_order(store.find(files, file, keys(0, 2, 4), ["v"]))
+    assert rows["_VALUE_KIND"].to_pylist() == [0, 3, 2]
+
+
+def test_answers_a_key_as_often_as_it_is_asked(store, files):
+    file = files.add("a", numbers(100))
+    positions, rows = in_order(store.find(files, file, keys(6, 7, 6, 0, 6), ["v"]))
+    assert positions == [0, 2, 3, 4]
+    assert rows["v"].to_pylist() == [30, 30, 0, 30]
+
+
+def test_never_finds_a_null(store, files):
+    file = files.add("a", numbers(100))
+    positions, rows = in_order(store.find(files, file, keys(None, 6, None), ["v"]))
+    assert (positions, rows["v"].to_pylist()) == ([1], [30])
+
+
+@pytest.mark.parametrize("asked", [(), (None,), (7,), (-5, 10_000)])
+def test_says_the_types_when_nothing_is_found(store, files, every_type, asked):
+    file = files.add("a", every_type)
+    positions, rows = store.find(files, file, keys(*asked), ["wide", "map"])
+    assert len(positions) == rows.num_rows == 0
+    assert rows.schema.field("map").type == every_type.schema.field("map").type
+    assert rows.schema.field("wide").type == pa.decimal128(38, 0)
+
+
+def test_gives_positions_in_the_file(store, files):
+    file = files.add("a", numbers(5_000))
+    queries, rows = store.find_positions(files, file, keys(9_998, 1, 246, 0))
+    assert dict(zip(queries.tolist(), rows.tolist(), strict=True)) == {0: 4_999, 2: 123, 3: 0}
+
+
+def test_spans_many_slices_and_blocks(store, files, monkeypatch):
+    monkeypatch.setattr("pkray.lookup.cached_file.SLICE_ROWS", 256)
+    monkeypatch.setattr("pkray.lookup.cached_file.FETCHED_BYTES", 1_000)
+    count = 3_333
+    table = numbers(count).append_column(
+        "s", pa.array([None if i % 11 == 0 else "x" * (i % 40) for i in range(count)])
+    ).append_column("l", pa.array([[i] * (i % 3) for i in range(count)]))
+    file = files.add("a", table)
+    asked = list(range(-10, 2 * count + 10))
+    positions, rows = in_order(store.find(files, file, keys(*asked), table.column_names))
+    assert positions == list(range(10, 2 * count + 10, 2))
+    assert rows.select(table.column_names).equals(table)
+
+
+def test_large_values_get_small_blocks(store, files):
+    table = pa.table({"k": range(50), "v": [bytes([i]) * 5_000 for i in range(50)]})
+    file = files.add("a", table)
+    _, rows = in_order(store.find(files, file, keys(3, 49), ["v"]))
+    assert rows["v"].to_pylist() == [bytes([3]) * 5_000, bytes([49]) * 5_000]
+
+
+def test_many_keys_are_found_by_a_scan(store, files, monkeypatch):
+    monkeypatch.setattr(store_module, "MANY_KEYS", 10)
+    file = files.add("a", numbers(1_000))
+    positions, rows = in_order(store.find(files, file, keys(*range(100), 4, 4), ["v"]))
+    assert positions == [*range(0, 100, 2), 100, 101]
+    assert rows["v"].to_pylist() == [*range(0, 500, 10), 20, 20]
+    stats = store.stats()
+    assert (stats.scans, stats.builds, stats.degraded) == (1, 0, 0)
+
+
+TEXT = st.text("ab\0é", max_size=20) | st.sampled_from(["a" * 70, "a" * 70 + "b", "a" * 80])
+KEY_TYPES = {
+    "bigint": (pa.int64(), st.integers(-(2**63), 2**63 - 1) | st.integers(-20, 20)),
+    "tinyint": (pa.int8(), st.integers(-128, 127)),
+    "string": (pa.string(), TEXT),
+    "bytes": (pa.binary(), st.binary(max_size=10)),
+    "date": (pa.date32(), st.integers(-1000, 1000)),
+    "timestamp": (pa.timestamp("us"), st.integers(-(10**12), 10**12)),
+    "boolean": (pa.bool_(), st.booleans()),
+    "double": (pa.float64(), st.floats(allow_nan=False)),
+    "decimal": (
+        pa.decimal128(30, 2),
+        st.integers(-(10**28), 10**28).map(lambda n: decimal.Decimal(n).scaleb(-2)),
+    ),
+}
+
+
+def sort_rank(value):
+    if isinstance(value, float):
+        return (value, str(value) != "-0.0")
+    return (value.encode(),) if isinstance(value, str) else (value,)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data(), by_scan=st.booleans())
+def test_agrees_with_a_dict(open_store, files, data, by_scan):
+    names = data.draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=3))
+    one_key = st.tuples(*(KEY_TYPES[name][1] for name in names))
+    held = data.draw(st.lists(one_key, min_size=1, max_size=60, unique_by=repr))
+    asked = data.draw(st.lists(one_key | st.sampled_from(held), min_size=1, max_size=60))
+    held.sort(key=lambda key: [sort_rank(part) for part in key])
+    model = {repr(key): row for row, key in enumerate(held)}
+
+    def key_table(rows):
+        columns = [
+            pa.array([row[i] for row in rows], KEY_TYPES[name][0]) for i, name in enumerate(names)
+        ]
+        return pa.table(columns, [f"k{i}" for i in range(len(names))])
+
+    texts = [None if row % 5 == 0 else "v" * row for row in range(len(held))]
+    values = pa.array(texts, pa.string())
+    file = files.add("a", key_table(held).append_column("v", values))
+    store = open_store()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_module, "MANY_KEYS", 0 if by_scan else 1_000)
+        positions, rows = in_order(store.find(files, file, key_table(asked), ["v"]))
+    assert store.stats().scans == by_scan
+    expected = [(i, model[repr(key)]) for i, key in enumerate(asked) if repr(key) in model]
+    assert positions == [i for i, _ in expected]
+    assert rows["v"].to_pylist() == [values[row].as_py() for _, row in expected]
+    store.close()
+
+
+def test_files_out_of_order_are_scanned(store, files):
+    table = numbers(1_000).take(pa.array(np.random.default_rng(0).permutation(1_000)))
+    file = files.add("a", table)
+    for _ in range(2):
+        positions, rows = in_order(store.find(files, file, keys(4, 5, 8), ["v"]))
+        assert (positions, rows["v"].to_pylist()) == ([0, 2], [20, 40])
+    assert store.stats().files == 0
+
+
+def test_a_copy_that_is_too_large_is_not_kept(open_store, files):
+    store = open_store(max_disk_bytes=1_000)
+    file = files.add("a", numbers(10_000))
+    for _ in range(3):
+        _, rows = store.find(files, file, keys(4), ["v"])
+        assert rows["v"].to_pylist() == [20]
+    assert store.stats().disk_bytes == 0
+    assert store.stats().builds == 1
+
+
+def test_the_least_recently_used_copies_go_first(open_store, files):
+    small = open_store()
+    small.find(files, files.add("x", numbers(10_000)), keys(4), ["v"])
+    store = open_store(max_disk_bytes=int(2.5 * small.stats().disk_bytes))
+    metas = {name: files.add(name, numbers(10_000)) for name in "abc"}
+    for name in "abac":
+        store.find(files, metas[name], keys(4), ["v"])
+    assert store.stats().files == 2
+    assert store.stats().evictions == 1
+    files.reads = 0
+    store.find(files, metas["a"], keys(4), ["v"])
+    store.find(files, metas["c"], keys(4), ["v"])
+    assert files.reads == 0
+
+
+def test_copies_without_room_for_their_filter_still_answer(open_store, files):
+    roomy = open_store()
+    file = files.add("a", numbers(10_000))
+    roomy.find(files, file, keys(4), ["v"])
+    store = open_store(max_memory_bytes=roomy.stats().memory_bytes - 1)
+    positions, rows = in_order(store.find(files, file, keys(4, 5, 19_998, 20_000), ["v"]))
+    positions, rows = in_order(store.find(files, file, keys(4, 5, 19_998, 20_000), ["v"]))
+    assert (positions, rows["v"].to_pylist()) == ([0, 2], [20, 99_990])
+    stats = store.stats()
+    assert (stats.files, stats.hits) == (1, 1)
+    assert stats.memory_bytes < roomy.stats().memory_bytes
+
+
+def test_memory_is_bounded_over_many_files(open_store, files):
+    store = open_store(max_memory_bytes=20_000)
+    for i in range(20):
+        store.find(files, files.add(f"f{i}", numbers(1_000)), keys(4), ["v"])
+        assert store.stats().memory_bytes <= 20_000
+    assert store.stats().files > 0
+
+
+def test_copies_not_used_expire(store, files, clock):
+    old, new = files.add("old", numbers(10)), files.add("new", numbers(10))
+    store.find(files, old, keys(4), ["v"])
+    clock.now += 50_000
+    store.find(files, new, keys(4), ["v"])
+    clock.now += 20_000
+    store.expire()
+    assert store.stats().files == 1
+    files.reads = 0
+    store.find(files, new, keys(4), ["v"])
+    assert files.reads == 0
+
+
+def test_dropping_a_file_frees_its_disk(store, files, tmp_path):
+    file = files.add("a", numbers(100_000))
+    store.find(files, file, keys(4), ["v"])
+    assert disk_use(tmp_path) > 1_000_000
+    store.drop(["a", "unknown"])
+    assert store.stats().disk_bytes == 0
+    assert disk_use(tmp_path) < 1_000_000
+
+
+def disk_use(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.sst"))
+
+
+def damage(folder: Path) -> None:
+    """Flip a bit in every thousandth byte of the copies."""
+    for path in folder.rglob("*.sst"):
+        content = bytearray(path.read_bytes())
+        for i in range(500, len(content), 1_000):
+            content[i] ^= 1
+        path.write_bytes(content)
+
+
+def truncate(folder: Path) -> None:
+    for path in folder.rglob("*.sst"):
+        path.write_bytes(path.read_bytes()[:1_000])
+
+
+@pytest.mark.parametrize("harm", [damage, truncate])
+def test_a_damaged_copy_is_never_read_wrongly(store, files, tmp_path, clock, caplog, harm):
+    file = files.add("a", numbers(20_000))
+    asked = keys(*range(0, 40_000, 10))
+    store.find(files, file, asked, ["v"])
+    harm(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            positions, rows = in_order(store.find(files, file, asked, ["v"]))
+            assert positions == list(range(4_000))
+            assert rows["v"].to_pylist() == list(range(0, 200_000, 50))
+    assert store.stats().degraded == 2
+    assert len(caplog.records) == 1
+    clock.now += RETRY_MILLIS
+    store.find(files, file, asked, ["v"])
+    assert store.stats().files == 1
+
+
+def test_a_lost_directory_degrades_and_heals(store, files, tmp_path, clock):
+    first, second = files.add("a", numbers(20_000)), files.add("b", numbers(20_000))
+    store.find(files, first, keys(4), ["v"])
+    shutil.rmtree(tmp_path / "lookup")
+    for file in (first, second):
+        _, rows = store.find(files, file, keys(4), ["v"])
+        assert rows["v"].to_pylist() == [20]
+    clock.now += RETRY_MILLIS
+    for file in (first, second):
+        _, rows = store.find(files, file, keys(4), ["v"])
+        assert rows["v"].to_pylist() == [20]
+    assert store.stats().files == 2
+
+
+def test_a_full_disk_degrades_and_is_left_alone_for_a_while(
+    store, files, clock, monkeypatch, caplog
+):
+    class FullWriter:
+        opened = 0
+
+        def __init__(self, options):
+            FullWriter.opened += 1
+
+        def open(self, path):
+            Path(path).write_bytes(b"")
+
+        def __setitem__(self, key, value):
+            raise Exception("IO error: No space left on device")
+
+    monkeypatch.setattr(block_store, "SstFileWriter", FullWriter)
+    file = files.add("a", numbers(1_000))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            _, rows = store.find(files, file, keys(4), ["v"])
+            assert rows["v"].to_pylist() == [20]
+    assert FullWriter.opened == 1
+    assert store.stats().degraded == 3
+    assert [r.levelname for r in caplog.records] == ["WARNING"]
+    assert "No space left" in caplog.text
+    monkeypatch.undo()
+    clock.now += RETRY_MILLIS
+    store.find(files, file, keys(4), ["v"])
+    assert store.stats().files == 1
+
+
+def test_a_directory_that_cannot_be_made_degrades(files, tmp_path, clock):
+    (tmp_path / "file").write_text("")
+    store = store_module.LookupStore(
+        str(tmp_path / "file" / "lookup"),
+        max_disk_bytes=None,
+        max_memory_bytes=1,
+        retention_millis=1,
+        clock=clock,
+    )
+    _, rows = store.find(files, files.add("a", numbers(10)), keys(4), ["v"])
+    assert rows["v"].to_pylist() == [20]
+    assert store.stats().degraded == 1
+
+
+def test_an_unreadable_data_file_is_the_callers_to_know(store, files):
+    file = files.add("a", numbers(10))
+
+    class Broken:
+        def read(self, file, columns):
+            raise RuntimeError("the data file is gone")
+            yield
+
+    with pytest.raises(RuntimeError, match="the data file is gone"):
+        store.find(Broken(), file, keys(4), ["v"])
+    _, rows = store.find(files, file, keys(4), ["v"])
+    assert rows["v"].to_pylist() == [20]
