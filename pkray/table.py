@@ -64,6 +64,7 @@ class Table:
             commit_user: names the writer over restarts: its commits happen once. Default a new
                 name.
         """
+        self.schema.core.require_supported()
         service = self._service()
         user = commit_user or f"pkray-{uuid.uuid4()}"
         return TableWriter(
@@ -72,6 +73,7 @@ class Table:
 
     def open_push(self, commit_user: str, commit_identifier: int) -> PushSession:
         """A distributed push: tasks send rows straight to the owners, then it is committed."""
+        self.schema.core.require_supported()
         service = self._service()
         coordinator = service.coordinator
         known: CommitOutcome | None = coordinator.call("committed", commit_user, commit_identifier)

@@ -10,7 +10,9 @@ import pyarrow as pa
 from pkray.lookup.levels import lookup_levels
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import LookupStore
+from pkray.lookup.upper_levels import StoreLookup
 from pkray.lsm.bucket_writer import BucketWriter
+from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.key_groups import KIND, SEQUENCE, RowOrder, concat
 from pkray.lsm.levels import Levels
@@ -31,6 +33,10 @@ class BucketLookup:
         self._engine = merge_engine(schema)
         self._order = RowOrder(schema)
         self._names = [field.name for field in schema.fields]
+
+    def upper_levels(self, files: DataFileStore) -> StoreLookup:
+        """Old rows for the lookup changelog of one bucket."""
+        return StoreLookup(self._cache, self._schema, files, self._engine)
 
     def find(
         self,

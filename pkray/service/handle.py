@@ -46,7 +46,9 @@ class LocalHandle:
         self._pool.shutdown()
 
 
-def call_all(handles: Iterable[Handle], method: str, arguments: Callable[[int], tuple]) -> list:
+def call_all(
+    handles: Iterable[Handle], method: str, arguments: Callable[[int], tuple[Any, ...]]
+) -> list[Any]:
     """Call the method of every handle side by side; the answers in the handles' order."""
     pending: Sequence[Pending] = [
         handle.submit(method, *arguments(index)) for index, handle in enumerate(handles)
@@ -54,7 +56,7 @@ def call_all(handles: Iterable[Handle], method: str, arguments: Callable[[int], 
     return gather(pending)
 
 
-def gather(pending: Sequence[Pending]) -> list:
+def gather(pending: Sequence[Pending]) -> list[Any]:
     """All answers; the first failure is raised when every call has ended."""
     answers, failure = [], None
     for one in pending:

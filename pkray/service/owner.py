@@ -273,7 +273,8 @@ class BucketOwner:
             *bucket,
             self._data_files(bucket),
             self._committed.levels(bucket),
-            clock=self._clock,
+            self._lookup.upper_levels(self._data_files(bucket)),
+            self._clock,
         )
 
     def _writers(self, bucket: BucketId) -> list[BucketWriter]:

@@ -27,8 +27,7 @@ def coordinator_name(location: TableLocation) -> str:
     return f"pkray-{location.fingerprint}-coordinator"
 
 
-@ray.remote(max_restarts=-1, max_task_retries=0, concurrency_groups={"write": 1, "read": 4})
-class OwnerActor:
+class _Owner:
     """Writes run one after another; lookups beside them."""
 
     def __init__(self, location: TableLocation, index: int, owners: int, local: str | None) -> None:
@@ -74,8 +73,7 @@ class OwnerActor:
         self._owner.close()
 
 
-@ray.remote(max_restarts=-1, max_task_retries=0, concurrency_groups={"commit": 1, "ask": 4})
-class CoordinatorActor:
+class _Coordinator:
     """Starts the owners, finds them again after a restart, and commits."""
 
     def __init__(
@@ -83,7 +81,7 @@ class CoordinatorActor:
     ) -> None:
         self._location = location
         self._owners = [
-            OwnerActor.options(  # type: ignore[attr-defined]
+            OwnerActor.options(
                 name=owner_name(location, index),
                 namespace=NAMESPACE,
                 lifetime="detached",
@@ -136,3 +134,13 @@ class CoordinatorActor:
     @ray.method(concurrency_group="commit")
     def abort(self, session: Any) -> None:
         self._coordinator.abort(session)
+
+
+def _actor(kind: type, concurrency: dict[str, int]) -> Any:
+    """Restarted by Ray for ever; a call is never made twice by Ray."""
+    remote: Any = ray.remote
+    return remote(max_restarts=-1, max_task_retries=0, concurrency_groups=concurrency)(kind)
+
+
+OwnerActor = _actor(_Owner, {"write": 1, "read": 4})
+CoordinatorActor = _actor(_Coordinator, {"commit": 1, "ask": 4})

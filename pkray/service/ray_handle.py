@@ -15,7 +15,7 @@ from pkray.service.retry import PATIENCE_SECONDS, persist
 class RayPending:
     """An answer that an actor owes."""
 
-    def __init__(self, ref: ray.ObjectRef, callee: str, timeout_seconds: float | None) -> None:
+    def __init__(self, ref: Any, callee: str, timeout_seconds: float | None) -> None:
         self._ref = ref
         self._callee = callee
         self._timeout = timeout_seconds

@@ -86,10 +86,11 @@ class RayRuntime:
             ray.shutdown()
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
-        processors = int(ray.cluster_resources().get("CPU", 1))
+        resources: Any = ray.cluster_resources  # it has no types
+        processors = int(resources().get("CPU", 1))
         wanted = self._owners or default_owners(schema, processors)
         coordinator = RayHandle(
-            CoordinatorActor.options(  # type: ignore[attr-defined]
+            CoordinatorActor.options(
                 name=coordinator_name(location),
                 namespace=NAMESPACE,
                 lifetime="detached",
