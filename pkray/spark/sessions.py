@@ -35,7 +35,6 @@ _OPENED = (
 )
 _ADD_OPENS = " ".join(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED)
 _SETTINGS = {
-    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -68,7 +67,8 @@ def session(
         cores: tasks side by side, an executor on Ray.
         memory: heap of an executor on Ray, or of the one JVM: "1g", "800m".
         configs: Spark settings; they win over those made here (UTC as the time zone, Arrow
-            batches of 131,072 rows, no web UI).
+            batches of 131,072 rows, no web UI). Spark logs errors alone; say
+            ``spark.sparkContext.setLogLevel("WARN")`` for more.
 
     Raises:
         ServiceUnavailableError: there is no Java, or Spark did not start.
@@ -82,10 +82,13 @@ def session(
     for key in _JAVA_OPTIONS:
         settings[key] = f"{_ADD_OPENS} {settings.get(key, '')}".strip()
     if not ray:
-        return _local(app_name, cores, memory, settings)
-    if already_in_ray:
-        _check_java_of_ray(java_before, home)
-    return _on_ray(app_name, executors, cores, memory, settings)
+        running = _local(app_name, cores, memory, settings)
+    else:
+        if already_in_ray:
+            _check_java_of_ray(java_before, home)
+        running = _on_ray(app_name, executors, cores, memory, settings)
+    running.sparkContext.setLogLevel("ERROR")
+    return running
 
 
 def stop() -> None:

@@ -1,0 +1,108 @@
+"""A job that halts half-way, so that a test can kill something and let it go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pkray.service.ray_actors import NAMESPACE, coordinator_name, owner_name
+
+PATIENCE_SECONDS = 120
+ROWS = 200_000
+
+
+class Halt:
+    """Tasks note who they are when half of their rows are through, and wait for `release`."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = str(folder)
+
+    def rows(self, spark):
+        """`ROWS` rows in two partitions; the first run of each halts half-way."""
+        folder = self._folder
+
+        def halting(batches):
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            mark = Path(folder) / f"half-{context.partitionId()}"
+            for number, batch in enumerate(batches):
+                if number == 5 and not mark.exists():
+                    mark.with_suffix(".tmp").write_text(str(_executor_pid()))
+                    mark.with_suffix(".tmp").rename(mark)
+                    _wait_for(lambda: (Path(folder) / "released").exists())
+                yield batch
+
+        plain = expected(spark)
+        batches = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}
+        for key, value in batches.items():
+            spark.conf.set(key, value)
+        return plain.mapInArrow(halting, plain.schema)
+
+    def wait(self) -> int:
+        """Until a task is half-way; the process id of its executor."""
+        marks = Path(self._folder)
+        _wait_for(lambda: any(marks.glob("half-?")))
+        return int(next(marks.glob("half-?")).read_text())
+
+    def release(self) -> None:
+        (Path(self._folder) / "released").touch()
+
+    def during(self, action: Callable[[int], None]) -> threading.Thread:
+        """Beside the job: when it is half-way, do this, then let it go on."""
+
+        def act() -> None:
+            try:
+                action(self.wait())
+            finally:
+                self.release()
+
+        thread = threading.Thread(target=act)
+        thread.start()
+        return thread
+
+
+def expected(spark):
+    return spark.range(ROWS, numPartitions=2).selectExpr(
+        "id", "concat('name-', id) AS name", "double(id) AS amount"
+    )
+
+
+def kill_owners(table) -> None:
+    """kill -9 every owner that holds rows of the table."""
+    import ray
+
+    for index in range(2):
+        actor = ray.get_actor(owner_name(table.location, index), NAMESPACE)
+        kill(ray.get(actor.stats.remote())["pid"])
+
+
+def kill_coordinator(table) -> None:
+    import ray
+
+    actor = ray.get_actor(coordinator_name(table.location), NAMESPACE)
+    kill(ray.get(actor.__ray_call__.remote(lambda self: os.getpid())))
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def _executor_pid() -> int:
+    """The JVM above the daemon above this Python worker."""
+    import psutil
+
+    return psutil.Process().parent().parent().pid
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("nothing happened")
+        time.sleep(0.05)
