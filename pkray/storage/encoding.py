@@ -16,13 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import OptionError
+from pkray.schema import KEY_PREFIX
 
 if TYPE_CHECKING:
     from pkray.options import TableOptions
 
-KEY_PREFIX = "_KEY_"
 SAMPLE_SLICES = 4
 SAMPLE_SLICE_ROWS = 1024
+SAMPLE_BYTES = 4 << 20
+COMPRESSED_BYTES = 128 << 10
+MIN_COMPRESSED_BYTES = 4 << 10
 INCOMPRESSIBLE = 0.9
 """Columns whose sample shrinks to no less than this are stored without a codec."""
 
@@ -110,15 +113,18 @@ def _leaves(column: pa.Field, path: str = "") -> Iterator[str]:
 
 
 def _sample(column: pa.ChunkedArray) -> pa.Array:
+    """A few slices from all over the column, of about `SAMPLE_BYTES` at most."""
     rows = len(column)
-    if rows <= SAMPLE_SLICES * SAMPLE_SLICE_ROWS:
+    width = max(1, column.nbytes // max(1, rows))
+    size = max(1, min(SAMPLE_SLICE_ROWS, SAMPLE_BYTES // width // SAMPLE_SLICES))
+    if rows <= SAMPLE_SLICES * size:
         slices = column.chunks
     else:
         step = rows // SAMPLE_SLICES
         slices = [
             chunk
             for start in range(0, SAMPLE_SLICES * step, step)
-            for chunk in column.slice(start, SAMPLE_SLICE_ROWS).chunks
+            for chunk in column.slice(start, size).chunks
         ]
     return pa.concat_arrays(slices) if slices else pa.array([], column.type)
 
@@ -132,13 +138,14 @@ def _repeats(sample: pa.Array) -> bool:
 
 
 def _shrinks(sample: pa.Array) -> bool:
-    if pa.types.is_nested(sample.type) or len(sample) < SAMPLE_SLICE_ROWS:
+    if pa.types.is_nested(sample.type) or sample.nbytes < MIN_COMPRESSED_BYTES:
         return True
     data = sample.buffers()[-1]
     if data is None or data.size == 0:
         return True
+    data = data.slice(0, min(data.size, COMPRESSED_BYTES))
     packed = pa.Codec("zstd", compression_level=1).compress(data)
-    return packed.size < INCOMPRESSIBLE * data.size
+    return bool(packed.size < INCOMPRESSIBLE * data.size)
 
 
 def _is_integer(kind: pa.DataType) -> bool:

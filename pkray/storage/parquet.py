@@ -159,7 +159,7 @@ class ParquetWriter:
 
 def _row_group_rows(table: pa.Table) -> int:
     width = max(1, table.nbytes // table.num_rows)
-    return max(1024, min(ROW_GROUP_ROWS, ROW_GROUP_BYTES // width))
+    return max(1, min(ROW_GROUP_ROWS, ROW_GROUP_BYTES // width))
 
 
 def read_batches(

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+
+import pytest
+
+from pkray.errors import StorageError, StorageFullError
+from pkray.storage import local
+from pkray.storage.object_store import ObjectStore
+
+
+def test_urls_and_paths_name_the_same_store(tmp_path):
+    (tmp_path / "a b").mkdir()
+    by_path = ObjectStore.open(f"{tmp_path}/a b")
+    assert ObjectStore.open(f"file://{tmp_path}/a%20b") == by_path
+    assert by_path.local_path("x/y") == f"{tmp_path}/a b/x/y"
+
+
+def test_a_full_disk_is_said(tmp_path, monkeypatch):
+    store = ObjectStore.open(tmp_path)
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(local.os, "link", full)
+    with pytest.raises(StorageFullError, match="free space") as caught:
+        store.create("snapshot/snapshot-1", b"{}")
+    assert caught.value.errno == errno.ENOSPC
+    assert list(store.list(hidden=True)) == []
+
+
+def test_a_real_full_disk_is_said():
+    store = ObjectStore.open("/dev")
+    if not os.path.exists("/dev/full"):  # noqa: PTH110
+        pytest.skip("no /dev/full")
+    with pytest.raises(OSError, match="28") as caught, open("/dev/full", "wb") as file:  # noqa: PTH123
+        file.write(b"x" * 100_000)
+    assert isinstance(
+        local.explain(caught.value, "write", store.location("full")), StorageFullError
+    )
+
+
+def test_a_file_system_without_hard_links_is_said(tmp_path, monkeypatch):
+    def refuse(*args):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(local.os, "link", refuse)
+    with pytest.raises(StorageError, match="hard links"):
+        ObjectStore.open(tmp_path).create("a", b"")
+
+
+def test_a_file_where_a_directory_should_be(tmp_path):
+    store = ObjectStore.open(tmp_path)
+    store.write("a", b"")
+    assert not store.exists("a/b")
+    assert list(store.list("a/b")) == []
+    with pytest.raises(StorageError, match="a/b"):
+        store.write("a/b", b"")
+
+
+def die_while_creating(root: str) -> None:
+    os.link = lambda *args: os._exit(9)
+    ObjectStore.open(root).create("snapshot/snapshot-1", b"{}")
+
+
+def test_what_a_killed_process_leaves_is_hidden(tmp_path):
+    process = multiprocessing.get_context("spawn").Process(
+        target=die_while_creating, args=(str(tmp_path),)
+    )
+    process.start()
+    process.join(30)
+    assert process.exitcode == 9
+    store = ObjectStore.open(tmp_path)
+    assert list(store.list()) == []
+    assert next(s.path for s in store.list(hidden=True)).startswith("snapshot/.snapshot-1.")
+    assert store.create("snapshot/snapshot-1", b"{}")

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from pkray.errors import CorruptFileError, MissingFileError, OptionError
+from pkray.options import TableOptions
+from pkray.storage.object_store import ObjectStore
+from pkray.storage.parquet import ROW_GROUP_ROWS, ParquetWriter, read_batches, read_metadata
+
+OPTIONS = TableOptions.parse({})
+KEYED = pa.schema(
+    [
+        pa.field("_KEY_k", pa.int64(), False),
+        pa.field("_SEQUENCE_NUMBER", pa.int64(), False),
+        pa.field("_VALUE_KIND", pa.int8(), False),
+        pa.field("k", pa.int64()),
+        pa.field("v", pa.float64()),
+        pa.field("s", pa.string()),
+    ]
+)
+
+
+def keyed(rows: int) -> pa.Table:
+    rng = np.random.default_rng(0)
+    keys = pa.array(np.arange(rows) * 3)
+    columns = [
+        keys,
+        pa.array(rng.permutation(rows)),
+        pa.array(np.zeros(rows, np.int8)),
+        keys,
+        pa.array(rng.random(rows)),
+        pa.array(rng.integers(0, 3, rows)).cast(pa.string()),
+    ]
+    return pa.table(columns, schema=KEYED)
+
+
+@pytest.fixture(params=["local", "memory"])
+def store(request, tmp_path):
+    return ObjectStore.open(tmp_path if request.param == "local" else f"memory://{tmp_path.name}")
+
+
+def write(store, table, options=OPTIONS, path="b/f.parquet", step=50_000):
+    with ParquetWriter(store, path, table.schema, options) as writer:
+        for batch in table.to_batches(step):
+            writer.write(batch)
+    return path
+
+
+def read(store, path, schema=None, **how):
+    batches = list(read_batches(store, path, schema=schema, **how))
+    return pa.Table.from_batches(batches)
+
+
+def test_rows_come_back(store):
+    table = keyed(300_001)
+    path = write(store, table)
+    assert read(store, path, KEYED).equals(table.cast(read(store, path, KEYED).schema))
+    assert read(store, path).num_rows == 300_001
+
+
+def test_close_tells_the_size(store):
+    writer = ParquetWriter(store, "f", KEYED, OPTIONS)
+    writer.write(keyed(1000))
+    assert not store.exists("f")
+    assert writer.close() == store.size("f")
+    assert writer.num_rows == 1000
+
+
+def test_the_size_so_far_is_near(store):
+    writer = ParquetWriter(store, "f", KEYED, OPTIONS)
+    for batch in keyed(500_000).to_batches(40_000):
+        writer.write(batch)
+    estimate = writer.bytes_written
+    assert writer.close() == pytest.approx(estimate, rel=0.1)
+
+
+def test_an_aborted_file_never_appears(store):
+    def fail() -> None:
+        with ParquetWriter(store, "f", KEYED, OPTIONS) as writer:
+            writer.write(keyed(200_000))
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        fail()
+    assert list(store.list(hidden=True)) == []
+
+
+def test_a_file_without_rows_is_read(store):
+    path = write(store, keyed(0))
+    assert list(read_batches(store, path)) == []
+    assert read_metadata(store, path).num_rows == 0
+
+
+def test_columns_and_batch_sizes_are_as_asked(store):
+    path = write(store, keyed(10_000))
+    batches = list(read_batches(store, path, ["v", "k"], batch_rows=3000))
+    assert [b.schema.names for b in batches] == [["v", "k"]] * len(batches)
+    assert max(b.num_rows for b in batches) <= 3000
+    assert sum(b.num_rows for b in batches) == 10_000
+
+
+def test_row_groups_are_bounded_and_chosen(store):
+    rows = 2 * ROW_GROUP_ROWS + 5
+    path = write(store, keyed(rows))
+    metadata = read_metadata(store, path)
+    sizes = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
+    assert sizes == [ROW_GROUP_ROWS, ROW_GROUP_ROWS, 5]
+    last = read(store, path, columns=["k"], row_groups=[2, 0])
+    assert last["k"][0].as_py() == 3 * 2 * ROW_GROUP_ROWS
+    assert last.num_rows == ROW_GROUP_ROWS + 5
+
+
+def test_rows_of_a_megabyte_make_small_row_groups(store):
+    table = pa.table({"b": pa.array([bytes([n]) * (1 << 20) for n in range(70)])})
+    metadata = read_metadata(store, write(store, table, step=7))
+    sizes = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
+    assert max(sizes) <= 64
+    assert read(store, "b/f.parquet").equals(table)
+
+
+def test_a_filter_keeps_what_it_holds_for(store):
+    path = write(store, keyed(300_000))
+    found = read(store, path, columns=["s"], filter=pc.field("k") < 30)
+    assert found.equals(keyed(300_000).slice(0, 10).select(["s"]).cast(found.schema))
+    nothing = list(read_batches(store, path, ["s"], filter=pc.field("k") < 0))
+    assert nothing == []
+
+
+def test_a_filter_skips_row_groups(tmp_path):
+    store = ObjectStore.open(tmp_path)
+    path = write(store, keyed(300_000))
+    data = bytearray((tmp_path / path).read_bytes())
+    start = read_metadata(store, path).row_group(1).column(0).data_page_offset
+    data[start : start + 100] = bytes(100)
+    (tmp_path / path).write_bytes(data)
+    assert read(store, path, columns=["k"], filter=pc.field("k") < 30).num_rows == 10
+    with pytest.raises(CorruptFileError):
+        read(store, path)
+
+
+def test_java_reads_the_encodings(store):
+    metadata = read_metadata(store, write(store, keyed(200_000)))
+    group = metadata.row_group(0)
+    columns = {group.column(n).path_in_schema: group.column(n) for n in range(6)}
+    allowed = {"PLAIN", "RLE", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
+    assert all(set(c.encodings) <= allowed for c in columns.values())
+    assert "RLE_DICTIONARY" in columns["_VALUE_KIND"].encodings
+    assert "RLE_DICTIONARY" in columns["s"].encodings
+    assert "RLE_DICTIONARY" not in columns["k"].encodings
+    assert columns["k"].compression == "ZSTD"
+    assert columns["v"].compression == "UNCOMPRESSED"
+    assert columns["k"].is_stats_set
+    assert columns["_KEY_k"].is_stats_set
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "lz4", "gzip", "zstd"])
+def test_codecs(store, codec):
+    table = keyed(5000)
+    options = TableOptions.parse({"file.compression": codec})
+    path = write(store, table, options)
+    assert read(store, path, KEYED).equals(table.cast(read(store, path, KEYED).schema))
+    names = {"none": "UNCOMPRESSED", "lz4": "LZ4"}
+    compression = read_metadata(store, path).row_group(0).column(0).compression
+    assert compression == names.get(codec, codec.upper())
+
+
+def test_an_unknown_codec_is_refused(store):
+    class Options:
+        file_compression = "zpaq"
+        file_compression_zstd_level = 1
+        parquet_writer_version = None
+
+    with pytest.raises(OptionError, match="zpaq"):
+        write(store, keyed(10), Options())
+
+
+EVERY_TYPE = {
+    "boolean": (pa.bool_(), [True, False, None]),
+    "tinyint": (pa.int8(), [-128, 127, None]),
+    "smallint": (pa.int16(), [-32768, 32767, None]),
+    "int": (pa.int32(), [-(2**31), 2**31 - 1, None]),
+    "bigint": (pa.int64(), [-(2**63), 2**63 - 1, None]),
+    "float": (pa.float32(), [1.5, float("-inf"), None]),
+    "double": (pa.float64(), [-0.0, 1e300, None]),
+    "decimal9": (pa.decimal128(9, 2), [Decimal("-1234567.89"), Decimal("0.01"), None]),
+    "decimal18": (pa.decimal128(18, 0), [Decimal(10**18 - 1), Decimal(-1), None]),
+    "decimal38": (pa.decimal128(38, 10), [Decimal("-1.5"), Decimal(10**27), None]),
+    "string": (pa.string(), ["", "né\U0001f600", None]),
+    "binary": (pa.binary(), [b"", b"\x00\xff", None]),
+    "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31), None]),
+    "time": (pa.time32("ms"), [0, 86_399_999, None]),
+    "millis": (pa.timestamp("ms"), [-1, 253_402_300_799_999, None]),
+    "micros": (pa.timestamp("us"), [-1, 253_402_300_799_999_999, None]),
+    "nanos": (pa.timestamp("ns"), [-1, 2**62, None]),
+    "millis_utc": (pa.timestamp("ms", "UTC"), [-62_135_596_800_000, 0, None]),
+    "micros_utc": (pa.timestamp("us", "UTC"), [-62_135_596_800_000_000, 1, None]),
+    "nanos_utc": (pa.timestamp("ns", "UTC"), [-(2**62), 1, None]),
+    "array": (pa.list_(pa.string()), [[], ["a", None], None]),
+    "map": (pa.map_(pa.string(), pa.int64()), [[("a", 1), ("b", None)], [], None]),
+    "row": (
+        pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))]),
+        [{"x": 1, "y": ["z"]}, {"x": None, "y": None}, None],
+    ),
+}  # fmt: skip
+
+
+def of_every_type(names=tuple(EVERY_TYPE)) -> pa.Table:
+    return pa.table({n: pa.array(EVERY_TYPE[n][1], EVERY_TYPE[n][0]) for n in names})
+
+
+@pytest.mark.parametrize("name", EVERY_TYPE)
+def test_a_column_of_each_type_comes_back(store, name):
+    table = of_every_type([name])
+    assert read(store, write(store, table), table.schema).equals(table)
+
+
+def test_all_types_in_one_file_come_back(store):
+    table = of_every_type()
+    path = write(store, table)
+    assert read(store, path, table.schema).equals(table)
+    two = ["micros", "nanos"]
+    assert read(store, path, table.schema, columns=two).equals(table.select(two))
+
+
+def test_a_filter_on_a_file_with_nanoseconds(store):
+    table = of_every_type()
+    path = write(store, table)
+    found = read(store, path, table.schema, columns=["micros"], filter=pc.field("tinyint") == 127)
+    assert found.equals(table.select(["micros"]).slice(1, 1))
+    late = pc.field("micros") > pa.scalar(0, pa.timestamp("us"))
+    found = read(store, path, table.schema, columns=["tinyint"], filter=late)
+    assert found["tinyint"].to_pylist() == [127]
+
+
+def test_timestamps_are_stored_as_paimon_does(store):
+    without = of_every_type(["millis", "micros"])
+    kinds = [c.physical_type for c in columns_of(store, write(store, without))]
+    assert kinds == ["INT64", "INT64"]
+    with_nanos = of_every_type(["nanos"])
+    assert [c.physical_type for c in columns_of(store, write(store, with_nanos))] == ["INT96"]
+
+
+def test_decimals_are_stored_as_paimon_does(store):
+    table = of_every_type(["decimal9", "decimal18", "decimal38"])
+    kinds = [c.physical_type for c in columns_of(store, write(store, table))]
+    assert kinds == ["INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"]
+
+
+def columns_of(store, path):
+    schema = read_metadata(store, path).schema
+    return [schema.column(n) for n in range(len(schema))]
+
+
+def test_a_missing_file_is_named(store):
+    with pytest.raises(MissingFileError, match=r"none\.parquet"):
+        list(read_batches(store, "b/none.parquet"))
+
+
+def test_a_missing_column_is_named(store):
+    path = write(store, keyed(10))
+    with pytest.raises(CorruptFileError, match="no column 'w'"):
+        list(read_batches(store, path, ["w"]))
+
+
+@pytest.mark.parametrize("kept", [0, 3, 100, 0.5, -1])
+def test_a_file_cut_short_is_named(store, kept):
+    path = write(store, keyed(20_000))
+    data = store.read(path)
+    size = int(len(data) * kept) if isinstance(kept, float) else kept
+    store.write(path, data[:size])
+    with pytest.raises(CorruptFileError, match=r"f\.parquet.*damaged") as caught:
+        list(read_batches(store, path))
+    assert caught.value.path.endswith("b/f.parquet")
+
+
+def test_delta_encoding_is_an_option(store):
+    class Options:
+        file_compression = "zstd"
+        file_compression_zstd_level = 1
+        parquet_writer_version = "PARQUET_2_0"
+
+    table = keyed(50_000)
+    path = write(store, table, Options())
+    column = read_metadata(store, path).row_group(0).column(0)
+    assert "DELTA_BINARY_PACKED" in column.encodings
+    assert read(store, path, KEYED).equals(table.cast(read(store, path, KEYED).schema))
+
+
+def test_reading_holds_little_memory(tmp_path):
+    store = ObjectStore.open(tmp_path)
+    path = write(store, keyed(2_000_000), step=500_000)
+    pa.default_memory_pool().release_unused()
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in read_batches(store, path, batch_rows=16_384):
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 24 << 20
+    assert pq.read_metadata(tmp_path / path).num_rows == 2_000_000
