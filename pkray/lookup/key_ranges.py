@@ -34,9 +34,10 @@ class RunRanges:
         at, _ = self.highs.search(wanted)
         inside = np.flatnonzero(at < len(self.files))
         inside = inside[self.lows.compare(at[inside], wanted, inside) <= 0]
+        if not len(inside):
+            return
         if len(self.files) == 1:
-            if len(inside):
-                yield self.files[0], inside
+            yield self.files[0], inside
             return
         inside = inside[np.argsort(at[inside], kind="stable")]
         chosen, starts = np.unique(at[inside], return_index=True)
