@@ -95,10 +95,10 @@ class BucketWriter:
         accepted = accepted_rows(rows, self.schema)
         limit = min(self._options.write_buffer_size, MAX_MEMTABLE_BYTES)
         if self._memtable.rows and self._memtable.bytes + accepted.nbytes > limit:
-            self._flush_and_compact()
+            self.flush()
         self._memtable.add(accepted)
         if self._memtable.bytes >= limit:
-            self._flush_and_compact()
+            self.flush()
 
     def lookup_memory(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         """Merged key-value rows of keys that are in memory, deletes included, in key order.
@@ -111,28 +111,15 @@ class BucketWriter:
         return self._memtable.lookup(keys, self._engine, self._next_sequence)
 
     def flush(self) -> None:
-        """Write the rows in memory to level 0, and their changelog if the producer is input."""
-        if not self._memtable.rows:
-            return
-        with_input = self._options.changelog_producer == "input"
-        frozen = self._memtable.freeze(
-            self._next_sequence, ordered=self._engine.needs_order or with_input
-        )
-        new = self._files.write_run(frozen.merged(self._engine), 0, APPEND_SOURCE)
-        self._work.created.extend(new)
-        changelog: list[DataFileMeta] = []
-        if with_input:
-            changelog = self._files.write_run(frozen.every(), 0, APPEND_SOURCE, "changelog")
-            self._work.created.extend(changelog)
-        self._work.new_files.extend(new)
-        self._work.changelog_files.extend(changelog)
-        self._levels = self._levels.apply((), new)
-        self._next_sequence += self._memtable.rows
-        self._memtable.clear()
+        """Write the rows in memory to level 0, and compact what the rules pick then."""
+        if self._memtable.rows:
+            self._write_memory()
+            if not self._options.write_only:
+                self._run(pick(self._levels.runs(), self._options))
 
     def compact(self, full: bool = False) -> None:
         """Flush, then compact what the rules pick, or everything."""
-        self.flush()
+        self._write_memory()
         runs = self._levels.runs()
         self._run(pick_full(runs, self._options) if full else pick(runs, self._options))
         if full:
@@ -146,7 +133,7 @@ class BucketWriter:
         """
         if full_compact:
             self.compact(full=True)
-        self.flush()
+        self._write_memory()
         if not self._options.write_only:
             self._compact_for_commit()
         message = self._work.message(self.schema, self.partition, self.bucket)
@@ -186,10 +173,25 @@ class BucketWriter:
         self._levels = self._committed
         self._files.delete(doomed)
 
-    def _flush_and_compact(self) -> None:
-        self.flush()
-        if not self._options.write_only:
-            self._run(pick(self._levels.runs(), self._options))
+    def _write_memory(self) -> None:
+        """Write the rows in memory to level 0, and their changelog if the producer is input."""
+        if not self._memtable.rows:
+            return
+        with_input = self._options.changelog_producer == "input"
+        frozen = self._memtable.freeze(
+            self._next_sequence, ordered=self._engine.needs_order or with_input
+        )
+        new = self._files.write_run(frozen.merged(self._engine), 0, APPEND_SOURCE)
+        self._work.created.extend(new)
+        changelog: list[DataFileMeta] = []
+        if with_input:
+            changelog = self._files.write_run(frozen.every(), 0, APPEND_SOURCE, "changelog")
+            self._work.created.extend(changelog)
+        self._work.new_files.extend(new)
+        self._work.changelog_files.extend(changelog)
+        self._levels = self._levels.apply((), new)
+        self._next_sequence += self._memtable.rows
+        self._memtable.clear()
 
     def _compact_for_commit(self) -> None:
         options = self._options

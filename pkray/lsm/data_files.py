@@ -259,4 +259,3 @@ class _OpenFile:
 
     def abort(self) -> None:
         self._writer.abort()
-

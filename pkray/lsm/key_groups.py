@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.lsm.keys import NormalizedKeys, sort_within_groups
-from pkray.schema import KIND, SEQUENCE, TableSchema
-
-__all__ = ["KIND", "SEQUENCE", "KeyGroups", "RowOrder", "concat", "empty_rows", "row_schema", "take"]
-
+from pkray.schema import KIND as KIND
+from pkray.schema import SEQUENCE as SEQUENCE
+from pkray.schema import TableSchema
 
 
 @dataclass(frozen=True)

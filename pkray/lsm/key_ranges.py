@@ -44,9 +44,7 @@ def sections(runs: Sequence[SortedRun], schema: TableSchema) -> list[Section]:
     ]
 
 
-def key_ranks(
-    files: Sequence[DataFileMeta], schema: TableSchema
-) -> tuple[np.ndarray, np.ndarray]:
+def key_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> tuple[np.ndarray, np.ndarray]:
     """The smallest and largest key of each file, as numbers in key order; equal keys are equal."""
     types = schema.types(schema.trimmed_primary_keys)
     ends = [file.min_key for file in files] + [file.max_key for file in files]
@@ -56,9 +54,7 @@ def key_ranks(
     return ranks[: len(files)], ranks[len(files) :]
 
 
-def _overlapping(
-    by_key: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> Iterator[list[int]]:
+def _overlapping(by_key: np.ndarray, low: np.ndarray, high: np.ndarray) -> Iterator[list[int]]:
     chosen: list[int] = []
     reach = -1
     for index in by_key.tolist():

@@ -8,6 +8,7 @@ Strings and bytes need one for each eight bytes, zero-padded, and their length a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from pkray.format.words import TAIL_MASKS, fixed_values, text_bytes
 Rows = np.ndarray | slice
 """Row numbers, or a range of them."""
 
-_MANTISSA = {4: np.int32(2**31 - 1), 8: np.int64(2**63 - 1)}
+_MAGNITUDE: dict[int, Any] = {4: np.int32(2**31 - 1), 8: np.int64(2**63 - 1)}
 
 
 class FixedWords:
@@ -109,7 +110,8 @@ def _words(array: pa.Array) -> WordColumn:
     if pa.types.is_temporal(kind):
         return FixedWords([fixed_values(array, np.dtype(f"i{kind.bit_width // 8}"))])
     if pa.types.is_floating(kind) and kind.bit_width in (32, 64):
-        return FixedWords([_ordered_floats(fixed_values(array, np.dtype(f"f{kind.bit_width // 8}")))])
+        values = fixed_values(array, np.dtype(f"f{kind.bit_width // 8}"))
+        return FixedWords([_ordered_floats(values)])
     if pa.types.is_decimal128(kind):
         halves = fixed_values(array, np.dtype([("low", "u8"), ("high", "i8")]))
         if kind.precision <= 18:
@@ -128,7 +130,7 @@ def _ordered_floats(values: np.ndarray) -> np.ndarray:
     """Integers in the order -inf … -0.0, 0.0 … inf, NaN; every NaN is the same."""
     size = values.dtype.itemsize
     bits = np.where(np.isnan(values), values.dtype.type(np.nan), values).view(f"i{size}")
-    return bits ^ ((bits >> (8 * size - 1)) & _MANTISSA[size])
+    return bits ^ ((bits >> (8 * size - 1)) & _MAGNITUDE[size])
 
 
 def _fill(array: pa.Array) -> pa.Array:

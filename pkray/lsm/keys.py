@@ -12,6 +12,9 @@ from pkray.lsm.key_words import BytesWords, FixedWords, WordColumn, words_of
 KeyBound = tuple[tuple[tuple[int, ...], int], ...]
 """One key, comparable with others of the same columns: (words, length) of each column."""
 
+LENGTH = -1
+"""The number of the word that is a string's length."""
+
 
 class NormalizedKeys:
     """The keys of n rows.
@@ -79,7 +82,9 @@ class NormalizedKeys:
         """-1, 0 or 1 for each pair of a row here and a row there."""
         result = np.zeros(len(rows), np.int8)
         open_pairs = np.arange(len(rows))
-        for mine, theirs in self._word_pairs(other, lambda: (rows[open_pairs], others[open_pairs])):
+        for column, other_column, number in self._words_with(other):
+            mine = _word(column, number, rows[open_pairs])
+            theirs = _word(other_column, number, others[open_pairs])
             less, greater = mine < theirs, mine > theirs
             result[open_pairs[less]] = -1
             result[open_pairs[greater]] = 1
@@ -107,20 +112,11 @@ class NormalizedKeys:
         Returns:
             For each wanted key the first position whose key is not less, and whether it is equal.
         """
-        first, probe = self._columns[0].chunk, wanted._columns[0].chunk
+        low, high = np.zeros(len(wanted), np.intp), np.full(len(wanted), self._length)
         if self._columns[0].width and wanted._columns[0].width:
-            low = np.searchsorted(first(0), probe(0), "left")
-        else:
-            low = np.zeros(len(wanted), np.intp)
-        if self._is_one_word:
-            inside = low < self._length
-            found = np.zeros(len(wanted), bool)
-            found[inside] = first(0)[low[inside]] == probe(0)[inside]
-            return low, found
-        if self._columns[0].width and wanted._columns[0].width:
-            high = np.searchsorted(first(0), probe(0), "right")
-        else:
-            high = np.full(len(wanted), self._length)
+            here, there = self._columns[0].chunk(0), wanted._columns[0].chunk(0)
+            low = np.searchsorted(here, there, "left")
+            high = low if self._is_one_word else np.searchsorted(here, there, "right")
         pending = np.flatnonzero(low < high)
         while len(pending):
             middle = (low[pending] + high[pending]) // 2
@@ -128,10 +124,10 @@ class NormalizedKeys:
             low[pending[less]] = middle[less] + 1
             high[pending[~less]] = middle[~less]
             pending = pending[low[pending] < high[pending]]
-        found = np.zeros(len(wanted), bool)
+        equal = np.zeros(len(wanted), bool)
         inside = np.flatnonzero(low < self._length)
-        found[inside] = self.compare(low[inside], wanted, inside) == 0
-        return low, found
+        equal[inside] = self.compare(low[inside], wanted, inside) == 0
+        return low, equal
 
     def prefix(self) -> tuple[np.ndarray, bool]:
         """One word a row that never contradicts the keys' order, and whether it decides it.
@@ -183,9 +179,7 @@ class NormalizedKeys:
                 free -= bits
         return packed, True
 
-    def _settle_ties(
-        self, order: np.ndarray, differs: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _settle_ties(self, order: np.ndarray, differs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sort the rows whose prefixes are equal by all of their words."""
         tied = np.empty(len(order), bool)
         tied[0], tied[1:] = False, ~differs
@@ -215,15 +209,13 @@ class NormalizedKeys:
             if isinstance(column, BytesWords):
                 yield column.length(rows)
 
-    def _word_pairs(self, other: NormalizedKeys, pairs) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Words of both sides for the pairs still open, the more significant first."""
+    def _words_with(self, other: NormalizedKeys) -> Iterator[tuple[WordColumn, WordColumn, int]]:
+        """The columns of both sides and the numbers of their words, the most significant first."""
         for mine, theirs in zip(self._columns, other._columns, strict=True):
             for number in range(max(mine.width, theirs.width)):
-                here, there = pairs()
-                yield _chunk_or_zero(mine, number, here), _chunk_or_zero(theirs, number, there)
-            if isinstance(mine, BytesWords) and isinstance(theirs, BytesWords):
-                here, there = pairs()
-                yield mine.length(here), theirs.length(there)
+                yield mine, theirs, number
+            if mine.tail:
+                yield mine, theirs, LENGTH
 
     def _equal_range(self, bound: KeyBound) -> tuple[int, int]:
         low, high = 0, self._length
@@ -242,9 +234,7 @@ class NormalizedKeys:
         return low, high
 
 
-def sort_within_groups(
-    order: np.ndarray, starts: np.ndarray, by: NormalizedKeys
-) -> np.ndarray:
+def sort_within_groups(order: np.ndarray, starts: np.ndarray, by: NormalizedKeys) -> np.ndarray:
     """Sort the rows of each group by other columns; equal ones keep their order.
 
     Args:
@@ -282,7 +272,9 @@ def _distance(word: np.ndarray, low: int) -> np.ndarray:
     return wide.view(np.uint64) - np.uint64(low & (2**64 - 1))
 
 
-def _chunk_or_zero(column: WordColumn, number: int, rows: np.ndarray) -> np.ndarray:
+def _word(column: WordColumn, number: int, rows: np.ndarray) -> np.ndarray:
+    if number == LENGTH and isinstance(column, BytesWords):
+        return column.length(rows)
     if number < column.width:
         return column.chunk(number, rows)
     return np.zeros(len(rows), np.uint64)

@@ -48,9 +48,7 @@ class Levels:
     def __init__(self, files: Iterable[DataFileMeta] = ()) -> None:
         self.files: tuple[DataFileMeta, ...] = tuple(files)
 
-    def apply(
-        self, removed: Iterable[DataFileMeta], added: Iterable[DataFileMeta]
-    ) -> Levels:
+    def apply(self, removed: Iterable[DataFileMeta], added: Iterable[DataFileMeta]) -> Levels:
         """Without ``removed`` (by name and level; those not here are ignored), with ``added``."""
         live = {_identity(file): file for file in self.files}
         for file in removed:
@@ -118,4 +116,3 @@ def _recency(file: DataFileMeta) -> tuple[int, int, int, str]:
         file.creation_time or 0,
         file.file_name,
     )
-

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pkray.lsm.key_groups import KIND, KeyGroups, RowOrder, concat, empty_rows, row_schema, take
+from pkray.lsm.key_groups import KeyGroups, RowOrder, concat, empty_rows, row_schema, take
 from pkray.lsm.keys import NormalizedKeys
 from pkray.lsm.merge import MergeEngine
+from pkray.schema import KIND
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
@@ -53,7 +54,7 @@ class Memtable:
         self._batches: list[pa.RecordBatch] = []
         self.bytes = 0
         self.rows = 0
-        self._index: _Index | None = None
+        self._segments: list[_Segment] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows with all value columns and ``_VALUE_KIND``."""
@@ -61,12 +62,11 @@ class Memtable:
             self._batches.append(rows.select(self._names))
             self.bytes += rows.nbytes
             self.rows += rows.num_rows
-            self._index = None
 
     def clear(self) -> None:
         self._batches = []
         self.bytes = self.rows = 0
-        self._index = None
+        self._segments = []
 
     def freeze(self, first_sequence: int, *, ordered: bool = True) -> FrozenRows:
         """The rows with sequence numbers in the order of their arrival.
@@ -85,35 +85,59 @@ class Memtable:
             keys: the key columns, distinct.
             first_sequence: of the oldest row here.
         """
-        if not self.rows:
+        self._sort_new_rows()
+        wanted = self._order.keys(keys)
+        found = []
+        for segment, rows in zip(self._segments, self._batches, strict=True):
+            numbers = segment.find(wanted)
+            if len(numbers):
+                sequence = pa.array(numbers + first_sequence)
+                found.append(self._numbered(sequence, take(rows, numbers)))
+            first_sequence += rows.num_rows
+        if not found:
             return empty_rows(self._schema)
-        if self._index is None or self._index.first_sequence != first_sequence:
-            frozen = self.freeze(first_sequence)
-            self._index = _Index(first_sequence, frozen.groups, self._order)
-        return engine.merge(self._index.find(self._order.keys(keys)))
+        return engine.merge(self._order.group(concat(found)))
 
     def _combined(self, first_sequence: int) -> pa.RecordBatch:
         rows = concat(self._batches)
-        numbers = pa.array(np.arange(first_sequence, first_sequence + rows.num_rows))
+        self._batches, self._segments = [rows], []
+        numbers = np.arange(first_sequence, first_sequence + rows.num_rows)
+        return self._numbered(pa.array(numbers), rows)
+
+    def _numbered(self, numbers: pa.Array, rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([numbers, *rows.columns], schema=self._schema)
 
+    def _sort_new_rows(self) -> None:
+        """Index the batches that came since, joined with sorted ones that are not much larger.
 
-class _Index:
-    """The rows by key."""
+        So a row is sorted again a logarithmic number of times, however often one looks.
+        """
+        known = len(self._segments)
+        if known == len(self._batches):
+            return
+        rows = sum(batch.num_rows for batch in self._batches[known:])
+        while known and self._batches[known - 1].num_rows <= 2 * rows:
+            known -= 1
+            rows += self._batches[known].num_rows
+        self._batches[known:] = [concat(self._batches[known:])]
+        self._segments[known:] = [_Segment(self._order, self._batches[known])]
 
-    def __init__(self, first_sequence: int, groups: KeyGroups, order: RowOrder) -> None:
-        self.first_sequence = first_sequence
-        self._groups = groups
-        self._ends = groups.ends
-        firsts = pa.array(groups.order[groups.starts])
-        self._keys = NormalizedKeys(
-            [groups.rows.column(name).take(firsts) for name in order.key_columns]
-        )
 
-    def find(self, keys: NormalizedKeys) -> KeyGroups:
+class _Segment:
+    """Some rows, sorted by key."""
+
+    def __init__(self, order: RowOrder, rows: pa.RecordBatch) -> None:
+        keys = [rows.column(name) for name in order.key_columns]
+        self._rows, self._starts = NormalizedKeys(keys).sort()
+        self._sizes = np.diff(self._starts, append=len(self._rows))
+        firsts = pa.array(self._rows[self._starts])
+        self._keys = NormalizedKeys([column.take(firsts) for column in keys])
+
+    def find(self, keys: NormalizedKeys) -> np.ndarray:
+        """Numbers of all rows of these keys, those of one key in the order of their arrival."""
         positions, found = self._keys.search(keys)
-        wanted = np.sort(positions[found])
-        sizes = self._ends[wanted] - self._groups.starts[wanted]
-        starts = np.cumsum(sizes) - sizes
-        places = np.repeat(self._groups.starts[wanted] - starts, sizes) + np.arange(sizes.sum())
-        return KeyGroups(self._groups.rows, self._groups.order[places], starts)
+        groups = positions[found]
+        sizes = self._sizes[groups]
+        before = np.cumsum(sizes) - sizes
+        places = np.repeat(self._starts[groups] - before, sizes) + np.arange(sizes.sum())
+        return self._rows[places]

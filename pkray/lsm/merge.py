@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.lsm.key_groups import KIND, KeyGroups
+from pkray.lsm.key_groups import KeyGroups
 from pkray.row_kind import DELETE, UPDATE_BEFORE
+from pkray.schema import KIND
 
 
 class MergeEngine(Protocol):

@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.format.data_file import DataFileMeta
-from pkray.lsm.key_groups import KIND, KeyGroups, RowOrder, concat
+from pkray.lsm.key_groups import KeyGroups, RowOrder, concat
 from pkray.lsm.key_ranges import Section, sections
+from pkray.lsm.keys import KeyBound, NormalizedKeys
 from pkray.lsm.levels import SortedRun
 from pkray.lsm.merge import MergeEngine, without_deletes
+from pkray.schema import KIND
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
@@ -145,10 +147,13 @@ def _alone(rows: pa.RecordBatch) -> KeyGroups:
     return KeyGroups(rows, places, places)
 
 
+KeysOf = Callable[[pa.RecordBatch], NormalizedKeys]
+
+
 class _Cursor:
     """A place in one stream."""
 
-    def __init__(self, number: int, batches: Iterator[pa.RecordBatch], keys_of: Callable) -> None:
+    def __init__(self, number: int, batches: Iterator[pa.RecordBatch], keys_of: KeysOf) -> None:
         self.number = number
         self._batches = batches
         self._keys_of = keys_of
@@ -167,7 +172,7 @@ class _Cursor:
                 self.last = self._keys.bound(-1)
         return True
 
-    def take(self, bound: tuple) -> pa.RecordBatch:
+    def take(self, bound: KeyBound) -> pa.RecordBatch:
         """The rows up to a key."""
         assert self._rows is not None
         stop = self._rows.num_rows if self.last == bound else self._keys.count_le(bound)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray import row_kind
-from pkray.lsm.key_groups import KIND
 from pkray.lsm.merge import is_add
+from pkray.schema import KIND
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema

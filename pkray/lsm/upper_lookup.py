@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from pkray.lsm.key_groups import RowOrder, concat, empty_rows, row_schema
-from pkray.lsm.keys import KeyBound, NormalizedKeys
+from pkray.lsm.key_groups import RowOrder, concat, empty_rows, row_schema, take
+from pkray.lsm.keys import KeyBound
 from pkray.lsm.levels import SortedRun
 from pkray.lsm.merge import MergeEngine
 from pkray.lsm.merge_read import FileReader, merge_read
@@ -47,8 +47,9 @@ class ScanLookup:
         self._row_schema = row_schema(schema)
         self._scanned: tuple[SortedRun, ...] | None = None
         self._batches: Iterator[pa.RecordBatch] = iter(())
-        self._rows: pa.RecordBatch | None = None
-        self._keys: NormalizedKeys | None = None
+        self._empty = empty_rows(self._row_schema)
+        self._rows, self._keys = self._empty, self._order.keys(self._empty)
+        self._consumed = True
         self._passed: KeyBound | None = None
 
     def find(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> pa.RecordBatch:
@@ -59,26 +60,31 @@ class ScanLookup:
         self._passed = last
         found = []
         while self._load():
-            assert self._rows is not None and self._keys is not None
             positions, hit = self._keys.search(wanted)
-            found.append(self._rows.take(pa.array(positions[hit])))
+            found.append(take(self._rows, positions[hit]))
             if self._keys.bound(-1) >= last:
                 break
-            self._rows = None
-        return concat(found) if found else empty_rows(self._row_schema)
+            self._consumed = True
+        return concat(found) if found else self._empty
 
     def _open(self, runs: Sequence[SortedRun]) -> None:
         self._scanned = tuple(runs)
-        self._rows = None
+        self._consumed = True
         self._batches = merge_read(
-            runs, self._files, self._engine, self._schema, self._row_schema.names,
+            runs,
+            self._files,
+            self._engine,
+            self._schema,
+            self._row_schema.names,
             batch_rows=READ_ROWS,
         )
 
     def _load(self) -> bool:
-        if self._rows is None:
-            self._rows = next(self._batches, None)
-            if self._rows is None:
+        """Make sure that there are rows not passed yet; False at the end."""
+        if self._consumed:
+            rows = next(self._batches, None)
+            if rows is None:
                 return False
-            self._keys = self._order.keys(self._rows)
+            self._rows, self._keys = rows, self._order.keys(rows)
+            self._consumed = False
         return True

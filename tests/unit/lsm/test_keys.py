@@ -38,7 +38,10 @@ COLUMNS = {
     ),
     "string": (pa.string(), st.text(max_size=20)),
     "zeros": (pa.string(), st.text("\0a", max_size=10)),
-    "prefixed": (pa.string(), st.text("ab", max_size=3).map(lambda text: "prefix-16-bytes-" + text)),
+    "prefixed": (
+        pa.string(),
+        st.text("ab", max_size=3).map(lambda text: "prefix-16-bytes-" + text),
+    ),
     "binary": (pa.binary(), st.binary(max_size=20)),
 }
 
@@ -75,7 +78,7 @@ def as_comparable(rows: list[tuple]) -> list[tuple]:
     return [tuple(comparable(value) for value in row) for row in rows]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(key_columns(), st.booleans())
 def test_sort_is_the_order_of_the_values(keys: tuple, stable: bool) -> None:
     types, rows = keys
@@ -89,17 +92,18 @@ def test_sort_is_the_order_of_the_values(keys: tuple, stable: bool) -> None:
     assert starts.tolist() == firsts
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(key_columns())
 def test_group_starts_of_sorted_rows(keys: tuple) -> None:
     types, rows = keys
-    rows = [row for _, row in sorted(zip(as_comparable(rows), rows, strict=True), key=lambda p: p[0])]
+    pairs = sorted(zip(as_comparable(rows), rows, strict=True), key=lambda pair: pair[0])
+    rows = [row for _, row in pairs]
     plain = as_comparable(rows)
     starts = normalized(types, rows).group_starts()
     assert starts.tolist() == [n for n in range(len(rows)) if n == 0 or plain[n] != plain[n - 1]]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(key_columns(), st.data())
 def test_bounds_cut_sorted_keys_of_another_array(keys: tuple, data: st.DataObject) -> None:
     types, rows = keys
@@ -113,7 +117,7 @@ def test_bounds_cut_sorted_keys_of_another_array(keys: tuple, data: st.DataObjec
     assert found.count_lt(bound) == sum(key < limit for key, _ in pairs)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(key_columns())
 def test_bounds_order_as_their_keys(keys: tuple) -> None:
     types, rows = keys
@@ -125,7 +129,7 @@ def test_bounds_order_as_their_keys(keys: tuple) -> None:
             assert (one == other) == (bound == other_bound)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(key_columns(), st.data())
 def test_search_finds_what_is_there(keys: tuple, data: st.DataObject) -> None:
     types, rows = keys
@@ -168,7 +172,8 @@ def test_slices_of_arrays_have_their_own_keys() -> None:
 
 def test_no_rows() -> None:
     order, starts = NormalizedKeys([pa.array([], pa.string())]).sort()
-    assert len(order) == 0 and len(starts) == 0
+    assert len(order) == 0
+    assert len(starts) == 0
 
 
 def test_groups_sorted_by_other_columns() -> None:
