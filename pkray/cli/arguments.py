@@ -1,0 +1,137 @@
+"""What the commands take: options that several share, and the texts they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import pyarrow as pa
+import typer
+
+from pkray.errors import InputError
+from pkray.scan.literals import fit, literal, mismatch
+from pkray.schema import TableSchema
+from pkray.types import BINARIES, DataField
+
+Warehouse = Annotated[
+    str,
+    typer.Option(
+        "--warehouse",
+        "-w",
+        envvar="PKRAY_WAREHOUSE",
+        help="The warehouse: a folder, or an object store's URL.",
+    ),
+]
+Storage = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage", metavar="KEY=VALUE", help="An option of the object store, such as endpoint."
+    ),
+]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        envvar="PKRAY_RAY",
+        metavar="ADDRESS",
+        help="Go through the service on this Ray cluster ('auto': the running one).",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="database.table")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--columns", "-c", metavar="A,B", help="The columns to print, comma-separated."),
+]
+SnapshotId = Annotated[
+    int | None, typer.Option("--snapshot", metavar="ID", help="An older snapshot.", min=1)
+]
+
+WAREHOUSE = "./warehouse"
+
+
+def names(texts: Iterable[str] | None) -> list[str] | None:
+    """Names, each text of them comma-separated; None without any."""
+    found = [name.strip() for text in texts or () for name in text.split(",")]
+    return [name for name in found if name] or None
+
+
+def pairs(texts: Iterable[str] | None, option: str) -> dict[str, str]:
+    """KEY=VALUE texts."""
+    found = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(f"{option} takes KEY=VALUE, not {text!r}")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def columns(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Column definitions: a name, or one in backticks, and a type."""
+    found = []
+    for text in texts:
+        text = text.strip()
+        if text.startswith("`"):
+            name, _, data_type = text[1:].partition("`")
+        else:
+            name, _, data_type = text.partition(" ")
+        if not name or not data_type.strip():
+            raise typer.BadParameter(f'--column takes "NAME TYPE", not {text!r}')
+        found.append((name, data_type.strip()))
+    return found
+
+
+def keys(texts: Sequence[str], schema: TableSchema) -> pa.Table:
+    """Keys as columns, from texts such as ``id=1,day=2024-02-29`` and ``{"id": 1}``.
+
+    Raises:
+        InputError: a key that lacks a column, has another, or a value that is none of its type.
+    """
+    rows = [_key(text) for text in texts]
+    wanted = schema.primary_keys
+    for text, row in zip(texts, rows, strict=True):
+        if set(row) != set(wanted):
+            raise InputError(
+                f"key {text!r} has {', '.join(row) or 'nothing'}: it needs {', '.join(wanted)}",
+                key=text,
+            )
+    arrays = []
+    for name in wanted:
+        field = schema.field(name)
+        values = [_value(row[name], field) for row in rows]
+        arrays.append(pa.array(values, field.type.arrow))
+    return pa.Table.from_arrays(arrays, names=list(wanted))
+
+
+def _key(text: str) -> dict[str, Any]:
+    if not text.lstrip().startswith("{"):
+        return dict(pairs(text.split(","), "--key"))
+    try:
+        row = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise typer.BadParameter(f"--key {text!r} is not JSON: {error}") from None
+    return dict(row)
+
+
+def _value(value: Any, field: DataField) -> pa.Scalar:
+    given = literal(value)
+    if isinstance(given, str):
+        if field.type.root == "BOOLEAN" and given.lower() in ("true", "false"):
+            given = given.lower() == "true"
+        elif field.type.root in BINARIES:
+            try:
+                given = bytes.fromhex(given)
+            except ValueError:
+                raise mismatch(given, field) from None
+    if given is None:
+        raise InputError(f"key column {field.name!r} cannot be null", column=field.name)
+    fitted = fit(given, field)
+    if not fitted.exact:
+        raise InputError(
+            f"key column {field.name!r} is {field.type}, which does not hold {value!r}",
+            column=field.name,
+            value=value,
+        )
+    return fitted.value

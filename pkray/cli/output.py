@@ -1,0 +1,192 @@
+"""What the commands print: tables for people, JSON lines for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich import box
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from pkray.cli.hexadecimal import to_hex
+
+_ROWS_AT_ONCE = 1000
+_WIDE = 1_000_000
+_NULL = Text("NULL", style="dim")
+
+
+def table(data: pa.Table, as_json: bool, shown: Sequence[str] | None = None) -> None:
+    """Print the rows of a table; to people only the columns ``shown``."""
+    if shown is not None and not as_json:
+        data = data.select(list(shown))
+    rows(data.to_batches(), data.schema, as_json)
+
+
+def rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, as_json: bool) -> None:
+    """Print rows as they come."""
+    if as_json:
+        for records in _records(batches):
+            sys.stdout.write(b"".join(_line(record) for record in records).decode())
+        return
+    console = _console()
+    widths: list[int] | None = None
+    count = 0
+    for records in _records(batches):
+        widths = _print(console, schema, records, widths)
+        count += len(records)
+    if widths is None:
+        _print(console, schema, [], None)
+    console.print(f"{count:,} row{'' if count == 1 else 's'}", style="dim", highlight=False)
+
+
+def record(values: Mapping[str, Any], as_json: bool) -> None:
+    """Print names and values; a list of mappings as a table below them."""
+    if as_json:
+        sys.stdout.write(_line(values).decode())
+        return
+    console = _console()
+    below = {name: value for name, value in values.items() if _is_table(value)}
+    shown = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in values.items():
+        if name not in below and value not in (None, [], {}):
+            shown.add_row(Text(name, style="bold"), _text(value))
+    console.print(shown)
+    for part in below.values():
+        columns = [name for name in part[0] if any(row[name] is not None for row in part)]
+        schema = pa.schema([(name, pa.string()) for name in columns])
+        _print(console, schema, part, None)
+
+
+@contextmanager
+def progress(what: str, sizes: Sequence[int | None]) -> Iterator[Callable[[int], None]]:
+    """A bar on the terminal while files are read; call what it yields with bytes of each file.
+
+    Args:
+        sizes: of the files in bytes, None where unknown.
+    """
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    finished, newest = 0, 0
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+
+        def advance(done: int) -> None:
+            nonlocal finished, newest
+            if done < newest:  # the next file began
+                finished += newest
+            newest = done
+            bar.update(task, completed=finished + newest)
+
+        yield advance
+        bar.update(task, completed=total)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A sign on the terminal that work goes on."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(what):
+            yield
+    else:
+        yield
+
+
+def _console() -> Console:
+    # A file or a pipe has no width: nothing is cut there.
+    return Console() if sys.stdout.isatty() else Console(width=_WIDE)
+
+
+def _print(
+    console: Console, schema: pa.Schema, records: Sequence[Mapping[str, Any]], widths: Any
+) -> list[int]:
+    """Print rows; with the widths of the rows before them, as their continuation."""
+    shown = Table(box=box.SIMPLE_HEAD, show_header=widths is None, show_edge=False, pad_edge=False)
+    for index, field in enumerate(schema):
+        right = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        shown.add_column(
+            field.name,
+            justify="right" if right or pa.types.is_decimal(field.type) else "left",
+            min_width=widths[index] if widths else None,
+            overflow="fold",
+        )
+    for row in records:
+        shown.add_row(*(_text(row[field.name]) for field in schema))
+    console.print(shown)
+    measured = [
+        max([len(field.name), *(len(_text(row[field.name])) for row in records)])
+        for field in schema
+    ]
+    return widths or measured
+
+
+def _text(value: Any) -> Text:
+    if value is None:
+        return _NULL
+    if isinstance(value, dict):
+        return Text(", ".join(f"{key}={part}" for key, part in value.items()))
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return Text(", ".join(value))
+    if isinstance(value, str):
+        return Text(value)
+    return Text(msgspec.json.encode(value).decode())
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
+
+
+def _line(values: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode(values) + b"\n"
+
+
+def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[list[dict[str, Any]]]:
+    """Rows as JSON holds them, some at a time."""
+    waiting: list[dict[str, Any]] = []
+    for batch in batches:
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            part = batch.slice(start, _ROWS_AT_ONCE)
+            columns = [_plain(column) for column in part.columns]
+            plain = pa.RecordBatch.from_arrays(columns, names=part.schema.names)
+            waiting += plain.to_pylist()
+            if len(waiting) >= _ROWS_AT_ONCE:
+                yield waiting
+                waiting = []
+    if waiting:
+        yield waiting
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Times, decimals and binary as text."""
+    is_a = pa.types
+    if is_a.is_timestamp(column.type):
+        naive = column.cast(pa.timestamp(column.type.unit))
+        text = pc.strftime(naive, "%Y-%m-%dT%H:%M:%S")
+        return pc.binary_join_element_wise(text, "Z", "") if column.type.tz else text
+    if is_a.is_date(column.type) or is_a.is_time(column.type) or is_a.is_decimal(column.type):
+        return column.cast(pa.string())
+    if is_a.is_binary(column.type):
+        return to_hex(column)
+    return column
