@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pkray.errors import UnsupportedError
-from pkray.format.binary_row import header_words, null_words, slot_words, tail_words
+from pkray.format.binary_row import null_words, slot_words, tail_words
 from pkray.format.words import (
     TAIL_MASKS,
     AnyWords,
@@ -24,6 +24,7 @@ from pkray.format.words import (
     Ints,
     Slots,
     column_slots,
+    header_words,
     one_array,
 )
 from pkray.types import DataType

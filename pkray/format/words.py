@@ -24,6 +24,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 
+ARITY_BYTES = 4
+HEADER_BITS = 8
 INLINE_BYTES = 7
 COMPACT_DECIMAL_PRECISION = 18
 COMPACT_TIMESTAMP_PRECISION = 3
@@ -110,6 +112,18 @@ class Slots:
     nulls: Bools | None
     tail: tuple[Words, ...] = ()
     text: Bytes | None = None
+
+
+def header_words(arity: int) -> int:
+    """Words of the row kind and the null bits."""
+    return (arity + HEADER_BITS + 63) // 64
+
+
+def expand(sizes: Ints) -> tuple[Ints, Ints]:
+    """For sizes 2, 0, 3: rows 0 0 2 2 2 and positions 0 1 0 1 2."""
+    rows = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+    first = np.cumsum(sizes) - sizes
+    return rows, np.arange(len(rows), dtype=np.int64) - first[rows]
 
 
 def one_array(column: Column, data_type: DataType) -> pa.Array:
