@@ -94,14 +94,14 @@ def session(
 def stop() -> None:
     """Stop the session that `session` started, and its executors; Ray stays."""
     running = SparkSession.getActiveSession()
-    name = running.sparkContext.appName if running is not None else ""
+    name = running.sparkContext.appName if running is not None else None
     if "raydp" in sys.modules:
         import raydp
 
         raydp.stop_spark()
     if running is not None:
         running.stop()
-    if _in_ray():
+    if name is not None and _in_ray():
         _await_end_of_master(name)
 
 

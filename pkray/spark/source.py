@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -19,6 +19,7 @@ from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
 from pkray.scan.split import Split, arrow_schema
 from pkray.schema import TableSchema
+from pkray.spark.pushdown import narrowed
 from pkray.spark.types import spark_schema, to_exchange
 from pkray.storage.location import TableLocation
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FORMAT = "pkray"
 _REQUEST = "request"
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _STORAGE = "storage."
 _OPTIONS = ("path", "table", "columns", "filter", "snapshot-id")
 
@@ -44,15 +46,15 @@ def read(
     Args:
         columns: what to read; default every column. Name the few you need: Spark does not pass
             a later ``select`` down.
-        filter: as of ``Table.to_arrow``; it prunes partitions and files, as a later ``where``
-            does not.
+        filter: as of ``Table.to_arrow``. A later ``where`` also prunes partitions and files, by
+            its comparisons of columns with literals.
         snapshot_id: default the newest now; the DataFrame stays on it.
 
     Raises:
         InputError: a column the table does not have, or a filter that is not understood.
         SnapshotNotFoundError: the snapshot has expired or was never made.
     """
-    request = _request(table, columns, filter, snapshot_id)
+    request = request_for(table, columns, filter, snapshot_id)
     register(spark)
     text = base64.b64encode(pickle.dumps(request)).decode()
     return spark.read.format(FORMAT).option(_REQUEST, text).load()
@@ -63,8 +65,10 @@ def register(spark: SparkSession) -> None:
 
     Its options: ``path`` (the warehouse), ``table`` (database.table), ``columns``
     (comma-separated), ``filter`` (SQL text), ``snapshot-id``, and ``storage.<name>`` for what
-    the object store needs.
+    the object store needs. Spark's setting ``spark.sql.python.filterPushdown.enabled`` is on from
+    here.
     """
+    spark.conf.set(_PUSHDOWN, "true")
     spark.dataSource.register(TableSource)
 
 
@@ -96,7 +100,7 @@ class TableSource(DataSource):
         super().__init__(options)
         text = options.get(_REQUEST)
         self._request: ReadRequest = (
-            pickle.loads(base64.b64decode(text)) if text else _request_of(options)
+            pickle.loads(base64.b64decode(text)) if text else _request_from(options)
         )
 
     @classmethod
@@ -125,6 +129,12 @@ class TableReader(DataSourceReader):
         self._request = request
         self._exchange = to_arrow_schema(schema, timezone="UTC")
 
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Prune by what is understood of the filters; Spark still applies them all."""
+        predicate = narrowed(self._request.predicate, filters, self._request.schema)
+        self._request = replace(self._request, predicate=predicate)
+        return filters
+
     def partitions(self) -> Sequence[InputPartition]:
         return [SplitPartition(split) for split in self._request.splits()]
 
@@ -134,9 +144,10 @@ class TableReader(DataSourceReader):
                 yield to_exchange(batch, self._exchange)
 
 
-def _request(
+def request_for(
     table: Table, columns: Sequence[str] | None, filter: object, snapshot_id: int | None
 ) -> ReadRequest:
+    """The request of `read`, checked; it is held to the snapshot of now."""
     arrow_schema(table.schema, columns)
     predicate = None if filter is None else Predicate.parse(filter, table.schema)
     snapshot = table.latest_snapshot() if snapshot_id is None else table.snapshot(snapshot_id)
@@ -149,8 +160,8 @@ def _request(
     )
 
 
-def _request_of(options: MutableMapping[str, str]) -> ReadRequest:
-    storage = {
+def _request_from(options: MutableMapping[str, str]) -> ReadRequest:
+    storage: dict[str, Any] = {
         key[len(_STORAGE) :]: value
         for key, value in options.items()
         if key.lower().startswith(_STORAGE)
@@ -175,7 +186,7 @@ def _request_of(options: MutableMapping[str, str]) -> ReadRequest:
 
     columns = options.get("columns")
     with connect(options["path"], **storage) as catalog:
-        return _request(
+        return request_for(
             catalog.load_table(options["table"]),
             [name.strip() for name in columns.split(",")] if columns else None,
             options.get("filter"),

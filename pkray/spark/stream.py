@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from pkray.errors import InputError, PkrayError
 from pkray.spark.batch import check_columns, push_and_commit
@@ -91,6 +91,7 @@ class IngestQuery(StreamingQuery):
 def _commit_batch(table: Table, row_kinds: str | None) -> Callable[[DataFrame, int], None]:
     def commit_batch(df: DataFrame, batch_id: int) -> None:
         query_id = df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        assert query_id is not None, "Spark sets it for every micro-batch"
         with reported():
             push_and_commit(df, table, query_id, batch_id, row_kinds)
 

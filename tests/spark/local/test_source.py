@@ -114,6 +114,23 @@ def test_a_filter_keeps_what_it_is_true_for(spark, catalog):
     assert [row.id for row in df.collect()] == [2]
 
 
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ("amount > 1.5", [2, 3]),
+        ("id = 2 AND name = 'b'", [2]),
+        ("id IN (1, 3) OR name = 'b'", [1, 2, 3]),
+        ("name IS NULL", [3]),
+        ("name <> 'a'", [2]),
+    ],
+)
+def test_a_where_keeps_what_spark_would(spark, catalog, where, ids):
+    table = create(catalog)
+    write(table, rows((1, "a", 1.0), (2, "b", 2.0), (3, None, 3.0)))
+    df = pkray.spark.read(spark, table).where(where)
+    assert sorted(row.id for row in df.collect()) == ids
+
+
 def test_a_dataframe_stays_on_its_snapshot(spark, catalog):
     table = create(catalog)
     write(table, rows((1, "a", 1.0)))

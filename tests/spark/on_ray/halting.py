@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pyspark import cloudpickle
+
 from pkray.service.ray_actors import NAMESPACE, coordinator_name, owner_name
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors cannot import tests
 
 PATIENCE_SECONDS = 120
 ROWS = 200_000
