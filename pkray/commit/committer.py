@@ -15,7 +15,6 @@ from pkray.commit.live import data_manifests, live_files
 from pkray.commit.live_cache import LiveCache
 from pkray.commit.manifest_files import ManifestFiles, WrittenList
 from pkray.commit.manifest_merge import merge_manifests
-from pkray.commit.message import CommitMessage
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
     CommitConflictError,
@@ -27,6 +26,7 @@ from pkray.errors import (
     StorageFullError,
 )
 from pkray.format import paths
+from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import ADD, DELETE, ManifestEntry
 from pkray.format.snapshot import APPEND, COMPACT, VERSION, Snapshot
 from pkray.schema import TableSchema

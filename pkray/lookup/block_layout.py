@@ -99,6 +99,12 @@ class BlockLayout:
             fields.append((f"c{i}", _record_field(self.schema.field(name).type)))
         return np.dtype(fields)
 
+    @cached_property
+    def _columns(self) -> dict[str, tuple[int, str, pa.DataType]]:
+        """Of each flat column its number, its field of the record, its type."""
+        kinds = {name: self.schema.field(name).type for name in self.flat}
+        return {name: (i, f"c{i}", kinds[name]) for i, name in enumerate(self.flat)}
+
     @property
     def head_bytes(self) -> int:
         return 2 * self.block_rows
@@ -163,16 +169,13 @@ class BlockLayout:
         starts = blocks + self.head_bytes + slots * self.record.itemsize
         records = records_at(data, starts, self.record)
         has_nulls = bool(records["nulls"].any())
-        return {
-            name: self._column(data, blocks, records, self.flat.index(name), has_nulls)
-            for name in columns
-        }
+        return {name: self._column(data, blocks, records, name, has_nulls) for name in columns}
 
     def _column(
-        self, data: bytes, blocks: Ints, records: npt.NDArray[Any], i: int, has_nulls: bool
+        self, data: bytes, blocks: Ints, records: npt.NDArray[Any], name: str, has_nulls: bool
     ) -> pa.Array:
-        kind = self.schema.field(self.flat[i]).type
-        values, validity = records[f"c{i}"], None
+        i, field, kind = self._columns[name]
+        values, validity = records[field], None
         if has_nulls:
             valid = (records["nulls"][:, i // 8] >> (i % 8)) & 1 == 0
             validity = pa.py_buffer(np.packbits(valid, bitorder="little"))

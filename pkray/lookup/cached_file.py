@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.lookup.block_layout import NESTED_ROWS, BlockLayout, Hashes, Ints
-from pkray.lookup.block_store import BlockFile, BlockStore, LocalDiskError
+from pkray.lookup.block_store import BlockFile, BlockStore
 from pkray.lookup.file_index import FileIndex
 from pkray.lookup.key_hash import equal_rows, hash_keys, one_chunk
 from pkray.lsm.keys import NormalizedKeys
@@ -153,7 +153,10 @@ class CachedFile:
         Raises:
             LocalDiskError: blocks are damaged or gone.
         """
-        keys = [array.cast(kind) for array, kind in zip(keys, self.index.key_types, strict=True)]
+        keys = self.index.as_typed(keys)
+        if len(keys[0]) == 1:
+            yield self._find_some(keys, columns)
+            return
         # Neighbours fetched together come from the same pages of the disk.
         order = NormalizedKeys(keys).argsort(stable=False)
         for begin in range(0, len(order), self._queries_at_once):
@@ -210,15 +213,13 @@ class CachedFile:
         """The blocks' bytes joined, and where each of ``blocks`` begins in them."""
         if len(blocks) == 0:
             return b"", np.zeros(0, np.int64)
+        per_block = self.index.layout.block_rows
+        if len(blocks) == 1:
+            return self.blocks.get(block_keys(blocks * per_block))[0], np.zeros(1, np.int64)
         unique, which = np.unique(blocks, return_inverse=True)
-        values = self.blocks.get(block_keys(unique * self.index.layout.block_rows))
-        ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
-        self._check(unique, ends)
-        return b"".join(values), np.concatenate([np.zeros(1, np.int64), ends[:-1]])[which]
-
-    def _check(self, blocks: Ints, ends: Ints) -> None:
-        if np.diff(ends, prepend=0).min() < self.index.layout.fixed_bytes:
-            raise LocalDiskError(f"a block of {self.blocks.name} is too short")
+        values = self.blocks.get(block_keys(unique * per_block))
+        sizes = np.fromiter(map(len, values), np.int64, len(values))
+        return b"".join(values), (np.cumsum(sizes) - sizes)[which]
 
     def _nested(self, rows: Ints, columns: list[str]) -> dict[str, pa.ChunkedArray]:
         schema = self.index.layout.nested_schema

@@ -35,13 +35,20 @@ class FileIndex:
     def blocks(self) -> int:
         return int(self.first_keys.num_rows)
 
-    @property
-    def key_types(self) -> list[pa.DataType]:
-        return list(self.first_keys.schema.types)
+    def as_typed(self, keys: Sequence[pa.Array]) -> list[pa.Array]:
+        """Keys in the types of the file's."""
+        return [
+            key if key.type == own.type else key.cast(own.type)
+            for key, own in zip(keys, self._key_columns, strict=True)
+        ]
+
+    @cached_property
+    def _key_columns(self) -> list[pa.Array]:
+        return list(self.first_keys.columns)
 
     @cached_property
     def _sorted_keys(self) -> NormalizedKeys:
-        return NormalizedKeys(self.first_keys.columns)
+        return NormalizedKeys(self._key_columns)
 
     @cached_property
     def is_sorted(self) -> bool:

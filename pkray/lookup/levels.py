@@ -12,11 +12,11 @@ from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.key_ranges import run_ranges
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
-from pkray.lsm.key_groups import KIND, RowOrder, row_schema
+from pkray.lsm.key_groups import RowOrder, row_schema
 from pkray.lsm.levels import Levels, SortedRun
 from pkray.lsm.merge import MergeEngine, is_add
 from pkray.lsm.merge_read import row_order
-from pkray.schema import TableSchema
+from pkray.schema import KIND, TableSchema
 
 
 def lookup_levels(

@@ -8,7 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from pkray.format.data_file import DataFileMeta
-from pkray.lsm.key_groups import KIND, SEQUENCE
+from pkray.schema import KIND, SEQUENCE
 
 SYSTEM_COLUMNS = (SEQUENCE, KIND)
 

@@ -81,7 +81,8 @@ class LookupStore:
         max_disk_bytes: of all copies; the least recently used go first. None: no limit.
             Source: ``lookup.cache-max-disk-size``.
         max_memory_bytes: of the indexes of the copies. Source: ``lookup.cache-max-memory-size``.
-        retention_millis: copies not used for so long are removed by :meth:`expire`.
+        retention_millis: copies not used for so long are removed when another is made, or by
+            :meth:`expire`.
             Source: ``lookup.cache-file-retention``.
         clock: epoch milliseconds.
     """
@@ -223,6 +224,7 @@ class LookupStore:
             self._drop_copy(slot)
             slot.cached = cached
             self._count(builds=1)
+            self.expire()
             if self._slots.get(file.file_name) is not slot:
                 self._drop_copy(slot)  # the file went while it was copied
             self._keep_within_limits()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pkray.commit.message import CommitMessage
+from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
 from pkray.lsm.compaction import CompactionUnit, forces_level_0_up, pick, pick_full
 from pkray.lsm.compactor import CompactionResult, Compactor

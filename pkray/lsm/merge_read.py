@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SLICE_ROWS = 128 << 10
 """Rows held of all runs together, by default."""
 MIN_READ_ROWS = 4 << 10
+READ_ROWS = 64 << 10
+"""Rows of a batch where nothing is merged."""
 
 
 class FileReader(Protocol):
@@ -40,7 +42,7 @@ def merge_read(
     columns: Sequence[str] | None = None,
     *,
     drop_deletes: bool = True,
-    batch_rows: int = SLICE_ROWS,
+    batch_rows: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some runs, one a key, in key order.
 
@@ -49,7 +51,7 @@ def merge_read(
         columns: of the rows yielded; by default all value columns.
         drop_deletes: leave out keys whose merged row is -U or -D. Leave False only when older
             runs are not among ``runs``; then ``columns`` should name ``_VALUE_KIND``.
-        batch_rows: about how many rows to hold at a time, over all runs.
+        batch_rows: about how many rows to hold at a time, over all runs. Default 131,072.
     """
     wanted = list(columns) if columns is not None else [field.name for field in schema.fields]
     may_delete = drop_deletes and any(run.may_have_deletes for run in runs)
@@ -84,11 +86,11 @@ def _merged(
     engine: MergeEngine,
     order: RowOrder,
     columns: list[str],
-    batch_rows: int,
+    batch_rows: int | None,
 ) -> Iterator[pa.RecordBatch]:
     if len(section.runs) == 1:
         for file in section.runs[0].files:
-            yield from files.read(file, columns, batch_rows=batch_rows)
+            yield from files.read(file, columns, batch_rows=batch_rows or READ_ROWS)
         return
     for groups, _ in section_groups(section, files, order, columns, batch_rows):
         yield engine.merge(groups)
@@ -99,15 +101,16 @@ def section_groups(
     files: FileReader,
     order: RowOrder,
     columns: list[str],
-    batch_rows: int = SLICE_ROWS,
+    batch_rows: int | None = None,
 ) -> Iterator[tuple[KeyGroups, np.ndarray]]:
     """A section's rows by key, with the number of the section's run of each row."""
     total = sum(run.row_count for run in section.runs)
+    held = batch_rows or SLICE_ROWS
 
     def open_run(run: SortedRun) -> Iterator[pa.RecordBatch]:
-        rows = max(MIN_READ_ROWS, batch_rows * run.row_count // max(total, 1))
+        rows = max(MIN_READ_ROWS, held * run.row_count // max(total, 1))
         for file in run.files:
-            yield from files.read(file, columns, batch_rows=min(rows, batch_rows))
+            yield from files.read(file, columns, batch_rows=min(rows, held))
 
     yield from group_sorted([open_run(run) for run in section.runs], order)
 

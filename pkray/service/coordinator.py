@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from pkray.commit.committer import Committer
-from pkray.commit.message import CommitMessage
 from pkray.errors import CommitFencedError
+from pkray.format.commit_message import CommitMessage
 from pkray.service.handle import Handle, call_all
 from pkray.service.protocol import Attempts, CommitOutcome, CommitRequest, SessionId
 

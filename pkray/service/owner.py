@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pkray.commit.message import CommitMessage
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitFencedError
+from pkray.format.commit_message import CommitMessage
 from pkray.lookup.store import LookupStore
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.data_files import DataFileStore

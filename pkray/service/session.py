@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pkray.commit.message import CommitMessage
 from pkray.errors import LostBatchesError
+from pkray.format.commit_message import CommitMessage
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.service.committed import BucketId
 from pkray.service.protocol import Attempts, Push, RoutedBatch

@@ -5,22 +5,45 @@ from __future__ import annotations
 import pyarrow as pa
 
 
+class RustCatalog:
+    """A warehouse as pypaimon-rust sees it.
+
+    Args:
+        storage_options: what its file access needs, such as ``s3.endpoint``.
+    """
+
+    def __init__(self, warehouse: str, storage_options: dict[str, str] | None = None) -> None:
+        from pypaimon_rust.datafusion import SQLContext
+
+        self._context = SQLContext()
+        options = {"warehouse": warehouse, **(storage_options or {})}
+        self._context.register_catalog("paimon", options)
+
+    def sql(self, statement: str) -> pa.Table:
+        """The statement's result; ``paimon`` is the catalog."""
+        found = self._context.sql(statement)
+        batches = found if isinstance(found, list) else found.collect()
+        if not batches:
+            return pa.table({})
+        return pa.Table.from_batches(
+            [pa.RecordBatch.from_arrays(b.columns, schema=pa.schema(list(b.schema))) for b in batches]
+        )
+
+    def read(self, table: str, where: str = "", columns: str = "*") -> pa.Table:
+        """The rows of ``database.table``."""
+        condition = f" WHERE {where}" if where else ""
+        return self.sql(f"SELECT {columns} FROM paimon.{table}{condition}")
+
+    def insert(self, table: str, rows: pa.Table) -> None:
+        """Append the rows under the writer that pypaimon-rust has."""
+        (batch,) = rows.combine_chunks().to_batches()
+        self._context.register_batch("incoming", batch)
+        self.sql(f"INSERT INTO paimon.{table} SELECT * FROM incoming")
+
+
 def read_with_rust(warehouse: str, table: str, where: str = "", columns: str = "*") -> pa.Table:
     """The rows of ``database.table`` as pypaimon-rust reads them."""
-    from pypaimon_rust.datafusion import SQLContext
-
-    context = SQLContext()
-    context.register_catalog("paimon", {"warehouse": warehouse})
-    sql = f"SELECT {columns} FROM paimon.{table}" + (f" WHERE {where}" if where else "")
-    found = context.sql(sql)
-    batches = found if isinstance(found, list) else found.collect()
-    return (
-        pa.Table.from_batches(
-            [pa.RecordBatch.from_arrays(b.columns, b.schema.names) for b in batches]
-        )
-        if batches
-        else pa.table({})
-    )
+    return RustCatalog(warehouse).read(table, where, columns)
 
 
 def rows_of(table: pa.Table, order_by: list[str]) -> list[tuple]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pkray.commit.message import CommitMessage
 from pkray.errors import StorageError
 from pkray.format import binary_row
+from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import DataFileMeta, SimpleStats
 from pkray.schema import TableSchema
 from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from pkray.lookup.directory import OwnedDirectory
 
@@ -27,7 +28,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     killed = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, env=environment
     )
-    left = killed.stdout.decode().strip()
-    assert os.path.exists(left)
+    left = Path(killed.stdout.decode().strip())
+    assert left.exists()
     OwnedDirectory(str(tmp_path)).close()
-    assert not os.path.exists(left)
+    assert not left.exists()

@@ -16,8 +16,8 @@ from pkray.lookup import store as store_module
 from pkray.lookup.store import RETRY_MILLIS
 
 
-def keys(*values, kind=pa.int64()):
-    return pa.table({"k": pa.array(values, kind)})
+def keys(*values):
+    return pa.table({"k": pa.array(values, pa.int64())})
 
 
 def in_order(found):
