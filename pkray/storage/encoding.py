@@ -50,7 +50,6 @@ class ColumnEncodings:
     dictionaries: list[str] = field(default_factory=list)
     encodings: dict[str, str] = field(default_factory=dict)
     statistics: list[str] = field(default_factory=list)
-    int96: bool = False
 
 
 def choose_encodings(table: pa.Table, options: TableOptions) -> ColumnEncodings:
@@ -81,7 +80,6 @@ def choose_encodings(table: pa.Table, options: TableOptions) -> ColumnEncodings:
             chosen.encodings[column.name] = "DELTA_BINARY_PACKED"
         if column.name.removeprefix(KEY_PREFIX) in keys:
             chosen.statistics += leaves
-        chosen.int96 |= pa.types.is_timestamp(column.type) and column.type.unit == "ns"
     return chosen
 
 

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from pkray.errors import CorruptFileError, StorageError
 from pkray.storage.encoding import ColumnEncodings, choose_encodings
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.object_store import ObjectStore, OutputFile
+from pkray.storage.parquet_footer import annotate, has_nanoseconds, plain_timestamps
 
 if TYPE_CHECKING:
     from pkray.options import TableOptions
@@ -50,8 +51,13 @@ class ParquetWriter:
         self.num_rows = 0
         self._schema = schema
         self._options = options
+        self._annotations: dict[str, pa.DataType] = {}
+        self._int96 = any(has_nanoseconds(field.type) for field in schema)
+        if self._int96:
+            self._schema, self._annotations = plain_timestamps(schema)
         self._location = store.location(path)
         self._output = store.open_output(path)
+        self._tail: _HeldTail | None = None
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.Table] = []
         self._pending_rows = 0
@@ -68,7 +74,13 @@ class ParquetWriter:
             return
         if isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
-        self._pending.append(pa.Table.from_arrays(rows.columns, schema=self._schema))
+        columns = rows.columns
+        if self._annotations:
+            columns = [
+                column.cast(field.type) if column.type != field.type else column
+                for column, field in zip(columns, self._schema, strict=True)
+            ]
+        self._pending.append(pa.Table.from_arrays(columns, schema=self._schema))
         self.num_rows += rows.num_rows
         self._pending_rows += rows.num_rows
         self._pending_bytes += rows.nbytes
@@ -87,7 +99,11 @@ class ParquetWriter:
         self._flush(last=True)
         assert self._writer is not None
         try:
+            if self._tail is not None:
+                self._tail.hold()
             self._writer.close()
+            if self._tail is not None:
+                self._output.write(annotate(self._tail.held(), self._annotations))
             size = self._output.tell()
         except (OSError, pa.ArrowException) as error:
             self.abort()
@@ -133,15 +149,19 @@ class ParquetWriter:
 
     def _start(self, sample: pa.Table) -> pq.ParquetWriter:
         encodings: ColumnEncodings = choose_encodings(sample, self._options)
+        sink = self._output.sink
+        if self._annotations:
+            self._tail = _HeldTail(self._output)
+            sink = pa.PythonFile(self._tail, mode="w")
         return pq.ParquetWriter(
-            self._output.sink,
+            sink,
             self._schema,
             compression=encodings.codecs,
             compression_level=encodings.levels or None,
             use_dictionary=encodings.dictionaries,
             column_encoding=encodings.encodings or None,
             write_statistics=encodings.statistics,
-            use_deprecated_int96_timestamps=encodings.int96,
+            use_deprecated_int96_timestamps=self._int96,
             store_decimal_as_integer=True,
             store_schema=False,
             write_batch_size=64 << 10,
@@ -155,6 +175,37 @@ class ParquetWriter:
         if isinstance(error, OSError):
             return explain(error, "write", self._location)
         return StorageError(f"cannot write {self._location!r}: {error}", path=self._location)
+
+
+class _HeldTail:
+    """A sink that can keep back what is written last."""
+
+    closed = False
+
+    def __init__(self, output: OutputFile) -> None:
+        self._output = output
+        self._held: list[bytes] | None = None
+
+    def hold(self) -> None:
+        self._held = []
+
+    def held(self) -> bytes:
+        return b"".join(self._held or ())
+
+    def write(self, data: Any) -> None:
+        if self._held is None:
+            self._output.write(data)
+        else:
+            self._held.append(bytes(data))
+
+    def tell(self) -> int:
+        return self._output.tell()
+
+    def flush(self) -> None:
+        """Nothing is buffered here."""
+
+    def close(self) -> None:
+        """The output is closed by the one who opened it."""
 
 
 def _row_group_rows(table: pa.Table) -> int:
@@ -180,8 +231,8 @@ def read_batches(
         batch_rows: most rows of a batch.
         row_groups: which row groups, by position; all by default.
         filter: keep the rows it holds for; row groups that have none are not read.
-        schema: types wanted by column name, where the file's differ (timestamps that were
-            stored as INT96); the file's own types by default.
+        schema: types wanted by column name, where the file's differ (INT96 timestamps have no
+            time zone); the file's own types by default.
         use_threads: decode columns in parallel.
 
     Raises:
@@ -227,7 +278,7 @@ def _read(
     use_threads: bool,
     remote: bool,
 ) -> Iterator[pa.RecordBatch]:
-    reader = _ReaderSet(file, schema, remote)
+    reader = _Reader(file, schema, remote)
     names = list(columns) if columns is not None else reader.arrow_schema.names
     for name in names:
         if reader.arrow_schema.get_field_index(name) < 0:
@@ -245,47 +296,26 @@ def _read(
         yield batch.select(names) if batch.schema.names != names else batch
 
 
-class _ReaderSet:
-    """The readers of one file: INT96 columns may need one for each unit of time."""
+class _Reader:
+    """One open file."""
 
     def __init__(self, file: pa.NativeFile, schema: pa.Schema | None, remote: bool) -> None:
         self._file = file
         self._remote = remote
-        self._main = pq.ParquetFile(file, pre_buffer=remote, buffer_size=self._buffer)
-        self._coarse: pq.ParquetFile | None = None
-        self._targets: dict[str, pa.DataType] = {}
-        self.arrow_schema = self._main.schema_arrow
-        self.num_row_groups = self._main.metadata.num_row_groups
-        for field in self.arrow_schema:
-            if schema is not None and field.name in schema.names:
-                wanted = schema.field(field.name).type
-                if wanted != field.type:
-                    self._targets[field.name] = wanted
-        if any(self._is_coarse(name) for name in self._targets):
-            self._coarse = pq.ParquetFile(
-                file,
-                metadata=self._main.metadata,
-                pre_buffer=remote,
-                buffer_size=self._buffer,
-                coerce_int96_timestamp_unit="us",
-            )
-
-    @property
-    def _buffer(self) -> int:
-        return 0 if self._remote else BUFFER_BYTES
-
-    def _is_coarse(self, name: str) -> bool:
-        """Stored as INT96, which reads as nanoseconds, finer than what is wanted."""
-        stored, wanted = self.arrow_schema.field(name).type, self._targets.get(name)
-        return (
-            wanted is not None
-            and pa.types.is_timestamp(stored)
-            and stored.unit == "ns"
-            and pa.types.is_timestamp(wanted)
-            and wanted.unit != "ns"
-        )
+        buffer = 0 if remote else BUFFER_BYTES
+        self._parquet = pq.ParquetFile(file, pre_buffer=remote, buffer_size=buffer)
+        self.arrow_schema = self._parquet.schema_arrow
+        self.num_row_groups = self._parquet.metadata.num_row_groups
+        self._targets = {
+            field.name: schema.field(field.name).type
+            for field in self.arrow_schema
+            if schema is not None
+            and field.name in schema.names
+            and schema.field(field.name).type != field.type
+        }
 
     def prune(self, groups: list[int], filter: pc.Expression) -> list[int]:
+        """The row groups that may have rows the filter holds for."""
         fragment = ds.ParquetFileFormat().make_fragment(self._file)
         kept = {group.id for group in fragment.subset(filter, self.arrow_schema).row_groups}
         return [group for group in groups if group in kept]
@@ -293,26 +323,14 @@ class _ReaderSet:
     def batches(
         self, groups: list[int], names: list[str], batch_rows: int, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        coarse = [name for name in names if self._is_coarse(name)]
-        if coarse:
-            assert self._coarse is not None
-            fine = [name for name in names if name not in coarse]
-            for group in groups:
-                table = self._coarse.read_row_group(group, coarse, use_threads=use_threads)
-                if fine:
-                    rest = self._main.read_row_group(group, fine, use_threads=use_threads)
-                    for name in fine:
-                        table = table.append_column(rest.schema.field(name), rest[name])
-                for batch in table.select(names).to_batches(max_chunksize=batch_rows):
-                    yield self._cast(batch)
-            return
         for run in self._runs(groups):
-            for batch in self._main.iter_batches(
+            for batch in self._parquet.iter_batches(
                 batch_rows, row_groups=run, columns=names, use_threads=use_threads
             ):
                 yield self._cast(batch)
 
     def _runs(self, groups: list[int]) -> Iterator[list[int]]:
+        """Row groups to read together: all of a local file's, as these are read as they come."""
         if not self._remote:
             if groups:
                 yield groups
@@ -321,7 +339,7 @@ class _ReaderSet:
         size = 0
         for group in groups:
             run.append(group)
-            size += self._main.metadata.row_group(group).total_byte_size // 2
+            size += self._parquet.metadata.row_group(group).total_byte_size // 2
             if size >= REMOTE_READ_BYTES:
                 yield run
                 run, size = [], 0

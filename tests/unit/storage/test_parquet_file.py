@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from decimal import Decimal
 
 import numpy as np
@@ -13,6 +14,7 @@ from pkray.errors import CorruptFileError, MissingFileError, OptionError
 from pkray.options import TableOptions
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import ROW_GROUP_ROWS, ParquetWriter, read_batches, read_metadata
+from pkray.storage.parquet_footer import annotate
 
 OPTIONS = TableOptions.parse({})
 KEYED = pa.schema(
@@ -243,8 +245,40 @@ def test_timestamps_are_stored_as_paimon_does(store):
     without = of_every_type(["millis", "micros"])
     kinds = [c.physical_type for c in columns_of(store, write(store, without))]
     assert kinds == ["INT64", "INT64"]
-    with_nanos = of_every_type(["nanos"])
-    assert [c.physical_type for c in columns_of(store, write(store, with_nanos))] == ["INT96"]
+    with_nanos = of_every_type(["millis", "micros_utc", "nanos", "micros"])
+    columns = columns_of(store, write(store, with_nanos))
+    assert [c.physical_type for c in columns] == ["INT64", "INT64", "INT96", "INT64"]
+    kinds = [json.loads(c.logical_type.to_json()) for c in columns]
+    assert [k.get("timeUnit") for k in kinds] == [
+        "milliseconds",
+        "microseconds",
+        None,
+        "microseconds",
+    ]
+    assert [k.get("isAdjustedToUTC") for k in kinds] == [False, True, None, False]
+
+
+def test_nested_timestamps_beside_nanoseconds_come_back(store):
+    inner = pa.struct([("a", pa.timestamp("ms", "UTC")), ("b", pa.timestamp("ns"))])
+    table = pa.table(
+        {
+            "before": pa.array([1], pa.timestamp("us")),
+            "l": pa.array([[1, None]], pa.list_(pa.timestamp("us"))),
+            "m": pa.array([[(1, [2])]], pa.map_(pa.timestamp("ms"), pa.list_(pa.timestamp("us")))),
+            "s": pa.array([{"a": 5, "b": 6}], inner),
+            "a": pa.array([7], pa.int64()),
+            "after": pa.array([8], pa.timestamp("ms", "UTC")),
+        }
+    )
+    path = write(store, table)
+    assert read(store, path, table.schema).equals(table)
+    kinds = [c.physical_type for c in columns_of(store, path)]
+    assert kinds == ["INT64"] * 5 + ["INT96", "INT64", "INT64"]
+
+
+def test_only_a_footer_is_annotated():
+    with pytest.raises(ValueError, match="not a Parquet footer"):
+        annotate(b"\x00\x00\x00\x05\x00\x00\x00PAR1", {})
 
 
 def test_decimals_are_stored_as_paimon_does(store):
