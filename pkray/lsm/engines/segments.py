@@ -1,0 +1,193 @@
+"""The rows of each key, one after the other: what aggregate functions work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.format.words import fixed_values
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+STEPS = 8
+"""Rows of a key looked at one after the other before all the rest is looked at at once."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The rows of some keys; those of one key are a segment, oldest first, never empty.
+
+    A *place* is a position in ``order``.
+
+    Args:
+        order: numbers of the rows.
+        starts: the place at which each segment begins.
+        keys: how many keys there are in all.
+        which: the key of each segment; None: every key has one.
+        retract: for each place, whether the row takes back; None: no row does.
+    """
+
+    order: Ints
+    starts: Ints
+    keys: int
+    which: Ints | None = None
+    retract: Bools | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def sizes(self) -> Ints:
+        return np.diff(self.starts, append=len(self.order))
+
+    @property
+    def ends(self) -> Ints:
+        return np.append(self.starts[1:], len(self.order))
+
+    def of_place(self) -> Ints:
+        """The number of each place's segment."""
+        return np.repeat(np.arange(len(self.starts)), self.sizes)
+
+    def pick(self, wanted: Bools) -> Segments:
+        """Leave rows out; keys may be left without any.
+
+        Args:
+            wanted: for each place, whether its row stays.
+        """
+        if wanted.all():
+            return self
+        before = np.concatenate([[0], np.cumsum(wanted)])
+        starts, ends = before[self.starts], before[self.ends]
+        filled = ends > starts
+        keys = np.flatnonzero(filled) if self.which is None else self.which[filled]
+        return Segments(
+            self.order[wanted],
+            starts[filled],
+            self.keys,
+            None if len(keys) == self.keys else keys,
+            None if self.retract is None else self.retract[wanted],
+        )
+
+    def adds(self) -> Segments:
+        """Leave out the rows that take back."""
+        if self.retract is None:
+            return self
+        return replace(self.pick(~self.retract), retract=None)
+
+    def valid(self, column: pa.Array) -> Segments:
+        """Leave out the rows that are null in a column."""
+        return self if not column.null_count else self.pick(valid_at(column, self.order))
+
+    def arranged(self, places: Ints) -> Segments:
+        """The same rows in another order within each key."""
+        retract = None if self.retract is None else self.retract[places]
+        return replace(self, order=self.order[places], retract=retract)
+
+    def last_place(self, wanted: Bools) -> Ints:
+        """The last place in each segment for which something holds; -1 if there is none."""
+        return np.maximum.reduceat(np.where(wanted, np.arange(len(wanted)), -1), self.starts)
+
+    def last_valid(self, column: pa.Array) -> Ints:
+        """The place of each segment's last row that is not null; -1 if there is none."""
+        places = self.ends - 1
+        if not column.null_count:
+            return places
+        pending = np.flatnonzero(~valid_at(column, self.order[places]))
+        for _ in range(STEPS):
+            places[pending] -= 1
+            ended = places[pending] < self.starts[pending]
+            places[pending[ended]] = -1
+            pending = pending[~ended]
+            if not len(pending):
+                return places
+            pending = pending[~valid_at(column, self.order[places[pending]])]
+        if len(pending):
+            places[pending] = self.last_place(valid_at(column, self.order))[pending]
+        return places
+
+    def numbers(self, places: Ints) -> Ints:
+        """The row number for each key: of one place a segment; -1 where there is none."""
+        found = np.where(places >= 0, self.order[places], -1) if len(places) else places
+        if self.which is None:
+            return found
+        all_keys = np.full(self.keys, -1)
+        all_keys[self.which] = found
+        return all_keys
+
+    def spread(self, values: pa.Array) -> pa.Array:
+        """One value a segment as one a key, null for the keys without a segment."""
+        if self.which is None:
+            return values
+        positions = np.full(self.keys, -1)
+        positions[self.which] = np.arange(len(self.which))
+        return take_numbers(values, positions)
+
+    def fold(self, values: npt.NDArray, step: Callable) -> npt.NDArray:
+        """Combine each segment's values from left to right, strictly in this order.
+
+        Args:
+            values: one a place.
+            step: of the results so far, the next values, and their places.
+        """
+        result = values[self.starts]
+        sizes = self.sizes
+        open_segments = np.flatnonzero(sizes > 1)
+        distance = 1
+        while len(open_segments):
+            places = self.starts[open_segments] + distance
+            result[open_segments] = step(result[open_segments], values[places], places)
+            distance += 1
+            open_segments = open_segments[sizes[open_segments] > distance]
+        return result
+
+    def fold_floats(self, values: npt.NDArray, operation: np.ufunc) -> npt.NDArray:
+        """As :meth:`fold`, for a ufunc; segments of many rows one by one."""
+        sizes = self.sizes
+        long = np.flatnonzero(sizes > 64)
+        ends = self.ends
+        clipped = replace(self, starts=self.starts) if not len(long) else None
+        if clipped is not None:
+            return self.fold(values, lambda so_far, following, _: operation(so_far, following))
+        short = self.pick(~np.isin(self.of_place(), long))
+        result = np.empty(len(self), values.dtype)
+        is_short = np.ones(len(self), bool)
+        is_short[long] = False
+        kept = values[np.repeat(is_short, sizes)]
+        if is_short.any():
+            result[is_short] = short.fold(kept, lambda so_far, new, _: operation(so_far, new))
+        for segment in long:
+            run = values[self.starts[segment] : ends[segment]]
+            result[segment] = operation.accumulate(run)[-1]
+        return result
+
+
+def take_numbers(column: pa.Array, numbers: Ints) -> pa.Array:
+    """Rows by number; null where the number is -1."""
+    absent = numbers < 0
+    wanted = pa.array(numbers, mask=absent) if absent.any() else pa.array(numbers)
+    return pc.take(column, wanted, boundscheck=False)
+
+
+def valid_at(array: pa.Array, numbers: Ints) -> Bools:
+    """Whether the rows of these numbers are not null; costs nothing for the other rows."""
+    bits = array.buffers()[0]
+    if bits is None:
+        return np.full(len(numbers), pa.types.is_null(array.type) is False)
+    return bits_at(bits, array.offset, numbers)
+
+
+def bits_at(bits: pa.Buffer, offset: int, numbers: Ints) -> Bools:
+    places = numbers + offset if offset else numbers
+    octets = np.frombuffer(bits, np.uint8)[places >> 3]
+    return ((octets >> (places & 7).astype(np.uint8)) & 1).view(np.bool_)
+
+
+def values_at(array: pa.Array, dtype: npt.DTypeLike, numbers: Ints) -> npt.NDArray:
+    """Values of a fixed-width array; any value where it is null."""
+    return fixed_values(array, dtype)[numbers]

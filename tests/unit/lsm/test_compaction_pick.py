@@ -1,0 +1,138 @@
+"""The rules of universal compaction, one by one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lsm_samples import make_schema, run_of
+
+from pkray.lsm.compaction import CompactionUnit, forces_level_0_up, pick, pick_full
+from pkray.lsm.levels import SortedRun
+from pkray.options import TableOptions
+
+DEFAULT = TableOptions.parse({})
+TOP = 5
+
+
+def runs_of(*levels_and_sizes: tuple[int, int]) -> list[SortedRun]:
+    return [run_of(level, size) for level, size in levels_and_sizes]
+
+
+def taken(unit: CompactionUnit | None) -> tuple[int, int] | None:
+    """(number of runs, output level)."""
+    return None if unit is None else (len(unit.runs), unit.output_level)
+
+
+def test_nothing_below_the_trigger() -> None:
+    assert pick(runs_of((0, 1), (0, 1), (0, 1), (0, 1)), DEFAULT) is None
+
+
+def test_size_amplification_compacts_everything_to_the_top() -> None:
+    runs = runs_of((0, 51), (0, 50), (0, 50), (0, 50), (5, 100))
+    assert taken(pick(runs, DEFAULT)) == (5, TOP)
+
+
+def test_size_amplification_of_exactly_the_limit_does_not() -> None:
+    runs = runs_of((0, 10), (0, 20), (0, 60), (0, 110), (5, 100))
+    assert pick(runs, DEFAULT) is None
+
+
+def test_size_ratio_takes_runs_that_are_not_much_larger() -> None:
+    runs = runs_of((0, 10), (0, 10), (0, 20), (3, 1000), (5, 10_000))
+    assert taken(pick(runs, DEFAULT)) == (3, 2)
+
+
+def test_size_ratio_counts_its_percent() -> None:
+    close = runs_of((0, 100), (3, 101), (4, 1000), (4, 1000), (5, 10_000))
+    assert taken(pick(close, DEFAULT)) == (2, 3)
+    far = runs_of((0, 100), (3, 102), (4, 1000), (4, 1000), (5, 10_000))
+    assert pick(far, DEFAULT) is None
+
+
+def test_size_ratio_of_all_runs_goes_to_the_top() -> None:
+    runs = runs_of((0, 10), (0, 10), (0, 20), (0, 40), (5, 80))
+    assert taken(pick(runs, DEFAULT)) == (5, TOP)
+
+
+def test_what_was_triggered_also_takes_level_0_and_1() -> None:
+    runs = runs_of((0, 10), (0, 10), (0, 500), (1, 5000), (3, 10**6))
+    assert taken(pick(runs, DEFAULT)) == (4, 2)
+
+
+def test_too_many_runs_are_brought_down_to_the_trigger() -> None:
+    runs = runs_of((0, 1), (0, 10), (2, 100), (3, 1000), (4, 10_000), (5, 100_000))
+    assert taken(pick(runs, DEFAULT)) == (2, 1)
+
+
+def test_output_is_never_level_0() -> None:
+    runs = runs_of((0, 10), (0, 10), (1, 9000), (4, 10**5), (5, 10**7))
+    assert taken(pick(runs, DEFAULT)) == (3, 3)
+
+
+def test_forcing_level_0_up_takes_what_no_rule_asks_for() -> None:
+    runs = runs_of((0, 1), (5, 1000))
+    assert pick(runs, DEFAULT) is None
+    assert taken(pick(runs, DEFAULT, force_level_0=True)) == (1, 4)
+
+
+def test_forcing_level_0_up_without_level_0_does_nothing() -> None:
+    assert pick(runs_of((4, 1), (5, 1000)), DEFAULT, force_level_0=True) is None
+
+
+def test_forcing_level_0_up_merges_with_a_level_of_like_size() -> None:
+    runs = runs_of((0, 100), (4, 100), (5, 1000))
+    assert taken(pick(runs, DEFAULT, force_level_0=True)) == (2, 4)
+
+
+def test_forcing_level_0_up_the_first_time_reaches_the_top() -> None:
+    assert taken(pick(runs_of((0, 1)), DEFAULT, force_level_0=True)) == (1, TOP)
+
+
+def test_full_compaction_takes_all() -> None:
+    assert taken(pick_full(runs_of((0, 1), (5, 1000)), DEFAULT)) == (2, TOP)
+    assert taken(pick_full(runs_of((3, 1)), DEFAULT)) == (1, TOP)
+
+
+def test_full_compaction_of_the_top_level_alone_is_nothing() -> None:
+    assert pick_full(runs_of((5, 10)), DEFAULT) is None
+    assert pick_full([], DEFAULT) is None
+
+
+def test_levels_that_an_option_does_not_know_still_count() -> None:
+    options = TableOptions.parse({"num-sorted-run.compaction-trigger": "2"})
+    assert taken(pick_full(runs_of((0, 1), (7, 10)), options)) == (2, 7)
+
+
+def test_num_levels_sets_the_top() -> None:
+    options = TableOptions.parse({"num-levels": "3"})
+    assert taken(pick_full(runs_of((0, 1)), options)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "options", [{"producer": "lookup"}, {"vectors": "true"}, {"engine": "first-row"}]
+)
+def test_who_forces_level_0_up(options: dict[str, str]) -> None:
+    assert forces_level_0_up(make_schema(**options))
+    assert not forces_level_0_up(make_schema())
+
+
+@given(
+    st.lists(st.integers(1, 10_000), max_size=12),
+    st.dictionaries(st.integers(1, 5), st.integers(1, 100_000)),
+    st.booleans(),
+)
+def test_what_is_picked_keeps_the_runs_in_order(
+    fresh: list[int], levels: dict[int, int], force: bool
+) -> None:
+    runs = runs_of(*[(0, size) for size in fresh], *sorted(levels.items()))
+    unit = pick(runs, DEFAULT, force_level_0=force)
+    if unit is None:
+        assert len(runs) <= DEFAULT.compaction_trigger
+        assert not force or not fresh
+        return
+    assert list(unit.runs) == runs[: len(unit.runs)]
+    left = runs[len(unit.runs) :]
+    assert all(run.level > unit.output_level for run in left)
+    assert unit.output_level > 0
+    assert unit.output_level == TOP or left
