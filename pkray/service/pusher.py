@@ -92,15 +92,18 @@ def incoming(
     Args:
         rows: a pa.Table, RecordBatch, pandas DataFrame or list of dicts.
         row_kinds: the column that holds the kinds; it is taken off unless the table has it.
-        kind: the kind of every row where ``row_kinds`` is None.
+        kind: the kind of every row where ``row_kinds`` is None. The table's ``rowkind.field``
+            says it instead where there is one.
 
     Raises:
-        InputError: the rows do not fit the table.
+        InputError: the rows do not fit the table, or a row kind is none.
     """
     kinds: pa.Array | pa.ChunkedArray | None = None
     if row_kinds is not None:
         rows, kinds = _take_kinds(rows, row_kinds, schema)
     table = conform(rows, schema)
+    if schema.core.rowkind_field is not None:
+        kinds = row_kind.parse(table.column(schema.core.rowkind_field), schema.core.rowkind_field)
     if kinds is None:
         kinds = pa.array(np.full(table.num_rows, kind, np.int8))
     table = table.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
@@ -110,6 +113,10 @@ def incoming(
 def deletions(keys: object, schema: TableSchema) -> Iterator[pa.RecordBatch]:
     """Keys as rows of kind -D, their other columns null."""
     table = conform_deletes(keys, schema)
+    if schema.core.rowkind_field is not None:
+        position = table.schema.get_field_index(schema.core.rowkind_field)
+        words = pa.repeat(pa.scalar("-D"), table.num_rows)
+        table = table.set_column(position, table.schema.field(position), words)
     kinds = pa.array(np.full(table.num_rows, row_kind.DELETE, np.int8))
     table = table.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
     yield from table.combine_chunks().to_batches(max_chunksize=_MAX_ROWS)

@@ -131,9 +131,7 @@ class GoldenCase:
                     rows += [row[before:] for row in result[part]]
         return {
             name
-            for index, (name, data_type) in enumerate(
-                zip(self._columns, self._types, strict=True)
-            )
+            for index, (name, data_type) in enumerate(zip(self._columns, self._types, strict=True))
             if any(applies(row[index], data_type) for row in rows if row[index] is not None)
         }
 
@@ -151,7 +149,8 @@ class GoldenCase:
             options = self._case["options"]
             function = options.get(f"{option}.aggregate-function")
             if row[index] is not None and any(
-                function == set_function and options.get(f"{option}.{parameter}", "false") != "false"
+                function == set_function
+                and options.get(f"{option}.{parameter}", "false") != "false"
                 for set_function, parameter in _DISTINCT
             ):
                 row[index] = sorted(row[index], key=json.dumps)
