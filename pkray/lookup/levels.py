@@ -121,7 +121,7 @@ class _RunsSearch:
     ) -> tuple[Ints, pa.Table]:
         """All rows of each key, merged as the table says."""
         distinct, starts = order.keys(self._key_table(self._all)).sort()
-        asked = self._all[distinct[starts]]
+        asked = self._all[np.sort(distinct[starts])]
         names = list(dict.fromkeys([*columns, *order.columns]))
         if not engine.keeps_newest:
             names = [field.name for field in self._schema.fields]
@@ -154,6 +154,7 @@ class _RunsSearch:
         return positions, tables
 
     def _arrays(self, positions: Ints) -> list[pa.Array]:
+        """The keys at these (ascending, distinct) positions."""
         if len(positions) == len(self._keys[0]):
             return self._keys
         chosen = pa.array(positions)

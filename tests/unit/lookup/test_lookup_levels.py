@@ -106,6 +106,15 @@ def test_the_largest_sequence_field_wins_in_whatever_run_it_is(tmp_path, store):
 
 
 @pytest.mark.parametrize("options", [PLAIN, VERSIONED])
+def test_keys_may_come_in_any_order(tmp_path, store, options):
+    bucket = Bucket(tmp_path, options)
+    bucket.write([("x", b, 0, 0) for b in range(10)], level=5, files=2)
+    bucket.write([("x", 3, 1, 0)], level=0)
+    asked = [("x", 8), ("x", 3), ("x", 99), ("x", 1), ("w", 1)]
+    assert bucket.look_up(store, asked) == bucket.expected(asked)
+
+
+@pytest.mark.parametrize("options", [PLAIN, VERSIONED])
 def test_a_key_asked_twice_is_answered_twice(tmp_path, store, options):
     bucket = Bucket(tmp_path, options)
     bucket.write([("x", 1, 0, 0)], level=5)
