@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pkray.commit.schemas import SchemaStore
 from pkray.errors import OptionError, TableExistsError, TableNotFoundError
+from pkray.format.partition import PartitionSpec
 from pkray.schema import TableSchema
 from pkray.service.local import LocalRuntime
 from pkray.service.runtime import Runtime
@@ -84,6 +85,7 @@ class Catalog:
             TableExistsError: it is there.
             SchemaError: the definition contradicts itself.
             OptionError: an unknown option, or a value it does not take.
+            UnsupportedError: a partition column's type has no folder name all engines agree on.
         """
         location = self._location(name)
         schemas = SchemaStore(location.open(), location.name)
@@ -103,6 +105,7 @@ class Catalog:
             comment,
             time.time_ns() // 1_000_000,
         )
+        PartitionSpec(definition)
         try:
             schemas.create(definition)
         except TableExistsError:
