@@ -18,6 +18,7 @@ class RustCatalog:
         self._context = SQLContext()
         options = {"warehouse": warehouse, **(storage_options or {})}
         self._context.register_catalog("paimon", options)
+        self._inserted = 0
 
     def sql(self, statement: str) -> pa.Table:
         """The statement's result; ``paimon`` is the catalog."""
@@ -26,7 +27,10 @@ class RustCatalog:
         if not batches:
             return pa.table({})
         return pa.Table.from_batches(
-            [pa.RecordBatch.from_arrays(b.columns, schema=pa.schema(list(b.schema))) for b in batches]
+            [
+                pa.RecordBatch.from_arrays(b.columns, schema=pa.schema(list(b.schema)))
+                for b in batches
+            ]
         )
 
     def read(self, table: str, where: str = "", columns: str = "*") -> pa.Table:
@@ -37,8 +41,10 @@ class RustCatalog:
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append the rows under the writer that pypaimon-rust has."""
         (batch,) = rows.combine_chunks().to_batches()
-        self._context.register_batch("incoming", batch)
-        self.sql(f"INSERT INTO paimon.{table} SELECT * FROM incoming")
+        self._inserted += 1
+        name = f"incoming{self._inserted}"
+        self._context.register_batch(name, batch)
+        self.sql(f"INSERT INTO paimon.{table} SELECT * FROM {name}")
 
 
 def read_with_rust(warehouse: str, table: str, where: str = "", columns: str = "*") -> pa.Table:
