@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+_FIRST_WRITTEN = 1_700_000_000
 SCHEMA = pa.schema(
     [
         pa.field("id", pa.int64(), nullable=False),
@@ -45,7 +47,9 @@ def write_files(folder: Path, *tables: pa.Table) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     already = len(list(folder.glob("*.parquet")))
     for number, table in enumerate(tables, start=already):
-        pq.write_table(table, folder / f"{number:04}.parquet")
+        path = folder / f"{number:04}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (_FIRST_WRITTEN + number,) * 2)
     return str(folder)
 
 
@@ -67,3 +71,13 @@ def run_stream(spark, folder: str, table, checkpoint: Path, **arguments):
     )
     query.awaitTermination()
     return query
+
+
+def overlapping_files(folder: Path, count: int = 30, size: int = 500) -> tuple[str, pa.Table]:
+    """Files each of which rewrites half of the keys before it, and what they come to."""
+    tables, merged = [], {}
+    for number in range(count):
+        ids = range(number * size // 2, number * size // 2 + size)
+        merged.update({key: (key, f"file-{number}", float(number)) for key in ids})
+        tables.append(rows(*((key, f"file-{number}", float(number)) for key in ids)))
+    return write_files(folder, *tables), rows(*(merged[key] for key in sorted(merged)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 from pyspark import cloudpickle
 
 from pkray.service.ray_actors import NAMESPACE, coordinator_name, owner_name
@@ -58,7 +58,7 @@ class Halt:
     def release(self) -> None:
         (Path(self._folder) / "released").touch()
 
-    def during(self, action: Callable[[int], None]) -> threading.Thread:
+    def during(self, action: Callable[[int], None]) -> Future[None]:
         """Beside the job: when it is half-way, do this, then let it go on."""
 
         def act() -> None:
@@ -67,9 +67,7 @@ class Halt:
             finally:
                 self.release()
 
-        thread = threading.Thread(target=act)
-        thread.start()
-        return thread
+        return ThreadPoolExecutor(1).submit(act)
 
 
 def expected(spark):
@@ -95,13 +93,13 @@ def kill_coordinator(table) -> None:
 
 
 def kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
+    process = psutil.Process(pid)
+    process.kill()
+    _wait_for(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
 
 
 def _executor_pid() -> int:
     """The JVM above the daemon above this Python worker."""
-    import psutil
-
     return psutil.Process().parent().parent().pid
 
 

@@ -35,7 +35,7 @@ def check(spark, table):
 def run(spark, table, halt, action):
     killer = halt.during(action)
     snapshot = pkray.spark.ingest(halt.rows(spark), table, commit_user="job", commit_identifier=1)
-    killer.join()
+    killer.result()
     return snapshot
 
 

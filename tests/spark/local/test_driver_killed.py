@@ -1,0 +1,26 @@
+"""The driver, and with it the embedded owners and coordinator, killed (-9) in mid-stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.spark.streaming_driver import Driver
+from tests.spark.tables import content, create, overlapping_files, run_stream
+
+
+def test_a_killed_driver_goes_on_from_its_checkpoint(spark, catalog, tmp_path):
+    table = create(catalog)
+    folder, expected = overlapping_files(tmp_path / "in")
+    checkpoint = tmp_path / "checkpoint"
+    Driver(Path(catalog.warehouse), folder, checkpoint).kill_after(3)
+    Driver(Path(catalog.warehouse), folder, checkpoint).kill_after(4, seconds=0.3)
+    before = table.latest_snapshot()
+    assert before.commit_identifier < 29
+
+    query = run_stream(spark, folder, table, checkpoint)
+
+    assert content(table).equals(expected)
+    made = table.snapshots().select(["commit_user", "commit_kind", "commit_identifier"]).to_pylist()
+    appended = [s["commit_identifier"] for s in made if s["commit_kind"] == "APPEND"]
+    assert appended == list(range(30))
+    assert {s["commit_user"] for s in made} == {query.id}

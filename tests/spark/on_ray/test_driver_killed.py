@@ -1,0 +1,26 @@
+"""The driver killed (-9) in mid-stream; the owners on Ray live on with what it had pushed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ray
+
+from tests.spark.streaming_driver import Driver
+from tests.spark.tables import content, create, overlapping_files, run_stream
+
+
+def test_a_killed_driver_goes_on_with_the_same_owners(spark, catalog, tmp_path):
+    table = create(catalog)
+    folder, expected = overlapping_files(tmp_path / "in")
+    checkpoint = tmp_path / "checkpoint"
+    cluster = {"runtime": "ray", "address": ray.get_runtime_context().gcs_address}
+    Driver(Path(catalog.warehouse), folder, checkpoint, **cluster).kill_after(3, seconds=0.2)
+    assert table.latest_snapshot().commit_identifier < 29
+
+    run_stream(spark, folder, table, checkpoint)
+
+    assert content(table).equals(expected)
+    made = table.snapshots().select(["commit_kind", "commit_identifier"]).to_pylist()
+    appended = [s["commit_identifier"] for s in made if s["commit_kind"] == "APPEND"]
+    assert appended == list(range(30))
