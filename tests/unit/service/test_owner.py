@@ -1,0 +1,223 @@
+"""An owner and a coordinator, called directly: messages late, lost and delivered twice."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pkray.commit.committer import Committer
+from pkray.commit.schemas import SchemaStore
+from pkray.errors import CommitFencedError, LostBatchesError
+from pkray.schema import KIND, TableSchema
+from pkray.service.coordinator import Coordinator
+from pkray.service.handle import LocalHandle
+from pkray.service.local import now_millis
+from pkray.service.owner import BucketOwner, OwnerSettings
+from pkray.service.protocol import DRIVER, CommitRequest, Push, PushReport, SessionId
+from pkray.service.routing import Router
+from pkray.storage.location import TableLocation
+
+COLUMNS = pa.schema([("id", pa.int64()), ("v", pa.string())])
+
+
+class Service:
+    """One owner that can be restarted, and its coordinator."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.location = TableLocation(f"{folder}/db.db/t", "db.t")
+        self.schema = TableSchema.create(COLUMNS, ["id"], [], {"bucket": "2"}, None, 0)
+        self.store = self.location.open()
+        SchemaStore(self.store, "db.t").create(self.schema)
+        self.router = Router(self.schema, 1)
+        self.starts = 0
+        self.owner = LocalHandle(None, "owner")
+        self.restart_owner()
+        self.restart_coordinator()
+
+    def restart_owner(self):
+        self.starts += 1
+        settings = OwnerSettings(0, 1, f"{self.folder}/local-{self.starts}")
+        self.owner.target = BucketOwner(self.location, settings, now_millis)
+
+    def restart_coordinator(self):
+        self.coordinator = Coordinator(
+            [self.owner],
+            lambda user, empty: Committer(self.store, self.schema, user, ignore_empty=empty),
+            now_millis,
+        )
+
+    def push(self, session, index, rows, source=DRIVER, attempt=0):
+        kinds = pa.array(np.zeros(len(rows), np.int8))
+        batch = pa.record_batch(
+            [pa.array(list(rows), pa.int64()), pa.array(list(rows.values())), kinds],
+            names=["id", "v", KIND],
+        )
+        (routed,) = self.router.route(batch).values()
+        self.owner.call("push", Push(session, source, attempt, index), routed)
+
+    def commit(self, session, identifier, counts):
+        reports = tuple(
+            PushReport(source, attempt, 0, {0: count})
+            for (source, attempt), count in counts.items()
+        )
+        return self.coordinator.commit(
+            CommitRequest(session=session, identifier=identifier, reports=reports)
+        )
+
+    def content(self, visibility="committed"):
+        keys = pa.record_batch({"id": pa.array(range(10), pa.int64())})
+        positions = self.router.positions(pa.Table.from_batches([keys]))
+        found = {}
+        for piece, rows in positions[0]:
+            part = keys.take(pa.array(rows))
+            slices = [type(piece)(piece.partition, piece.bucket, 0, len(rows))]
+            _, table, _ = self.owner.call("lookup", part, slices, visibility, ["id", "v"])
+            pairs = zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True)
+            found.update(pairs)
+        return dict(sorted(found.items()))
+
+
+@pytest.fixture
+def service(tmp_path):
+    service = Service(tmp_path)
+    yield service
+    service.owner.call("close")
+    service.owner.close()
+
+
+def test_a_batch_delivered_three_times_changes_nothing(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "old"})
+    service.push(session, 1, {1: "new"})
+    for _ in range(2):
+        service.push(session, 0, {1: "old"})
+    outcome = service.commit(session, 1, {(DRIVER, 0): 2})
+    assert service.content() == {1: "new"}
+    assert outcome.snapshot.total_record_count == 1
+
+
+def test_a_task_batch_delivered_three_times_changes_nothing(service):
+    session = service.coordinator.begin("job")
+    for _ in range(3):
+        service.push(session, 0, {1: "a"}, source=0)
+        service.push(session, 1, {1: "b"}, source=0)
+    service.commit(session, 1, {(0, 0): 2})
+    assert service.content() == {1: "b"}
+
+
+def test_only_the_reported_attempt_of_a_task_counts(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "failed", 2: "failed"}, source=0, attempt=0)
+    service.push(session, 0, {1: "good"}, source=0, attempt=1)
+    service.commit(session, 1, {(0, 1): 1})
+    assert service.content() == {1: "good"}
+
+
+def test_staged_batches_are_not_seen_before_their_report(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "staged"}, source=0)
+    service.push(session, 0, {2: "written"})
+    assert service.content("latest") == {2: "written"}
+
+
+def test_the_same_commit_again_makes_no_snapshot(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    first = service.commit(session, 1, {(DRIVER, 0): 1})
+    again = service.commit(session, 1, {(DRIVER, 0): 1})
+    assert (first.new, again.new) == (True, False)
+    assert first.snapshot == again.snapshot
+
+
+def test_a_commit_whose_answer_was_lost_is_known_to_the_next_coordinator(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    first = service.commit(session, 1, {(DRIVER, 0): 1})
+    service.restart_coordinator()
+    again = service.commit(session, 1, {(DRIVER, 0): 1})
+    assert (again.new, again.snapshot) == (False, first.snapshot)
+    assert service.content() == {1: "a"}
+
+
+def test_a_batch_of_a_committed_session_that_comes_late_is_dropped(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    service.commit(session, 1, {(DRIVER, 0): 1})
+    service.push(session, 0, {1: "late"})
+    assert service.content("latest") == {1: "a"}
+
+
+def test_a_restarted_owner_names_what_it_lost(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    service.restart_owner()
+    with pytest.raises(LostBatchesError) as caught:
+        service.commit(session, 1, {(DRIVER, 0): 1})
+    assert caught.value.sources == [DRIVER]
+    service.push(session, 0, {1: "a"})
+    service.commit(session, 1, {(DRIVER, 0): 1})
+    assert service.content() == {1: "a"}
+
+
+def test_a_gap_in_the_batches_is_refused(service):
+    session = service.coordinator.begin("job")
+    with pytest.raises(LostBatchesError, match="0 was to come next"):
+        service.push(session, 1, {1: "a"})
+
+
+def test_a_restarted_owner_continues_sequence_numbers(service):
+    for identifier, word in enumerate(["first", "second"]):
+        session = service.coordinator.begin("job")
+        service.push(session, 0, {1: word})
+        service.commit(session, identifier, {(DRIVER, 0): 1})
+        service.restart_owner()
+    assert service.content() == {1: "second"}
+
+
+def test_an_aborted_session_leaves_nothing(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    service.coordinator.abort(session)
+    assert service.content("latest") == {}
+    service.push(session, 0, {1: "late"})
+    assert service.content("latest") == {}
+
+
+def test_a_newer_writer_of_the_user_fences_the_older(service):
+    old = service.coordinator.begin("job")
+    service.push(old, 0, {1: "old"})
+    new = service.coordinator.begin("job")
+    service.push(new, 0, {1: "new"})
+    with pytest.raises(CommitFencedError, match="'job'"):
+        service.push(old, 1, {1: "zombie"})
+    with pytest.raises(CommitFencedError, match="'job'"):
+        service.commit(old, 1, {(DRIVER, 0): 1})
+    service.commit(new, 1, {(DRIVER, 0): 1})
+    assert service.content() == {1: "new"}
+
+
+def test_writers_of_different_users_commit_apart(service):
+    first, second = service.coordinator.begin("a"), service.coordinator.begin("b")
+    service.push(first, 0, {1: "a", 3: "a"})
+    service.push(second, 0, {1: "b", 2: "b"})
+    service.commit(second, 1, {(DRIVER, 0): 1})
+    assert service.content() == {1: "b", 2: "b"}
+    service.commit(first, 1, {(DRIVER, 0): 1})
+    assert service.content() == {1: "a", 2: "b", 3: "a"}
+
+
+def test_an_owner_sees_what_another_process_committed(service, tmp_path):
+    other = Committer(service.store, service.schema, "other")
+    assert service.content() == {}
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    service.commit(session, 1, {(DRIVER, 0): 1})
+    other.commit(1, [])
+    _, _, answered = service.owner.call(
+        "lookup", pa.record_batch({"id": pa.array([], pa.int64())}), [], "committed", ["id"]
+    )
+    assert answered == other.latest_id()
+
+
+def test_session_ids_order_by_generation_then_epoch():
+    assert SessionId("u", 1, 5) < SessionId("u", 2, 0) < SessionId("u", 2, 1)
