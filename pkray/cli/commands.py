@@ -26,27 +26,27 @@ from pkray.cli.row_files import FileFormat, RowFile
 from pkray.format.snapshot import Snapshot
 from pkray.table import Table
 
-# What people want to see first; --json has every column.
-_SNAPSHOT_COLUMNS = (
-    "snapshot_id",
-    "commit_kind",
-    "commit_time",
-    "commit_user",
-    "commit_identifier",
-    "total_record_count",
-    "delta_record_count",
-    "changelog_record_count",
-)
-_FILE_COLUMNS = (
-    "partition",
-    "bucket",
-    "level",
-    "record_count",
-    "file_size_in_bytes",
-    "min_key",
-    "max_key",
-    "file_path",
-)
+# What people want to see first, by its heading; --json has every column.
+_SNAPSHOT_COLUMNS = {
+    "snapshot": "snapshot_id",
+    "kind": "commit_kind",
+    "time": "commit_time",
+    "rows": "total_record_count",
+    "added": "delta_record_count",
+    "changes": "changelog_record_count",
+    "identifier": "commit_identifier",
+    "user": "commit_user",
+}
+_FILE_COLUMNS = {
+    "partition": "partition",
+    "bucket": "bucket",
+    "level": "level",
+    "rows": "record_count",
+    "bytes": "file_size_in_bytes",
+    "least key": "min_key",
+    "greatest key": "max_key",
+    "file": "file_path",
+}
 
 
 def create(
@@ -202,7 +202,7 @@ def scan(
         source = catalog.load_table(table)
         wanted = arguments.names(columns)
         batches = source.to_batches(wanted, where, snapshot)
-        schema = pa.schema([source.arrow_schema.field(c) for c in wanted or source.schema.names])
+        schema = pa.schema([source.schema.field(c).arrow for c in wanted or source.schema.names])
         output.rows(_first(batches, limit), schema, as_json)
 
 

@@ -30,10 +30,10 @@ _WIDE = 1_000_000
 _NULL = Text("NULL", style="dim")
 
 
-def table(data: pa.Table, as_json: bool, shown: Sequence[str] | None = None) -> None:
-    """Print the rows of a table; to people only the columns ``shown``."""
+def table(data: pa.Table, as_json: bool, shown: Mapping[str, str] | None = None) -> None:
+    """Print the rows of a table; to people only the columns ``shown``, by their headings."""
     if shown is not None and not as_json:
-        data = data.select(list(shown))
+        data = data.select(list(shown.values())).rename_columns(list(shown))
     rows(data.to_batches(), data.schema, as_json)
 
 

@@ -94,7 +94,7 @@ class RowFile:
                 f"file {str(self.path)!r}: {error}: use Parquet for such columns",
                 path=str(self.path),
             ) from None
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError) as error:
             raise InputError(f"file {str(self.path)!r}: {error}", path=str(self.path)) from None
 
     def _parquet(self) -> Iterator[tuple[pa.RecordBatch, int]]:

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from pkray.errors import InputError
 from pkray.scan.comparisons import compare, one_of
 from pkray.scan.conditions import AllOf, AnyOf, Compare, Condition, OneOf, Opaque, Statistics
-from pkray.scan.filter_sql import parse_sql
 from pkray.scan.literals import literal
 from pkray.schema import TableSchema
 from pkray.types import DataField
@@ -53,6 +52,9 @@ class Predicate:
         if isinstance(filter, Predicate):
             return filter
         if isinstance(filter, str):
+            # Tasks only unpickle predicates: they do without the SQL parser.
+            from pkray.scan.filter_sql import parse_sql
+
             return cls(parse_sql(filter, lambda name: _field(schema, name)))
         if isinstance(filter, pc.Expression):
             return cls(Opaque(filter, _referenced(filter, schema)))

@@ -145,18 +145,19 @@ class GoldenCase:
     def _comparable(self, row: Row, before: int) -> Row:
         """Sets in an order of ours; sums past a DECIMAL's precision left out."""
         for index, name in enumerate(self._columns, start=before):
-            option = f"fields.{name}"
-            options = self._case["options"]
-            function = options.get(f"{option}.aggregate-function")
-            if row[index] is not None and any(
-                function == set_function
-                and options.get(f"{option}.{parameter}", "false") != "false"
-                for set_function, parameter in _DISTINCT
-            ):
+            if row[index] is not None and self._is_set(name):
                 row[index] = sorted(row[index], key=json.dumps)
             if name in self._unheld and self._types[index - before].root == "DECIMAL":
                 row[index] = "not compared"
         return row
+
+    def _is_set(self, column: str) -> bool:
+        options, prefix = self._case["options"], f"fields.{column}."
+        return any(
+            options.get(f"{prefix}aggregate-function") == function
+            and options.get(prefix + parameter, "false") != "false"
+            for function, parameter in _DISTINCT
+        )
 
 
 class _Run:

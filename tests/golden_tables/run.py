@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 
-from golden_case import GoldenCase
+from golden_case import GoldenCase  # noqa: E402 (the checkout's pkray comes first)
 
 
 def run(path: Path) -> list[str]:
