@@ -305,6 +305,12 @@ class TableOptions:
     file_compression_per_level: tuple[tuple[int, str], ...] = _option(
         "file.compression.per.level", BY_LEVEL, (), "Codec by level, such as 0:lz4,5:zstd."
     )
+    parquet_writer_version: str = _option(
+        "parquet.writer.version",
+        choice("v1", "v2", "parquet_1_0", "parquet_2_0"),
+        "v1",
+        "Encodings of data files; v2 is faster for integers, but Paimon 0.9 cannot read it.",
+    )
     file_block_size: int | None = _option(
         "file.block-size", SIZE, None, "Size of a Parquet row group; 128 MB if unset."
     )

@@ -9,33 +9,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pkray.commit.attempt import Attempt, Change
 from pkray.commit.conflicts import find_conflict, needs_check
 from pkray.commit.history import CommitHistory, Committed
-from pkray.commit.live import data_manifests, live_files
 from pkray.commit.live_cache import LiveCache
-from pkray.commit.manifest_files import ManifestFiles, WrittenList
-from pkray.commit.manifest_merge import merge_manifests
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
     CommitConflictError,
     CommitError,
-    CommitUnknownError,
     PkrayError,
     SnapshotNotFoundError,
-    StorageError,
-    StorageFullError,
 )
 from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import ADD, DELETE, ManifestEntry
-from pkray.format.snapshot import APPEND, COMPACT, VERSION, Snapshot
+from pkray.format.snapshot import APPEND, COMPACT, Snapshot
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
 """Seconds a commit that lost a race waits at most, before the second try and ever."""
-MAX_UNANSWERED = 3
-"""Lost answers in a row after which the outcome of a commit is called unknown."""
 
 
 @dataclass(frozen=True)
@@ -54,24 +47,6 @@ class CommitResult:
     compact: Snapshot | None
     new: bool
     compact_conflict: bool = False
-
-
-@dataclass(frozen=True)
-class _Change:
-    """One snapshot to be."""
-
-    kind: str
-    identifier: int
-    entries: Sequence[ManifestEntry]
-    changelog: Sequence[ManifestEntry]
-    watermark: int | None
-    properties: dict[str, str] | None
-    token: str
-    """The snapshot's uuid, the same in every attempt: by it a lost answer is found again."""
-
-    @property
-    def added_rows(self) -> int:
-        return sum((1 if e.kind == ADD else -1) * e.file.row_count for e in self.entries)
 
 
 class _CommittedElsewhere(Exception):
@@ -208,9 +183,11 @@ class Committer:
         changelog: Sequence[ManifestEntry],
         watermark: int | None,
         properties: dict[str, str] | None,
-    ) -> _Change:
+    ) -> Change:
         token = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-        return _Change(kind, identifier, entries, changelog, watermark, properties, token)
+        return Change(
+            self.commit_user, kind, identifier, entries, changelog, watermark, properties, token
+        )
 
     def _compact(
         self,
@@ -243,9 +220,9 @@ class Committer:
             compact, conflict = self._compact(identifier, messages, watermark, properties)
         return CommitResult(append, compact, False, conflict)
 
-    def _publish(self, change: _Change) -> Snapshot:
+    def _publish(self, change: Change) -> Snapshot:
         schema = self._schema
-        attempt = _Attempt(self, schema, change)
+        attempt = Attempt(self._store, self.snapshots, schema, self._names, self._clock, change)
         retries = schema.core.commit_max_retries
         timeout = schema.core.commit_timeout
         give_up = None if timeout is None else self._clock() + timeout
@@ -273,7 +250,7 @@ class Committer:
             attempt.discard()
             raise
 
-    def _published_before(self, change: _Change) -> Snapshot | None:
+    def _published_before(self, change: Change) -> Snapshot | None:
         """Our own snapshot, where its answer was lost.
 
         Raises:
@@ -290,7 +267,7 @@ class Committer:
         return None
 
     def _refuse_conflict(
-        self, change: _Change, latest: Snapshot | None, schema: TableSchema
+        self, change: Change, latest: Snapshot | None, schema: TableSchema
     ) -> None:
         if not needs_check(change.entries):
             return
@@ -307,7 +284,7 @@ class Committer:
                 snapshot_id=latest.id if latest else None,
             )
 
-    def _done(self, change: _Change, snapshot: Snapshot) -> Snapshot:
+    def _done(self, change: Change, snapshot: Snapshot) -> Snapshot:
         self._live.committed(snapshot, change.entries)
         if self._newest is None or snapshot.id == self._newest.id + 1:
             self._newest = snapshot
@@ -317,157 +294,6 @@ class Committer:
 
 class _OutrunError(CommitError):
     """Other commits came first, every time."""
-
-
-class _Attempt:
-    """The files and tries of one change."""
-
-    def __init__(self, committer: Committer, schema: TableSchema, change: _Change) -> None:
-        self._committer = committer
-        self._store = committer._store
-        self._snapshots = committer.snapshots
-        self._schema = schema
-        self._change = change
-        self._own = self._manifest_files()
-        self._base_files = self._manifest_files()
-        self._lists: tuple[WrittenList, WrittenList | None] | None = None
-        self._base: tuple[Snapshot | None, WrittenList] | None = None
-        self._unanswered = 0
-        self._certain = True
-
-    def publish(self, latest: Snapshot | None) -> Snapshot | None:
-        """Try to be the snapshot after the latest; None if that id was taken.
-
-        Raises:
-            CommitUnknownError: the store gave no answer, several times.
-            StorageError: writing failed; nothing was published.
-        """
-        snapshot = self._snapshot(latest)
-        try:
-            if self._snapshots.publish(snapshot):
-                return snapshot
-        except StorageError as error:
-            return self._find_after(error, snapshot)
-        try:
-            return self._find(snapshot)
-        except StorageError as error:
-            raise self._unknown(error) from error
-
-    def discard(self) -> None:
-        """Delete the files of a change, unless a snapshot may name them."""
-        if self._certain:
-            self._own.discard()
-            self._base_files.discard()
-
-    def _find(self, snapshot: Snapshot) -> Snapshot | None:
-        """Our snapshot if it is the one with its id: creating it succeeded unnoticed."""
-        try:
-            there = self._snapshots.read(snapshot.id, fresh=True)
-        except SnapshotNotFoundError:
-            return None
-        if there.uuid != snapshot.uuid:
-            return None
-        self._snapshots.published(there)
-        return there
-
-    def _find_after(self, error: StorageError, snapshot: Snapshot) -> Snapshot | None:
-        try:
-            found = self._find(snapshot)
-        except StorageError as second:
-            raise self._unknown(second) from error
-        if found is not None:
-            return found
-        if isinstance(error, StorageFullError) or self._store.local_path("") is not None:
-            raise error  # it failed for certain
-        # The request may still be under way: what it names must stay.
-        self._certain = False
-        self._unanswered += 1
-        if self._unanswered >= MAX_UNANSWERED:
-            raise self._unknown(error) from error
-        return None
-
-    def _unknown(self, error: StorageError) -> CommitUnknownError:
-        self._certain = False
-        change, user = self._change, self._committer.commit_user
-        return CommitUnknownError(
-            f"whether commit {change.identifier} of {user!r} to {self._store.url!r} happened is "
-            f"not known, as the store does not answer: {error.message}; commit again with this "
-            "identifier",
-            user=user,
-            identifier=change.identifier,
-        )
-
-    def _manifest_files(self) -> ManifestFiles:
-        target = self._schema.core.manifest_target_file_size
-        return ManifestFiles(self._store, self._schema, self._committer._names, target)
-
-    def _snapshot(self, latest: Snapshot | None) -> Snapshot:
-        change = self._change
-        delta, changelog = self._delta_and_changelog()
-        base = self._base_list(latest)
-        total, watermark, now = self._carried(latest)
-        return Snapshot(
-            version=VERSION,
-            id=latest.id + 1 if latest else 1,
-            schema_id=self._schema.id,
-            base_manifest_list=base.name,
-            base_manifest_list_size=base.size,
-            delta_manifest_list=delta.name,
-            delta_manifest_list_size=delta.size,
-            changelog_manifest_list=changelog.name if changelog else None,
-            changelog_manifest_list_size=changelog.size if changelog else None,
-            index_manifest=latest.index_manifest if latest else None,
-            commit_user=self._committer.commit_user,
-            commit_identifier=change.identifier,
-            commit_kind=change.kind,
-            time_millis=now,
-            log_offsets={},
-            total_record_count=total + change.added_rows,
-            delta_record_count=change.added_rows,
-            changelog_record_count=sum(entry.file.row_count for entry in change.changelog),
-            watermark=watermark,
-            statistics=self._statistics(latest),
-            properties=change.properties,
-            next_row_id=latest.next_row_id if latest else None,
-            uuid=change.token,
-        )
-
-    def _delta_and_changelog(self) -> tuple[WrittenList, WrittenList | None]:
-        if self._lists is None:
-            change, files = self._change, self._own
-            delta = files.write_list(files.write_manifests(change.entries))
-            changelog = None
-            if change.changelog:
-                changelog = files.write_list(files.write_manifests(change.changelog))
-            self._lists = delta, changelog
-        return self._lists
-
-    def _base_list(self, latest: Snapshot | None) -> WrittenList:
-        if self._base is not None and self._base[0] == latest:
-            return self._base[1]
-        if self._certain:
-            self._base_files.discard()
-        self._base_files = self._manifest_files()
-        manifests: list[Any] = data_manifests(self._store, latest) if latest else []
-        merged = merge_manifests(self._store, manifests, self._base_files, self._schema.core)
-        self._base = latest, self._base_files.write_list(merged)
-        return self._base[1]
-
-    def _carried(self, latest: Snapshot | None) -> tuple[int, int | None, int]:
-        """Row count before, watermark and time: the last two never go back."""
-        now = self._committer._clock()
-        if latest is None:
-            return 0, self._change.watermark, now
-        total = latest.total_record_count
-        if total is None:  # written by Paimon before 0.4
-            total = sum(entry.file.row_count for entry in live_files(self._store, latest))
-        marks = [m for m in (latest.watermark, self._change.watermark) if m is not None]
-        return total, max(marks, default=None), max(now, latest.time_millis)
-
-    def _statistics(self, latest: Snapshot | None) -> str | None:
-        if latest is None or latest.schema_id != self._schema.id:
-            return None
-        return latest.statistics
 
 
 def _append_entries(

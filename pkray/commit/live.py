@@ -115,9 +115,7 @@ def read_entries(
 ) -> Iterator[ManifestEntry]:
     """Entries of manifests, in order."""
     if store.local_path("") is not None or len(manifests) < 2:
-        return itertools.chain.from_iterable(
-            manifest_cache.manifests.read(store, m.file_name) for m in manifests
-        )
+        return itertools.chain.from_iterable(_read(store, m) for m in manifests)
     return _read_ahead(store, manifests)
 
 
@@ -127,10 +125,12 @@ def _read_ahead(
     with ThreadPoolExecutor(REMOTE_READS) as pool:
         for start in range(0, len(manifests), REMOTE_READS):
             some = manifests[start : start + REMOTE_READS]
-            for entries in pool.map(
-                lambda m: manifest_cache.manifests.read(store, m.file_name), some
-            ):
+            for entries in pool.map(lambda m: _read(store, m), some):
                 yield from entries
+
+
+def _read(store: ObjectStore, manifest: ManifestFileMeta) -> list[ManifestEntry]:
+    return manifest_cache.manifests.read(store, manifest.file_name, manifest.file_size)
 
 
 def _may_hold_bucket(manifest: ManifestFileMeta, buckets: Collection[int]) -> bool:

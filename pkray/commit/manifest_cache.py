@@ -23,14 +23,15 @@ CACHED_MANIFESTS = 20_000
 class _FileCache(Generic[T]):
     """The least recently read files go first; no file takes more than half."""
 
-    def __init__(self, capacity: int, parse: Callable[[bytes, str], list[T]]) -> None:
+    def __init__(self, capacity: int, parse: Callable[[bytes, str, int | None], list[T]]) -> None:
         self._capacity = capacity
         self._parse = parse
         self._lock = threading.Lock()
         self._held: OrderedDict[tuple[str, str], tuple[Hashable, list[T]]] = OrderedDict()
         self._count = 0
 
-    def read(self, store: ObjectStore, name: str) -> list[T]:
+    def read(self, store: ObjectStore, name: str, size: int | None = None) -> list[T]:
+        """What a file holds; ``size`` is what it should have, where that is known."""
         path = paths.manifest(name)
         fingerprint = store.fingerprint(path)
         with self._lock:
@@ -38,7 +39,7 @@ class _FileCache(Generic[T]):
             if held is not None and held[0] == fingerprint:
                 self._held.move_to_end((store.url, name))
                 return held[1]
-        items = self._parse(store.read(path), store.location(path))
+        items = self._parse(store.read(path), store.location(path), size)
         self._put((store.url, name), fingerprint, items)
         return items
 
@@ -62,4 +63,6 @@ class _FileCache(Generic[T]):
 
 
 manifests: _FileCache[ManifestEntry] = _FileCache(CACHED_ENTRIES, read_manifest)
-manifest_lists: _FileCache[ManifestFileMeta] = _FileCache(CACHED_MANIFESTS, read_manifest_list)
+manifest_lists: _FileCache[ManifestFileMeta] = _FileCache(
+    CACHED_MANIFESTS, lambda data, path, size: read_manifest_list(data, path)
+)

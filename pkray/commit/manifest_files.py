@@ -32,8 +32,8 @@ class ManifestFiles:
     """Writes files under names of its own, and remembers them.
 
     Args:
+        schema: its ``manifest.target-file-size`` and ``manifest.compression`` count.
         names: gives new names.
-        target_size: manifests are cut at about this size (``manifest.target-file-size``).
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class ManifestFiles:
         store: ObjectStore,
         schema: TableSchema,
         names: paths.FileNames,
-        target_size: int,
     ) -> None:
         self._store = store
         self._schema = schema
         self._names = names
-        self._target_size = target_size
+        self._target_size = schema.core.manifest_target_file_size
+        self._compression = schema.core.manifest_compression
         self.written: list[str] = []
 
     def write_manifests(
@@ -66,7 +66,7 @@ class ManifestFiles:
     def write_list(self, manifests: Iterable[ManifestFileMeta]) -> WrittenList:
         name = self._names.manifest_list()
         items = list(manifests)
-        data = write_manifest_list(items)
+        data = write_manifest_list(items, self._compression)
         self._write(name, data)
         manifest_cache.manifest_lists.written(self._store, name, items)
         return WrittenList(name, len(data))
@@ -83,7 +83,7 @@ class ManifestFiles:
 
     def _write_manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
         name = self._names.manifest()
-        data = write_manifest(entries)
+        data = write_manifest(entries, self._compression)
         self._write(name, data)
         manifest_cache.manifests.written(self._store, name, list(entries))
         added = sum(entry.kind == ADD for entry in entries)

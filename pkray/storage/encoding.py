@@ -2,8 +2,8 @@
 
 Measured on 500k rows: a codec costs several times what the encoding does, and buys nothing on
 doubles or random identifiers; a dictionary halves the speed of high-cardinality columns and
-doubles that of low-cardinality ones. Java Paimon up to 1.0 reads PLAIN and dictionary pages only,
-so DELTA_BINARY_PACKED, the fastest for integers, is for ``parquet.writer.version`` 2.
+doubles that of low-cardinality ones. Paimon 0.9 reads PLAIN and dictionary pages only, so
+DELTA_BINARY_PACKED, the fastest for integers, is for ``parquet.writer.version`` v2.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def choose_encodings(table: pa.Table, options: TableOptions) -> ColumnEncodings:
     """
     codec = _codec(options.file_compression)
     level = options.file_compression_zstd_level if codec == "ZSTD" else None
-    delta = "2" in str(getattr(options, "parquet_writer_version", None) or "")
+    delta = options.parquet_writer_version in ("v2", "parquet_2_0")
     keys = {
         name.removeprefix(KEY_PREFIX) for name in table.schema.names if name.startswith(KEY_PREFIX)
     }

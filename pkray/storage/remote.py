@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -12,19 +11,15 @@ from urllib.parse import urlsplit
 
 import obstore
 import pyarrow as pa
-import tenacity
 from obstore import exceptions
 from obstore.store import MemoryStore, from_url
 
-from pkray.errors import MissingFileError, OptionError, StorageError, StorageFullError
+from pkray.errors import MissingFileError, OptionError, StorageError
 from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths
+from pkray.storage.remote_errors import explain, first_line, retrying
+from pkray.storage.remote_files import RangeReader, RemoteOutput
 
 T = TypeVar("T")
-
-PART_BYTES = 8 << 20
-"""Size of an upload's parts; S3 takes 10,000 of at least 5 MB."""
-TAIL_BYTES = 64 << 10
-"""The end of a file that opening it fetches: it holds a Parquet file's footer."""
 
 _ALIASES = {
     "key": "access_key_id",
@@ -50,19 +45,6 @@ _CLIENT_OPTIONS = frozenset(
         "timeout",
         "user_agent",
     )
-)
-_TRANSIENT = (
-    "timed out",
-    "timeout",
-    "connection",
-    "error sending request",
-    "error decoding response body",
-    "broken pipe",
-    "server error",
-    "slow down",
-    "too many requests",
-    "503",
-    "500",
 )
 _open_url: Any = from_url
 _memory: dict[str, MemoryStore] = {}
@@ -97,9 +79,9 @@ class RemoteStore(ObjectStore):
 
     def _call(self, doing: str, path: str, call: Callable[[], T]) -> T:
         try:
-            return _retrying(call)
+            return retrying(call)
         except Exception as error:
-            raise _explain(error, doing, self.location(path)) from error
+            raise explain(error, doing, self.location(path)) from error
 
     def read(self, path: str) -> bytes:
         key = self._key(path)
@@ -150,7 +132,13 @@ class RemoteStore(ObjectStore):
                 "list", prefix, lambda: obstore.list_with_delimiter(self._store, start or None)
             )
             chunks = iter([listed["objects"]])
-        while chunk := self._call("list", prefix, lambda: next(chunks, None)):
+        while True:
+            try:
+                chunk = next(chunks, None)
+            except Exception as error:
+                raise explain(error, "list", self.location(prefix)) from error
+            if chunk is None:
+                return
             for item in chunk:
                 path = item["path"][len(self._prefix) + 1 if self._prefix else 0 :]
                 if hidden or not path.rpartition("/")[2].startswith("."):
@@ -180,112 +168,12 @@ class RemoteStore(ObjectStore):
                     obstore.delete(self._store, key)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(_RangeReader(self, path), mode="r")
+        return pa.PythonFile(
+            RangeReader(self._store, self._key(path), self.location(path)), mode="r"
+        )
 
     def open_output(self, path: str) -> OutputFile:
-        return _RemoteOutput(self, path)
-
-
-class _RangeReader(io.RawIOBase):
-    """Random access by ranged reads; opening it fetches the size and the file's end at once."""
-
-    def __init__(self, store: RemoteStore, path: str) -> None:
-        self._owner = store
-        self._path = path
-        self._position = 0
-        self._size, self._tail = store._call("read", path, self._open)
-
-    def _open(self) -> tuple[int, bytes]:
-        store, key = self._owner._store, self._owner._key(self._path)
-        try:
-            result = obstore.get(store, key, options={"range": {"suffix": TAIL_BYTES}})
-            return int(result.meta["size"]), result.bytes().to_bytes()
-        except exceptions.BaseError:  # Azure takes no suffix ranges; an empty file has none
-            size = int(obstore.head(store, key)["size"])
-            start = max(0, size - TAIL_BYTES)
-            if size == 0:
-                return 0, b""
-            return size, obstore.get_range(store, key, start=start, end=size).to_bytes()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def size(self) -> int:
-        return self._size
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = (0, self._position, self._size)[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def read(self, count: int | None = -1) -> Any:
-        start = min(self._position, self._size)
-        end = self._size if count is None or count < 0 else min(start + count, self._size)
-        self._position = end
-        if start == end:
-            return b""
-        tail_start = self._size - len(self._tail)
-        if start >= tail_start:
-            return self._tail[start - tail_start : end - tail_start]
-        store, key = self._owner._store, self._owner._key(self._path)
-        return self._owner._call(
-            "read", self._path, lambda: obstore.get_range(store, key, start=start, end=end)
-        ).to_bytes()
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-
-class _RemoteOutput(OutputFile):
-    """A multipart upload; one that is not completed never becomes a file."""
-
-    def __init__(self, store: RemoteStore, path: str) -> None:
-        self.path = path
-        self._owner = store
-        self._writer: Any = obstore.open_writer(
-            store._store, store._key(path), buffer_size=PART_BYTES, max_concurrency=4
-        )
-        self._sink = pa.PythonFile(self, mode="w")
-        self._written = 0
-        self.closed = False
-
-    @property
-    def sink(self) -> pa.NativeFile:
-        return self._sink
-
-    def write(self, data: Any) -> None:
-        try:
-            self._writer.write(memoryview(data).cast("B"))
-        except Exception as error:
-            raise _explain(error, "write", self._owner.location(self.path)) from error
-        self._written += memoryview(data).nbytes
-
-    def flush(self) -> None:
-        """Parts go out when they are full: there is nothing to do."""
-
-    def tell(self) -> int:
-        return self._written
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        self.closed = True
-        try:
-            self._writer.close()
-        except Exception as error:
-            raise _explain(error, "write", self._owner.location(self.path)) from error
-
-    def abort(self) -> None:
-        self.closed = True
-        self._writer = None  # dropped before completion
+        return RemoteOutput(self._store, self._key(path), path, self.location(path))
 
 
 def _memory_store(name: str) -> MemoryStore:
@@ -314,56 +202,6 @@ def _connect(url: str, options: dict[str, Any]) -> Any:
         ) from error
     except Exception as error:
         raise StorageError(
-            f"cannot open {url!r}: {_first_line(error)}; check the URL and the storage options",
+            f"cannot open {url!r}: {first_line(error)}; check the URL and the storage options",
             url=url,
         ) from error
-
-
-def _transient(error: BaseException) -> bool:
-    if not isinstance(error, (exceptions.GenericError, OSError, TimeoutError)):
-        return False
-    if isinstance(error, FileNotFoundError):
-        return False
-    text = str(error).lower()
-    return any(sign in text for sign in _TRANSIENT)
-
-
-def _retrying(call: Callable[[], T]) -> T:
-    # obstore repeats requests itself; this covers answers that break off while they are read.
-    try:
-        return call()
-    except Exception as error:
-        if not _transient(error):
-            raise
-    return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(_transient),
-        stop=tenacity.stop_after_attempt(2),
-        wait=tenacity.wait_random_exponential(multiplier=0.1, max=2.0),
-        reraise=True,
-    )(call)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).strip().split("\n", 1)[0]
-
-
-def _explain(error: BaseException, doing: str, location: str) -> StorageError:
-    if isinstance(error, StorageError):
-        return error
-    reason = _first_line(error)
-    if isinstance(error, (FileNotFoundError, exceptions.NotFoundError)):
-        return MissingFileError(
-            f"no file {location!r}: it was deleted, or its snapshot has expired", path=location
-        )
-    if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
-        remedy = "check the keys and rights given as storage options or in the environment"
-    elif "no space" in reason.lower() or "quota" in reason.lower():
-        return StorageFullError(
-            f"cannot {doing} {location!r}: {reason}; free space there and try again",
-            path=location,
-        )
-    elif _transient(error):
-        remedy = "the store does not answer: check the endpoint and the network, then try again"
-    else:
-        remedy = "check the URL and the storage options, then try again"
-    return StorageError(f"cannot {doing} {location!r}: {reason}; {remedy}", path=location)

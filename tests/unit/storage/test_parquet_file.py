@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 from decimal import Decimal
@@ -127,6 +128,13 @@ def test_rows_of_a_megabyte_make_small_row_groups(store):
     assert read(store, "b/f.parquet").equals(table)
 
 
+def test_row_groups_may_be_made_larger(store):
+    path = write(store, keyed(300_000), TableOptions.parse({"file.block-size": "64 mb"}))
+    assert read_metadata(store, path).num_row_groups == 1
+    path = write(store, keyed(300_000), TableOptions.parse({"file.block-size": "1 mb"}))
+    assert read_metadata(store, path).num_row_groups > 9
+
+
 def test_a_filter_keeps_what_it_holds_for(store):
     path = write(store, keyed(300_000))
     found = read(store, path, columns=["s"], filter=pc.field("k") < 30)
@@ -174,13 +182,10 @@ def test_codecs(store, codec):
 
 
 def test_an_unknown_codec_is_refused(store):
-    class Options:
-        file_compression = "zpaq"
-        file_compression_zstd_level = 1
-        parquet_writer_version = None
-
+    options = dataclasses.replace(OPTIONS, file_compression="zpaq")
     with pytest.raises(OptionError, match="zpaq"):
-        write(store, keyed(10), Options())
+        write(store, keyed(10), options)
+    assert list(store.list(hidden=True)) == []
 
 
 EVERY_TYPE = {
@@ -315,13 +320,8 @@ def test_a_file_cut_short_is_named(store, kept):
 
 
 def test_delta_encoding_is_an_option(store):
-    class Options:
-        file_compression = "zstd"
-        file_compression_zstd_level = 1
-        parquet_writer_version = "PARQUET_2_0"
-
     table = keyed(50_000)
-    path = write(store, table, Options())
+    path = write(store, table, TableOptions.parse({"parquet.writer.version": "v2"}))
     column = read_metadata(store, path).row_group(0).column(0)
     assert "DELTA_BINARY_PACKED" in column.encodings
     assert read(store, path, KEYED).equals(table.cast(read(store, path, KEYED).schema))

@@ -1,0 +1,170 @@
+"""Reads Parquet files in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from pkray.errors import CorruptFileError, StorageError
+from pkray.storage.object_store import ObjectStore
+
+REMOTE_READ_BYTES = 16 << 20
+"""Object stores are read this much at a time, as far as row groups allow."""
+BUFFER_BYTES = 1 << 20
+"""Each column of a local file is read this much at a time."""
+
+
+def read_batches(
+    store: ObjectStore,
+    path: str,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = 64 << 10,
+    row_groups: Sequence[int] | None = None,
+    filter: pc.Expression | None = None,
+    *,
+    schema: pa.Schema | None = None,
+    use_threads: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, in order, a row group in memory at a time.
+
+    Args:
+        columns: names in the order wanted; all by default.
+        batch_rows: most rows of a batch.
+        row_groups: which row groups, by position; all by default.
+        filter: keep the rows it holds for; row groups that have none are not read.
+        schema: types wanted by column name, where the file's differ (INT96 timestamps have no
+            time zone); the file's own types by default.
+        use_threads: decode columns in parallel.
+
+    Raises:
+        MissingFileError: there is no such file.
+        CorruptFileError: it is not Parquet, is cut short, or lacks a column.
+    """
+    file = store.open_input(path)
+    remote = store.local_path(path) is None
+    location = store.location(path)
+    try:
+        try:
+            yield from _read(
+                file, columns, batch_rows, row_groups, filter, schema, use_threads, remote
+            )
+        except StorageError:
+            raise
+        except (pa.ArrowException, OSError, KeyError) as error:
+            if isinstance(error.__cause__, StorageError):
+                raise error.__cause__ from None
+            raise corrupt(location, error) from error
+    finally:
+        file.close()
+
+
+def corrupt(location: str, error: BaseException) -> CorruptFileError:
+    """The error for a data file whose bytes cannot be read."""
+    reason = (str(error) or type(error).__name__).split("\n", 1)[0]
+    return CorruptFileError(
+        f"cannot read the data file {location!r}: {reason}; it is damaged or cut short: restore "
+        "it from a copy, or roll the table back to a snapshot without it",
+        path=location,
+        reason=reason,
+    )
+
+
+def _read(
+    file: pa.NativeFile,
+    columns: Sequence[str] | None,
+    batch_rows: int,
+    row_groups: Sequence[int] | None,
+    filter: pc.Expression | None,
+    schema: pa.Schema | None,
+    use_threads: bool,
+    remote: bool,
+) -> Iterator[pa.RecordBatch]:
+    reader = _Reader(file, schema, remote)
+    names = list(columns) if columns is not None else reader.arrow_schema.names
+    for name in names:
+        if reader.arrow_schema.get_field_index(name) < 0:
+            raise KeyError(f"it has no column {name!r}, only {reader.arrow_schema.names}")
+    groups = list(range(reader.num_row_groups)) if row_groups is None else list(row_groups)
+    read_names = names
+    if filter is not None:
+        groups = reader.prune(groups, filter)
+        read_names = reader.arrow_schema.names  # an expression does not tell its columns
+    for batch in reader.batches(groups, read_names, batch_rows, use_threads):
+        if filter is not None:
+            batch = batch.filter(filter)
+            if batch.num_rows == 0:
+                continue
+        yield batch.select(names) if batch.schema.names != names else batch
+
+
+class _Reader:
+    """One open file."""
+
+    def __init__(self, file: pa.NativeFile, schema: pa.Schema | None, remote: bool) -> None:
+        self._file = file
+        self._remote = remote
+        buffer = 0 if remote else BUFFER_BYTES
+        self._parquet = pq.ParquetFile(file, pre_buffer=remote, buffer_size=buffer)
+        self.arrow_schema = self._parquet.schema_arrow
+        self.num_row_groups = self._parquet.metadata.num_row_groups
+        self._targets = {
+            field.name: schema.field(field.name).type
+            for field in self.arrow_schema
+            if schema is not None
+            and field.name in schema.names
+            and schema.field(field.name).type != field.type
+        }
+
+    def prune(self, groups: list[int], filter: pc.Expression) -> list[int]:
+        """The row groups that may have rows the filter holds for."""
+        fragment = ds.ParquetFileFormat().make_fragment(self._file)
+        kept = {group.id for group in fragment.subset(filter, self.arrow_schema).row_groups}
+        return [group for group in groups if group in kept]
+
+    def batches(
+        self, groups: list[int], names: list[str], batch_rows: int, use_threads: bool
+    ) -> Iterator[pa.RecordBatch]:
+        for run in self._runs(groups):
+            for batch in self._parquet.iter_batches(
+                batch_rows, row_groups=run, columns=names, use_threads=use_threads
+            ):
+                yield self._cast(batch)
+
+    def _runs(self, groups: list[int]) -> Iterator[list[int]]:
+        """Row groups to read together: all of a local file's, as these are read as they come."""
+        if not self._remote:
+            if groups:
+                yield groups
+            return
+        run: list[int] = []
+        size = 0
+        for group in groups:
+            run.append(group)
+            size += self._parquet.metadata.row_group(group).total_byte_size // 2
+            if size >= REMOTE_READ_BYTES:
+                yield run
+                run, size = [], 0
+        if run:
+            yield run
+
+    def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for index, name in enumerate(batch.schema.names):
+            target = self._targets.get(name)
+            if target is not None:
+                array = pc.cast(batch.column(index), target, safe=False)
+                batch = batch.set_column(index, pa.field(name, target), array)
+        return batch
+
+
+def read_metadata(store: ObjectStore, path: str) -> Any:
+    """A file's `pyarrow.parquet.FileMetaData`. Raises as `read_batches`."""
+    with store.open_input(path) as file:
+        try:
+            return pq.read_metadata(file)
+        except (pa.ArrowException, OSError) as error:
+            raise corrupt(store.location(path), error) from error

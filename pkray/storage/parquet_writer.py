@@ -1,0 +1,211 @@
+"""Writes Parquet files, fast, in what every Paimon reader reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pkray.errors import StorageError
+from pkray.storage.encoding import choose_encodings
+from pkray.storage.local import explain
+from pkray.storage.object_store import ObjectStore, OutputFile
+from pkray.storage.parquet_footer import annotate, has_nanoseconds, plain_timestamps
+
+if TYPE_CHECKING:
+    from pkray.options import TableOptions
+
+ROW_GROUP_ROWS = 128 << 10
+"""A merge holds one row group of each run; lookups and filters skip whole ones."""
+ROW_GROUP_BYTES = 64 << 20
+"""Row groups of wide rows are cut at this size in memory."""
+_UNLIMITED = 2**31
+
+
+class ParquetWriter:
+    """Writes one file; it appears whole on `close`.
+
+    As a context manager: left by an exception it aborts, else it closes.
+
+    Args:
+        store: where to.
+        path: the file, relative to the store.
+        schema: names, types and nullability as in the file.
+        options: ``file.compression``, ``file.compression.zstd-level``, ``file.block-size`` and
+            ``parquet.writer.version`` count.
+
+    Attributes:
+        num_rows: rows written so far.
+    """
+
+    def __init__(
+        self, store: ObjectStore, path: str, schema: pa.Schema, options: TableOptions
+    ) -> None:
+        self.path = path
+        self.num_rows = 0
+        self._schema = schema
+        self._options = options
+        self._annotations: dict[str, pa.DataType] = {}
+        self._int96 = any(has_nanoseconds(field.type) for field in schema)
+        if self._int96:
+            self._schema, self._annotations = plain_timestamps(schema)
+        block_size = options.file_block_size
+        self._max_rows = ROW_GROUP_ROWS if block_size is None else _UNLIMITED
+        self._max_bytes = ROW_GROUP_BYTES if block_size is None else block_size
+        self._location = store.location(path)
+        self._output = store.open_output(path)
+        self._tail: _HeldTail | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._raw_bytes = 0
+
+    def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Append rows whose columns are the schema's, in order.
+
+        Raises:
+            StorageError: the file cannot be written (`StorageFullError` when the disk is full).
+        """
+        if rows.num_rows == 0:
+            return
+        if isinstance(rows, pa.RecordBatch):
+            rows = pa.Table.from_batches([rows])
+        columns = rows.columns
+        if self._annotations:
+            columns = [
+                column.cast(field.type) if column.type != field.type else column
+                for column, field in zip(columns, self._schema, strict=True)
+            ]
+        self._pending.append(pa.Table.from_arrays(columns, schema=self._schema))
+        self.num_rows += rows.num_rows
+        self._pending_rows += rows.num_rows
+        self._pending_bytes += rows.nbytes
+        if self._pending_rows >= self._max_rows or self._pending_bytes >= self._max_bytes:
+            self._flush()
+
+    @property
+    def bytes_written(self) -> int:
+        """An estimate of the file's size, were it closed now, for rolling to the next one."""
+        written = self._output.tell()
+        ratio = written / self._raw_bytes if self._raw_bytes else 0.5
+        return int(written + self._pending_bytes * ratio)
+
+    def close(self) -> int:
+        """Publish the file and return its size in bytes."""
+        try:
+            self._flush(last=True)
+            assert self._writer is not None
+            if self._tail is not None:
+                self._tail.hold()
+            self._writer.close()
+            if self._tail is not None:
+                self._output.write(annotate(self._tail.held(), self._annotations))
+            size = self._output.tell()
+        except (OSError, pa.ArrowException) as error:
+            self.abort()
+            raise self._failure(error) from error
+        except BaseException:
+            self.abort()
+            raise
+        self._output.close()
+        return size
+
+    def abort(self) -> None:
+        """Give the file up: nothing of it stays."""
+        self._pending.clear()
+        self._writer = None
+        self._output.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _flush(self, last: bool = False) -> None:
+        if not self._pending and not (last and self._writer is None):
+            return
+        table = pa.concat_tables(self._pending or [self._schema.empty_table()])
+        try:
+            if self._writer is None:
+                self._writer = self._start(table)
+            while table.num_rows:
+                rows = self._row_group_rows(table)
+                if not last and table.num_rows < rows:
+                    break
+                self._writer.write_table(table.slice(0, rows), row_group_size=rows)
+                table = table.slice(rows)
+        except (OSError, pa.ArrowException) as error:
+            self.abort()
+            raise self._failure(error) from error
+        left = table.nbytes if table.num_rows else 0
+        self._raw_bytes += self._pending_bytes - left
+        self._pending = [table] if table.num_rows else []
+        self._pending_rows, self._pending_bytes = table.num_rows, left
+
+    def _start(self, sample: pa.Table) -> pq.ParquetWriter:
+        encodings = choose_encodings(sample, self._options)
+        sink = self._output.sink
+        if self._annotations:
+            self._tail = _HeldTail(self._output)
+            sink = pa.PythonFile(self._tail, mode="w")
+        return pq.ParquetWriter(
+            sink,
+            self._schema,
+            compression=encodings.codecs,
+            compression_level=encodings.levels or None,
+            use_dictionary=encodings.dictionaries,
+            column_encoding=encodings.encodings or None,
+            write_statistics=encodings.statistics,
+            use_deprecated_int96_timestamps=self._int96,
+            store_decimal_as_integer=True,
+            store_schema=False,
+            write_batch_size=64 << 10,
+        )
+
+    def _row_group_rows(self, table: pa.Table) -> int:
+        width = max(1, table.nbytes // table.num_rows)
+        return max(1, min(self._max_rows, self._max_bytes // width))
+
+    def _failure(self, error: Exception) -> StorageError:
+        if isinstance(error, StorageError):
+            return error
+        if isinstance(error, OSError):
+            return explain(error, "write", self._location)
+        return StorageError(f"cannot write {self._location!r}: {error}", path=self._location)
+
+
+class _HeldTail:
+    """A sink that can keep back what is written last."""
+
+    closed = False
+
+    def __init__(self, output: OutputFile) -> None:
+        self._output = output
+        self._held: list[bytes] | None = None
+
+    def hold(self) -> None:
+        self._held = []
+
+    def held(self) -> bytes:
+        return b"".join(self._held or ())
+
+    def write(self, data: Any) -> None:
+        if self._held is None:
+            self._output.write(data)
+        else:
+            self._held.append(bytes(data))
+
+    def tell(self) -> int:
+        return self._output.tell()
+
+    def flush(self) -> None:
+        """Nothing is buffered here."""
+
+    def close(self) -> None:
+        """The output is closed by the one who opened it."""

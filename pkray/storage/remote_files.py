@@ -1,0 +1,129 @@
+"""Open files of an object store."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import obstore
+import pyarrow as pa
+from obstore import exceptions
+
+from pkray.storage.object_store import OutputFile
+from pkray.storage.remote_errors import explain, retrying
+
+T = TypeVar("T")
+
+PART_BYTES = 8 << 20
+"""Size of an upload's parts; S3 takes 10,000 of at least 5 MB."""
+TAIL_BYTES = 64 << 10
+"""The end of a file that opening it fetches: it holds a Parquet file's footer."""
+
+
+class RangeReader(io.RawIOBase):
+    """Random access by ranged reads; opening it fetches the size and the file's end at once."""
+
+    def __init__(self, store: Any, key: str, location: str) -> None:
+        self._store = store
+        self._key = key
+        self._location = location
+        self._position = 0
+        self._size, self._tail = self._call(self._open)
+
+    def _call(self, call: Callable[[], T]) -> T:
+        try:
+            return retrying(call)
+        except Exception as error:
+            raise explain(error, "read", self._location) from error
+
+    def _open(self) -> tuple[int, bytes]:
+        store, key = self._store, self._key
+        try:
+            result = obstore.get(store, key, options={"range": {"suffix": TAIL_BYTES}})
+            return int(result.meta["size"]), result.bytes().to_bytes()
+        except exceptions.BaseError:  # Azure takes no suffix ranges; an empty file has none
+            size = int(obstore.head(store, key)["size"])
+            start = max(0, size - TAIL_BYTES)
+            if size == 0:
+                return 0, b""
+            return size, obstore.get_range(store, key, start=start, end=size).to_bytes()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def size(self) -> int:
+        return self._size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = (0, self._position, self._size)[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def read(self, count: int | None = -1) -> Any:
+        start = min(self._position, self._size)
+        end = self._size if count is None or count < 0 else min(start + count, self._size)
+        self._position = end
+        if start == end:
+            return b""
+        tail_start = self._size - len(self._tail)
+        if start >= tail_start:
+            return self._tail[start - tail_start : end - tail_start]
+        return self._call(
+            lambda: obstore.get_range(self._store, self._key, start=start, end=end)
+        ).to_bytes()
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class RemoteOutput(OutputFile):
+    """A multipart upload; one that is not completed never becomes a file."""
+
+    def __init__(self, store: Any, key: str, path: str, location: str) -> None:
+        self.path = path
+        self._location = location
+        self._writer: Any = obstore.open_writer(
+            store, key, buffer_size=PART_BYTES, max_concurrency=4
+        )
+        self._sink = pa.PythonFile(self, mode="w")
+        self._written = 0
+        self.closed = False
+
+    @property
+    def sink(self) -> pa.NativeFile:
+        return self._sink
+
+    def write(self, data: Any) -> None:
+        try:
+            self._writer.write(memoryview(data).cast("B"))
+        except Exception as error:
+            raise explain(error, "write", self._location) from error
+        self._written += memoryview(data).nbytes
+
+    def flush(self) -> None:
+        """Parts go out when they are full: there is nothing to do."""
+
+    def tell(self) -> int:
+        return self._written
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            self._writer.close()
+        except Exception as error:
+            raise explain(error, "write", self._location) from error
+
+    def abort(self) -> None:
+        self.closed = True
+        self._writer = None  # dropped before completion
