@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkray.lsm import memtable, merge_read
+from pkray.lsm import memtable, merge_read, upper_lookup
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +12,4 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_read, "MIN_READ_ROWS", 2)
     monkeypatch.setattr(merge_read, "READ_ROWS", 3)
     monkeypatch.setattr(memtable, "BLOCK_KEYS", 3)
+    monkeypatch.setattr(upper_lookup, "READ_ROWS", 3)
