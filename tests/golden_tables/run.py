@@ -10,9 +10,9 @@ import tempfile
 import traceback
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from golden_case import GoldenCase  # noqa: E402 (the checkout's pkray comes first)
+from golden_case import GoldenCase
 
 
 def run(path: Path) -> list[str]:
