@@ -14,7 +14,7 @@ from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
 from pkray.lsm.key_groups import RowOrder, row_schema
 from pkray.lsm.levels import Levels, SortedRun
-from pkray.lsm.merge import MergeEngine, is_add
+from pkray.lsm.merge import MergeEngine, is_add, newest_images
 from pkray.lsm.merge_read import row_order
 from pkray.schema import KIND, TableSchema
 
@@ -127,15 +127,19 @@ class _RunsSearch:
             names = [field.name for field in self._schema.fields]
         names = [name for name in names if name not in SYSTEM_COLUMNS]
         tables: list[pa.Table] = []
+        is_image: list[np.ndarray] = []
         for run in reversed(runs):
-            tables += self._in_run(run, asked, names)[1]
+            found_here = self._in_run(run, asked, names)[1]
+            tables += found_here
+            is_image += [np.full(table.num_rows, run.level > 0) for table in found_here]
         _, versions = self._all_of([], tables, names)
         if not versions.num_rows:
             return self._all_of([], [], columns)
         rows = pa.RecordBatch.from_arrays(
             [one_chunk(column) for column in versions.columns], schema=versions.schema
         )
-        merged = engine.merge(order.group(rows))
+        groups = newest_images(engine, order.group(rows), np.concatenate(is_image))
+        merged = engine.merge(groups)
         places, hit = order.keys(merged).search(order.keys(self._key_table(self._all)))
         returned = list(dict.fromkeys([*SYSTEM_COLUMNS, *columns]))
         found = merged.select(returned).take(pa.array(places[hit]))

@@ -92,7 +92,7 @@ class BucketWriter:
         Raises:
             InputError: a bad value of ``rowkind.field``; none of the rows is taken.
         """
-        accepted = accepted_rows(rows, self.schema)
+        accepted = self._engine.incoming(accepted_rows(rows, self.schema))
         limit = min(self._options.write_buffer_size, MAX_MEMTABLE_BYTES)
         if self._memtable.rows and self._memtable.bytes + accepted.nbytes > limit:
             self.flush()

@@ -18,7 +18,7 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.key_groups import KeyGroups, concat
 from pkray.lsm.key_ranges import Section, sections
 from pkray.lsm.levels import Levels, SortedRun
-from pkray.lsm.merge import MergeEngine, without_deletes
+from pkray.lsm.merge import MergeEngine, newest_images, without_deletes
 from pkray.lsm.merge_read import row_order, section_groups
 from pkray.lsm.upper_lookup import UpperLevelLookup
 
@@ -126,7 +126,7 @@ class _Task:
             return
         if self._makes_changelog([section]):
             with self._files.open_run(self._output_level, COMPACT_SOURCE, "changelog") as changelog:
-                for _, changes in self._merged(section, with_changes=True):
+                for _, changes in self._merged(section, with_changes=True, single_too=False):
                     changelog.write(changes)
             self._keep(changelog.files, self.result.changelog)
         self.result.before.append(file)
@@ -136,10 +136,11 @@ class _Task:
         if self._output_level == self._top_level:
             return file.delete_row_count != 0
         is_final = self._engine.keeps_newest and not self._options.sequence_field
-        return self._producer == "lookup" and file.level == 0 and not is_final
+        return self._completes([file.level]) and not is_final
 
     def _rewrite(self, chosen: Sequence[Section]) -> None:
-        with_changes = self._makes_changelog(chosen)
+        levels = [run.level for section in chosen for run in section.runs]
+        with_changes = self._makes_changelog(chosen) or self._completes(levels)
         with (
             self._files.open_run(self._output_level, COMPACT_SOURCE) as data,
             self._files.open_run(self._output_level, COMPACT_SOURCE, "changelog") as changelog,
@@ -156,6 +157,10 @@ class _Task:
         where.extend(files)
         self._written.extend(files)
 
+    def _completes(self, levels: Iterable[int]) -> bool:
+        """Whether rows of level 0 are merged with all older ones on their way up."""
+        return (self._producer == "lookup" or self._engine.whole_above_0) and 0 in levels
+
     def _makes_changelog(self, chosen: Iterable[Section]) -> bool:
         if self._producer == "full-compaction":
             return self._output_level == self._top_level
@@ -163,9 +168,14 @@ class _Task:
         return self._producer == "lookup" and 0 in levels
 
     def _merged(
-        self, section: Section, with_changes: bool
+        self, section: Section, with_changes: bool, single_too: bool = True
     ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """Merged rows, deletes included, and changelog rows."""
+        """Merged rows, deletes included, and changelog rows.
+
+        Args:
+            single_too: with lookup, a key's only row is merged as well; not if it stays in a file
+                that is not rewritten.
+        """
         columns = self._files.row_schema.names
         if len(section.runs) == 1 and not with_changes:
             for file in section.files:
@@ -175,28 +185,50 @@ class _Task:
         levels = np.array([run.level for run in section.runs])
         for groups, source in section_groups(section, self._files, self._order, columns):
             if with_changes:
-                yield self._merge_with_changes(groups, levels[source])
+                yield self._merge_with_changes(groups, levels[source], single_too)
             else:
+                groups = newest_images(self._engine, groups, levels[source] > 0)
                 rows = self._engine.merge(groups)
                 yield rows, rows.slice(0, 0)
 
     def _merge_with_changes(
-        self, groups: KeyGroups, level: np.ndarray
+        self, groups: KeyGroups, level: np.ndarray, single_too: bool
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Merge, and compare with what was there before.
 
         That is, for lookup, the rows of levels above 0; for full-compaction the top level's.
         """
-        if self._producer == "lookup":
+        if self._engine.keeps_first:
+            return self._first_rows(groups, level > 0)
+        by_lookup = self._producer != "full-compaction"
+        if by_lookup:
             groups, is_old = self._with_older_rows(groups, level > 0)
+            groups = newest_images(self._engine, groups, is_old)
             touched = _any_in_group(groups, ~is_old)
         else:
             is_old = level == self._top_level
             touched = (groups.sizes > 1) | _any_in_group(groups, ~is_old)
-        after = self._engine.merge(groups)
+        after = self._engine.merge(groups, always=by_lookup and single_too)
         old_groups, keys_of_old = groups.restrict(is_old)
         before = self._engine.merge(old_groups)
         return after, self._changes.between(before, keys_of_old, after, touched)
+
+    def _first_rows(
+        self, groups: KeyGroups, is_old: np.ndarray
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Keys that are above already are left out: readers need not merge levels then."""
+        known = _any_in_group(groups, is_old)
+        first = self._engine.merge(groups)
+        if self._above and not known.all():
+            unknown = np.flatnonzero(~known)
+            keys = first.select(list(self._order.key_columns)).take(pa.array(unknown))
+            found = self._order.keys(self._lookup.find(keys, self._above))
+            above = found.search(self._order.keys(keys))[1] if len(found) else np.zeros(0, bool)
+            new = np.ones(len(groups), bool)
+            new[unknown[: len(above)][above]] = False
+            first, known = first.filter(pa.array(new)), known[new]
+        shown = ~known if self._producer == "lookup" else np.zeros(len(known), bool)
+        return first, first.filter(pa.array(shown))
 
     def _with_older_rows(
         self, groups: KeyGroups, is_old: np.ndarray

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,27 +14,64 @@ from pkray.row_kind import DELETE, UPDATE_BEFORE
 from pkray.schema import KIND
 
 
-class MergeEngine(Protocol):
+class MergeEngine(ABC):
     """Merges the rows of each key into one.
 
     Attributes:
         needs_order: it looks at more than the newest row of a key.
         keeps_newest: the merged row is the newest one by arrival, whatever was there before; so
             a row need not be merged with those of older levels to be right.
+        keeps_first: the merged row is the oldest one, whatever comes after it.
+        whole_above_0: rows above level 0 have been merged with all that is older, so of a key's
+            only the newest counts (see `newest_images`).
     """
 
-    needs_order: bool
-    keeps_newest: bool
+    needs_order: bool = True
+    keeps_newest: bool = False
+    keeps_first: bool = False
+    whole_above_0: bool = False
 
-    def merge(self, groups: KeyGroups) -> pa.RecordBatch:
+    @abstractmethod
+    def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:
         """One row a key, in the groups' order, with the columns of ``groups.rows``.
 
-        A key that is not there after merging comes as a -D.
+        A key that is not there after merging comes as a -D or -U.
+
+        Args:
+            always: merge keys of a single row too; else these come as they are.
 
         Raises:
             MergeError: rows that the engine refuses.
         """
-        ...
+
+    def incoming(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """What the table keeps of rows that come in."""
+        return rows
+
+    def also_needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Columns without which these cannot be merged."""
+        return ()
+
+
+def newest_images(
+    engine: MergeEngine, groups: KeyGroups, is_image: np.ndarray
+) -> KeyGroups:
+    """Without older rows that a newer one of their key has been merged with.
+
+    Args:
+        is_image: for each row of ``groups.rows``, whether it is of a level above 0.
+    """
+    if not engine.whole_above_0 or len(groups) == len(groups.order):
+        return groups
+    image = is_image[groups.order]
+    place = np.arange(len(image))
+    newest = np.maximum.reduceat(np.where(image, place, -1), groups.starts)
+    kept = ~image
+    kept[newest[newest >= 0]] = True
+    if kept.all():
+        return groups
+    before = np.cumsum(kept) - kept
+    return KeyGroups(groups.rows, groups.order[kept], before[groups.starts], groups.ordered)
 
 
 def is_add(kinds: pa.Array) -> np.ndarray:

@@ -13,7 +13,7 @@ from pkray.lsm.key_groups import KeyGroups, RowOrder, concat
 from pkray.lsm.key_ranges import Section, sections
 from pkray.lsm.keys import KeyBound, NormalizedKeys
 from pkray.lsm.levels import SortedRun
-from pkray.lsm.merge import MergeEngine, without_deletes
+from pkray.lsm.merge import MergeEngine, newest_images, without_deletes
 from pkray.schema import KIND
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def merge_read(
     for section in sections(runs, schema):
         extra = [KIND] if may_delete else []
         if len(section.runs) > 1:
-            extra += order.columns
+            extra += [*order.columns, *engine.also_needed(wanted)]
+            if not engine.keeps_newest and any(run.may_have_deletes for run in section.runs):
+                extra.append(KIND)
         read = list(dict.fromkeys([*wanted, *extra]))
         for rows in _merged(section, files, engine, order, read, batch_rows):
             kept = without_deletes(rows) if may_delete else rows
@@ -92,8 +94,9 @@ def _merged(
         for file in section.runs[0].files:
             yield from files.read(file, columns, batch_rows=batch_rows or READ_ROWS)
         return
-    for groups, _ in section_groups(section, files, order, columns, batch_rows):
-        yield engine.merge(groups)
+    above_0 = np.array([run.level > 0 for run in section.runs])
+    for groups, source in section_groups(section, files, order, columns, batch_rows):
+        yield engine.merge(newest_images(engine, groups, above_0[source]))
 
 
 def section_groups(

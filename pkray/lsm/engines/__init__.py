@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from pkray.errors import UnsupportedError
+from pkray.lsm.compaction import forces_level_0_up
+from pkray.lsm.engines.aggregation import Aggregation
 from pkray.lsm.engines.deduplicate import Deduplicate
+from pkray.lsm.engines.first_row import FirstRow
+from pkray.lsm.engines.partial_update import PartialUpdate
 from pkray.lsm.merge import MergeEngine
+from pkray.schema import TableSchema
 
-if TYPE_CHECKING:
-    from pkray.schema import TableSchema
+ENGINES: dict[str, Callable[[TableSchema], MergeEngine]] = {
+    "deduplicate": lambda _: Deduplicate(),
+    "partial-update": PartialUpdate,
+    "aggregation": Aggregation,
+    "first-row": lambda _: FirstRow(),
+}
 
 
 def merge_engine(schema: TableSchema) -> MergeEngine:
     """The engine a table's ``merge-engine`` names.
 
     Raises:
-        UnsupportedError: pkray does not have it.
+        UnsupportedError: an aggregate function that pkray does not have.
     """
-    name = schema.core.merge_engine
-    if name == "deduplicate":
-        return Deduplicate()
-    raise UnsupportedError(
-        f"merge-engine {name!r} is not there yet; use 'deduplicate'", merge_engine=name
-    )
+    engine = ENGINES[schema.core.merge_engine](schema)
+    engine.whole_above_0 = not engine.keeps_newest and forces_level_0_up(schema)
+    return engine
 
 
-__all__ = ["Deduplicate", "MergeEngine", "merge_engine"]
+__all__ = ["Aggregation", "Deduplicate", "FirstRow", "MergeEngine", "PartialUpdate", "merge_engine"]

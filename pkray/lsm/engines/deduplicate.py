@@ -5,11 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pkray.lsm.key_groups import KeyGroups, take
+from pkray.lsm.merge import MergeEngine
 
 
-class Deduplicate:
+class Deduplicate(MergeEngine):
     needs_order = False
     keeps_newest = True
 
-    def merge(self, groups: KeyGroups) -> pa.RecordBatch:
+    def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:
         return take(groups.rows, groups.newest())

@@ -1,0 +1,36 @@
+"""The first row of a key wins, whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.errors import MergeError
+from pkray.lsm.key_groups import KeyGroups, take
+from pkray.lsm.merge import MergeEngine, is_add
+from pkray.schema import KIND
+
+
+class FirstRow(MergeEngine):
+    """-U and -D are refused; ``ignore-delete`` drops them before they get here."""
+
+    needs_order = False
+    keeps_first = True
+
+    def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:
+        position = groups.rows.schema.get_field_index(KIND)
+        if position >= 0:
+            kinds = groups.rows.column(position).to_numpy()[groups.order]
+            if not is_add(pa.array(kinds)).all():
+                raise MergeError(
+                    "a first-row table does not take -U and -D rows; set 'ignore-delete' = 'true' "
+                    "to drop them",
+                    merge_engine="first-row",
+                )
+        return take(groups.rows, _oldest(groups))
+
+
+def _oldest(groups: KeyGroups) -> np.ndarray:
+    if len(groups.starts) == len(groups.order) or groups.ordered:
+        return groups.order[groups.starts]
+    return np.minimum.reduceat(groups.order, groups.starts)

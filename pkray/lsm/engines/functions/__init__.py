@@ -1,0 +1,65 @@
+"""Aggregate functions by name (``fields.<field>.aggregate-function``)."""
+
+from __future__ import annotations
+
+from pkray.errors import UnsupportedError
+from pkray.field_options import FieldOptions
+from pkray.lsm.engines.functions.arithmetic import Count, Product, Sum
+from pkray.lsm.engines.functions.extreme import Max, Min
+from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.functions.logic import BoolAnd, BoolOr
+from pkray.lsm.engines.functions.nested import Collect, MergeMap, NestedUpdate
+from pkray.lsm.engines.functions.place import (
+    FirstNonNullValue,
+    FirstNotNullValue,
+    FirstValue,
+    LastNonNullValue,
+    LastValue,
+)
+from pkray.lsm.engines.functions.text import ListAgg
+from pkray.types import DataType
+
+FUNCTIONS: dict[str, type[AggregateFunction]] = {
+    function.name: function
+    for function in (
+        Sum,
+        Product,
+        Count,
+        Min,
+        Max,
+        LastValue,
+        LastNonNullValue,
+        FirstValue,
+        FirstNonNullValue,
+        FirstNotNullValue,
+        ListAgg,
+        BoolAnd,
+        BoolOr,
+        Collect,
+        MergeMap,
+        NestedUpdate,
+    )
+}
+
+
+def aggregate_function(
+    name: str, field: str, data_type: DataType, options: FieldOptions
+) -> AggregateFunction:
+    """The function that merges a column.
+
+    Raises:
+        UnsupportedError: a sketch or bitmap, or a name that nobody knows.
+        MergeError: the column's type cannot hold the function's results.
+    """
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise UnsupportedError(
+            f"column {field!r}: the aggregate function {name!r} is not supported; there are "
+            f"{', '.join(FUNCTIONS)}",
+            field=field,
+            function=name,
+        )
+    return function(field, data_type, options)
+
+
+__all__ = ["FUNCTIONS", "AggregateFunction", "aggregate_function"]

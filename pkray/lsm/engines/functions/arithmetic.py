@@ -1,0 +1,165 @@
+"""sum, product and count."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import MergeError
+from pkray.field_options import FieldOptions
+from pkray.lsm.engines.functions import decimals
+from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.segments import Bools, Ints, Segments, values_at
+from pkray.types import DataType
+
+
+class Sum(AggregateFunction):
+    """The sum of the values that are not null; integers wrap around.
+
+    A DECIMAL of more than 18 digits that overflows gives null; a smaller one keeps the digits.
+    """
+
+    name: ClassVar[str] = "sum"
+    takes_back: ClassVar[bool] = True
+    any_order: ClassVar[bool] = True
+
+    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
+        rows = rows.valid(column)
+        if not len(rows):
+            return pa.nulls(rows.keys, column.type)
+        kind = column.type
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            dtype = np.dtype(kind.to_pandas_dtype())
+            values = values_at(column, dtype, rows.order)
+            if rows.retract is not None:
+                values = np.where(rows.retract, -values, values)
+            return rows.spread(pa.array(_add(values, rows)))
+        if pa.types.is_decimal128(kind):
+            return rows.spread(self._decimals(column, rows))
+        return self.single(column, rows)
+
+    def _decimals(self, column: pa.Array, rows: Segments) -> pa.Array:
+        sign = 1 if rows.retract is None else np.where(rows.retract, -1, 1)
+        all_valid = np.ones(len(rows), bool)
+        if column.type.precision <= decimals.COMPACT_PRECISION:
+            values = decimals.compact_at(column, rows.order) * sign
+            return decimals.from_compact(_add(values, rows), all_valid, column.type)
+        limbs = [_add(limb * sign, rows) for limb in decimals.limbs_at(column, rows.order)]
+        return decimals.from_limbs(limbs, all_valid, column.type)
+
+
+class Count(Sum):
+    """How many values are not null: rows come in as ones and zeros (``as_counts``)."""
+
+    name: ClassVar[str] = "count"
+
+    def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
+        super().__init__(field, data_type, options)
+        if data_type.root not in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
+            raise MergeError(
+                f"column {field!r} is {data_type}, which cannot hold a count; use INT or BIGINT",
+                field=field,
+                function=self.name,
+            )
+
+    @staticmethod
+    def as_counts(column: pa.Array) -> pa.Array:
+        """What a table keeps of incoming values: 1, or 0 for null."""
+        return pc.is_valid(column).cast(column.type)
+
+
+class Product(AggregateFunction):
+    """The product of the values that are not null; taking back divides.
+
+    Integers wrap around and are divided towards zero; decimals are rounded half up to their scale
+    after each step, and null where they have more digits than the type.
+    """
+
+    name: ClassVar[str] = "product"
+    takes_back: ClassVar[bool] = True
+    any_order: ClassVar[bool] = True
+
+    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
+        rows = rows.valid(column)
+        if not len(rows):
+            return pa.nulls(rows.keys, column.type)
+        kind = column.type
+        retract = rows.retract
+        if pa.types.is_decimal128(kind):
+            return rows.spread(self._decimals(column, rows, retract))
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            return self.single(column, rows)
+        values = values_at(column, np.dtype(kind.to_pandas_dtype()), rows.order)
+        with np.errstate(all="ignore"):
+            if retract is not None:
+                product = rows.fold(values, self._step(retract))
+            elif pa.types.is_integer(kind):
+                product = np.multiply.reduceat(values, rows.starts, dtype=values.dtype)
+            else:
+                product = rows.fold_floats(values, np.multiply)
+        return rows.spread(pa.array(product))
+
+    def _step(self, retract: Bools):
+        def step(so_far: npt.NDArray, following: npt.NDArray, places: Ints) -> npt.NDArray:
+            back = retract[places]
+            result = so_far * following
+            if back.any():
+                result[back] = self._divide(so_far[back], following[back])
+            return result
+
+        return step
+
+    def _divide(self, values: npt.NDArray, by: npt.NDArray) -> npt.NDArray:
+        if values.dtype.kind == "f":
+            return values / by
+        self._refuse_zero(by)
+        quotient, rest = np.divmod(values, by)
+        return quotient + ((rest != 0) & ((values < 0) != (by < 0)))
+
+    def _decimals(self, column: pa.Array, rows: Segments, retract: Bools | None) -> pa.Array:
+        one = 10**column.type.scale
+        bound = 10**column.type.precision
+        lost = np.zeros(len(rows.order), bool)
+
+        def step(so_far: npt.NDArray, following: npt.NDArray, places: Ints) -> npt.NDArray:
+            multiplied = _round_half_up(so_far * following, np.full(len(so_far), one, object))
+            if retract is not None and retract[places].any():
+                back = retract[places]
+                self._refuse_zero(following[back])
+                multiplied[back] = _round_half_up(so_far[back] * one, following[back])
+            lost[places] = (np.abs(multiplied) >= bound).astype(bool)
+            return multiplied
+
+        product = rows.fold(decimals.wide_at(column, rows.order), step)
+        valid = ~np.logical_or.reduceat(lost, rows.starts)
+        return decimals.from_wide(product, valid, column.type)
+
+    def _refuse_zero(self, divisors: npt.NDArray) -> None:
+        if (divisors == 0).any():
+            raise MergeError(
+                f"column {self.field!r}: a product cannot take 0 back; set "
+                f"'fields.{self.field}.ignore-retract' = 'true' to ignore -U and -D rows",
+                field=self.field,
+                function=self.name,
+            )
+
+
+def _add(values: npt.NDArray, rows: Segments) -> npt.NDArray:
+    if values.dtype.kind == "f":
+        # In the order of the rows: reduceat adds in another.
+        with np.errstate(all="ignore"):
+            return rows.fold_floats(values, np.add)
+    return np.add.reduceat(values, rows.starts, dtype=values.dtype)
+
+
+def _round_half_up(
+    values: npt.NDArray[np.object_], by: npt.NDArray[np.object_]
+) -> npt.NDArray[np.object_]:
+    """values / by to the nearest integer, ties away from zero."""
+    size = (2 * np.abs(values) + np.abs(by)) // (2 * np.abs(by))
+    negative = ((values < 0) != (by < 0)).astype(bool)
+    return np.where(negative, -size, size)

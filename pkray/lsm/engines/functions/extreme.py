@@ -1,0 +1,59 @@
+"""min and max."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.segments import Segments, take_numbers
+from pkray.lsm.key_words import words_of
+from pkray.lsm.keys import NormalizedKeys, sort_within_groups
+
+
+class _Extreme(AggregateFunction):
+    """Nulls are skipped; NaN is the largest number, -0.0 smaller than 0.0, text in byte order."""
+
+    any_order: ClassVar[bool] = True
+    largest: ClassVar[bool]
+
+    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
+        rows = rows.valid(column)
+        if not len(rows):
+            return pa.nulls(rows.keys, column.type)
+        kind = column.type
+        if pa.types.is_boolean(kind) or pa.types.is_nested(kind):
+            return self.single(column, rows)
+        if len(rows.order) == len(rows):
+            return take_numbers(column, rows.numbers(rows.starts))
+        values = pc.take(column, pa.array(rows.order), boundscheck=False)
+        (words,) = words_of(values)
+        if words.width == 1 and not words.tail:
+            places = self._place_of_word(words.chunk(0), rows)
+        else:
+            keys = NormalizedKeys([values])
+            order = np.arange(len(values))
+            by_size = sort_within_groups(order, rows.starts, keys)
+            places = by_size[rows.ends - 1 if self.largest else rows.starts]
+        return rows.spread(pc.take(values, pa.array(places), boundscheck=False))
+
+    def _place_of_word(self, word: np.ndarray, rows: Segments) -> np.ndarray:
+        operation = np.maximum if self.largest else np.minimum
+        best = operation.reduceat(word, rows.starts)
+        if len(rows.order) == len(rows):
+            return rows.starts
+        hit = word == np.repeat(best, rows.sizes)
+        return rows.last_place(hit)
+
+
+class Max(_Extreme):
+    name: ClassVar[str] = "max"
+    largest: ClassVar[bool] = True
+
+
+class Min(_Extreme):
+    name: ClassVar[str] = "min"
+    largest: ClassVar[bool] = False

@@ -1,0 +1,88 @@
+"""What an aggregate function is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import pyarrow as pa
+
+from pkray.errors import MergeError
+from pkray.field_options import FieldOptions
+from pkray.lsm.engines.segments import Segments, take_numbers
+from pkray.types import DataType
+
+
+class AggregateFunction(ABC):
+    """Merges the values of one column.
+
+    Merged values can be merged again with what came before or after them.
+
+    Args:
+        field: the column.
+        data_type: of the column.
+        options: ``fields.<field>.*``.
+
+    Attributes:
+        name: as ``fields.<field>.aggregate-function`` says it.
+        takes_back: -U and -D take their value back; others are an error unless
+            ``fields.<field>.ignore-retract`` is set.
+        any_order: the result is the same whatever order the rows of a key come in.
+        keeps_single: the only value of a key is its result.
+    """
+
+    name: ClassVar[str]
+    takes_back: ClassVar[bool] = False
+    any_order: ClassVar[bool] = False
+    keeps_single: bool = True
+
+    def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
+        self.field = field
+        self.data_type = data_type
+        self.ignores_retract = options.ignore_retract
+
+    def __call__(self, column: pa.Array, rows: Segments) -> pa.Array:
+        """One value a key.
+
+        Raises:
+            MergeError: the function cannot take rows back, or cannot merge the column's type.
+        """
+        if rows.retract is not None and not rows.retract.any():
+            rows = rows.adds()
+        if rows.retract is not None:
+            if self.ignores_retract:
+                rows = rows.adds()
+            elif not self.takes_back:
+                raise MergeError(
+                    f"column {self.field!r}: the aggregate function {self.name!r} cannot take "
+                    "back a -U or -D row; set "
+                    f"'fields.{self.field}.ignore-retract' = 'true' to ignore such rows",
+                    field=self.field,
+                    function=self.name,
+                )
+        if not len(rows):
+            return pa.nulls(rows.keys, column.type)
+        return self.merge(column, rows)
+
+    @abstractmethod
+    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
+        """One value a key; ``rows`` has some, and those that take back only if it can."""
+
+    def single(self, column: pa.Array, rows: Segments) -> pa.Array:
+        """For a type that the function cannot merge: fine where a key has but one value.
+
+        Args:
+            rows: those that are not null.
+
+        Raises:
+            MergeError: a key has several values.
+        """
+        if len(rows.order) > len(rows):
+            raise MergeError(
+                f"column {self.field!r} is {self.data_type}, which the aggregate function "
+                f"{self.name!r} cannot merge; choose another function",
+                field=self.field,
+                function=self.name,
+                type=str(self.data_type),
+            )
+        return take_numbers(column, rows.numbers(rows.starts))

@@ -1,0 +1,169 @@
+"""Functions whose values are lists and maps: collect, merge_map, nested_update."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.field_options import FieldOptions
+from pkray.lsm.engines.functions.codes import codes
+from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.functions.lists import list_array, list_parts, runs_of_equal
+from pkray.lsm.engines.segments import Bools, Ints, Segments
+from pkray.types import DataType
+
+
+class _OfElements(AggregateFunction):
+    """Each element of a key's lists is an event; what stays of them is the result."""
+
+    takes_back: ClassVar[bool] = True
+
+    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
+        rows = rows.valid(column)
+        if not len(rows):
+            return pa.nulls(rows.keys, column.type)
+        if not self.fits(column.type):
+            return self.single(column, rows)
+        values = pc.take(column, pa.array(rows.order), boundscheck=False)
+        lengths, elements = list_parts(values)
+        segment = np.repeat(rows.of_place(), lengths)
+        back = None if rows.retract is None else np.repeat(rows.retract, lengths)
+        kept = self.kept(elements, segment, back)
+        if kept is not None:
+            elements, segment = pc.take(elements, pa.array(kept)), segment[kept]
+        counts = np.bincount(segment, minlength=len(rows))
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        filled = None
+        if rows.retract is not None:
+            filled = np.logical_or.reduceat(~rows.retract, rows.starts)
+        return rows.spread(list_array(column.type, offsets, elements, filled))
+
+    @abstractmethod
+    def fits(self, kind: pa.DataType) -> bool:
+        """Whether the function can merge values of this type."""
+
+    @abstractmethod
+    def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
+        """Numbers of the elements that stay, by segment; None if all do.
+
+        Args:
+            back: whether each element takes back; None: none does.
+        """
+
+
+class Collect(_OfElements):
+    """All elements in order; taking back removes the first equal one.
+
+    With ``fields.<field>.distinct`` each value once.
+    """
+
+    name: ClassVar[str] = "collect"
+
+    def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
+        super().__init__(field, data_type, options)
+        self.distinct = options.distinct
+        self.keeps_single = not self.distinct
+
+    def fits(self, kind: pa.DataType) -> bool:
+        return pa.types.is_list(kind)
+
+    def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
+        if self.distinct:
+            return _since_last_back(elements, segment, back, first_alone=True)
+        if back is None or not back.any():
+            return None
+        order, starts = runs_of_equal(segment, codes(elements))
+        sizes = np.diff(starts, append=len(order))
+        is_back = back[order]
+        level = np.cumsum(np.where(is_back, -1, 1))
+        before = np.repeat(np.append(0, level[starts[1:] - 1]), sizes)
+        level -= before
+        # What takes back from nothing does nothing.
+        stay = level[starts + sizes - 1] - np.minimum(np.minimum.reduceat(level, starts), 0)
+        added = np.cumsum(~is_back)
+        added_of_run = added[starts + sizes - 1]
+        from_end: Ints = np.repeat(added_of_run, sizes) - added
+        return np.sort(order[~is_back & (from_end < np.repeat(stay, sizes))])
+
+
+class MergeMap(_OfElements):
+    """Entries by key, the last one of each; taking back removes keys whatever their values."""
+
+    name: ClassVar[str] = "merge_map"
+
+    def fits(self, kind: pa.DataType) -> bool:
+        return pa.types.is_map(kind)
+
+    def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
+        return _last_of_each(segment, codes(elements.field("key")), back)
+
+
+class NestedUpdate(_OfElements):
+    """Rows of a nested table.
+
+    With ``fields.<field>.nested-key`` the last one of each key, and taking back removes a key.
+    Without, all of them, and taking back removes all equal ones. Null rows are left out.
+    """
+
+    name: ClassVar[str] = "nested_update"
+    keeps_single = False
+
+    def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
+        super().__init__(field, data_type, options)
+        self.keys = options.nested_key
+
+    def fits(self, kind: pa.DataType) -> bool:
+        return pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
+
+    def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
+        valid = None
+        if elements.null_count:
+            valid = np.flatnonzero(pc.is_valid(elements).to_numpy(zero_copy_only=False))
+            elements, segment = pc.take(elements, pa.array(valid)), segment[valid]
+            back = None if back is None else back[valid]
+        if self.keys:
+            names = elements.type.names
+            children = elements.flatten()
+            chosen = [children[names.index(name)] for name in self.keys]
+            key = pa.StructArray.from_arrays(chosen, names=list(self.keys))
+            kept: Ints | None = _last_of_each(segment, codes(key), back)
+        else:
+            kept = _since_last_back(elements, segment, back, first_alone=False)
+        if valid is None:
+            return kept
+        return valid if kept is None else valid[kept]
+
+
+def _last_of_each(segment: Ints, code: Ints, back: Bools | None) -> Ints:
+    """The last element of each code unless it takes back, in the order the codes came first."""
+    order, starts = runs_of_equal(segment, code)
+    last = order[np.append(starts[1:], len(order)) - 1] if len(order) else order
+    stays = np.ones(len(last), bool) if back is None else ~back[last]
+    return last[stays][np.argsort(order[starts][stays], kind="stable")]
+
+
+def _since_last_back(
+    elements: pa.Array, segment: Ints, back: Bools | None, *, first_alone: bool
+) -> Ints | None:
+    """Elements after the last one that took an equal one back: all of them, or the first."""
+    taken = back is not None and back.any()
+    if not taken and not first_alone:
+        return None
+    order, starts = runs_of_equal(segment, codes(elements))
+    if not len(order):
+        return order
+    sizes = np.diff(starts, append=len(order))
+    places = np.arange(len(order))
+    after = starts
+    if taken:
+        assert back is not None
+        last_back = np.maximum.reduceat(np.where(back[order], places, -1), starts)
+        after = np.maximum(last_back + 1, starts)
+    if first_alone:
+        exists = after < starts + sizes
+        return np.sort(order[after[exists]])
+    return np.sort(order[places >= np.repeat(after, sizes)])

@@ -1,0 +1,61 @@
+"""listagg."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.field_options import FieldOptions
+from pkray.lsm.engines.functions.codes import codes
+from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.functions.lists import first_of_each, list_array
+from pkray.lsm.engines.segments import Segments
+from pkray.types import DataType
+
+
+class ListAgg(AggregateFunction):
+    """The strings that are not null, joined in order.
+
+    With ``fields.<field>.distinct`` the parts between delimiters are joined, each one once, empty
+    ones left out.
+    """
+
+    name: ClassVar[str] = "listagg"
+
+    def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
+        super().__init__(field, data_type, options)
+        self.delimiter = options.list_agg_delimiter
+        self.distinct = options.distinct
+        self.keeps_single = not self.distinct
+
+    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
+        rows = rows.valid(column)
+        if not len(rows):
+            return pa.nulls(rows.keys, column.type)
+        if not pa.types.is_string(column.type):
+            return self.single(column, rows)
+        texts = pc.take(column, pa.array(rows.order), boundscheck=False)
+        if self.distinct:
+            parts, offsets = self._distinct_parts(texts, rows)
+        elif len(rows.order) == len(rows):
+            return rows.spread(texts)
+        else:
+            parts, offsets = texts, np.append(rows.starts, len(rows.order))
+        joined = pc.binary_join(list_array(pa.list_(pa.string()), offsets, parts), self.delimiter)
+        return rows.spread(joined)
+
+    def _distinct_parts(self, texts: pa.Array, rows: Segments) -> tuple[pa.Array, np.ndarray]:
+        """The parts to join, and where each key's begin."""
+        segment = rows.of_place()
+        if self.delimiter:
+            split = pc.split_pattern(texts, self.delimiter)
+            segment = np.repeat(segment, pc.list_value_length(split).to_numpy())
+            texts = split.flatten()
+        kept = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
+        texts, segment = texts.filter(pa.array(kept)), segment[kept]
+        kept = first_of_each(segment, codes(texts))
+        counts = np.bincount(segment[kept], minlength=len(rows))
+        return texts.filter(pa.array(kept)), np.concatenate([[0], np.cumsum(counts)])

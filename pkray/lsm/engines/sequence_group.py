@@ -1,0 +1,125 @@
+"""Columns of a partial-update table that are updated together, in an order of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.lsm.engines.fieldwise import Selected, keep_asis
+from pkray.lsm.engines.functions import AggregateFunction
+from pkray.lsm.engines.segments import Bools, Ints, Segments, take_numbers, valid_at
+from pkray.lsm.keys import NormalizedKeys
+
+_SPAN = 1 << 62
+
+
+class SequenceGroup:
+    """The row whose sequence fields are largest gives the columns, nulls included.
+
+    Rows whose sequence fields are all null do not count. Of equal ones the later counts; null is
+    smaller than any value. -U and -D set the columns to null, unless they are older. Columns with
+    an aggregate function also merge late rows, before what is there already.
+    """
+
+    def __init__(
+        self,
+        sequence_fields: Sequence[str],
+        fields: Sequence[str],
+        functions: Mapping[str, AggregateFunction],
+    ) -> None:
+        self.sequence_fields = tuple(sequence_fields)
+        self.columns = frozenset((*sequence_fields, *fields))
+        self._functions = {name: functions[name] for name in fields if name in functions}
+        self._replaced = [name for name in fields if name not in self._functions]
+
+    def merge(self, rows: pa.RecordBatch, selected: Selected) -> dict[str, pa.Array]:
+        """The merged columns of this group that ``rows`` has."""
+        present = set(rows.schema.names)
+        wanted = self.columns & present
+        if not wanted:
+            return {}
+        columns = {name: rows.column(name) for name in self.columns & present}
+        segments = self._that_count([columns[name] for name in self.sequence_fields], selected)
+        if not len(segments):
+            return {
+                name: keep_asis(pa.nulls(segments.keys, column.type), column, selected)
+                for name, column in columns.items()
+            }
+        in_order = _in_order([columns[name] for name in self.sequence_fields], segments)
+        places = segments.last_place(in_order)
+        chosen = segments.numbers(places)
+        valued = chosen
+        if segments.retract is not None:
+            valued = segments.numbers(np.where(segments.retract[places], -1, places))
+        merged = {}
+        for name in self.sequence_fields:
+            merged[name] = keep_asis(
+                take_numbers(columns[name], chosen), columns[name], selected
+            )
+        for name in self._replaced:
+            if name in columns:
+                values = take_numbers(columns[name], valued)
+                merged[name] = keep_asis(values, columns[name], selected)
+        ordered: Segments | None = None
+        for name, function in self._functions.items():
+            if name not in columns:
+                continue
+            if not function.any_order and ordered is None:
+                ordered = _late_first(segments, in_order)
+            rows_of = segments if function.any_order or ordered is None else ordered
+            merged[name] = keep_asis(function(columns[name], rows_of), columns[name], selected)
+        return merged
+
+    @staticmethod
+    def _that_count(sequence: Sequence[pa.Array], selected: Selected) -> Segments:
+        """Without rows whose sequence fields are all null."""
+        rows = selected.rows
+        if not all(column.null_count for column in sequence):
+            return rows
+        valid = np.zeros(len(rows.order), bool)
+        for column in sequence:
+            valid |= valid_at(column, rows.order)
+        return rows.pick(valid)
+
+
+def _in_order(sequence: Sequence[pa.Array], rows: Segments) -> Bools:
+    """For each place, whether its sequence is not less than that of any row before."""
+    numbers = pa.array(rows.order)
+    keys = NormalizedKeys([pc.take(column, numbers, boundscheck=False) for column in sequence])
+    rank, exact = keys.prefix()
+    low, high = int(rank.min()), int(rank.max())
+    if not exact or (high - low + 1) * len(rows) >= _SPAN:
+        rank, low, high = _ranks(keys)
+    height = rank.astype(np.int64) - low if low >= -_SPAN and high < _SPAN else None
+    if height is None:
+        rank, low, high = _ranks(keys)
+        height = rank
+    height = height + rows.of_place() * (high - low + 1)
+    return height == np.maximum.accumulate(height)
+
+
+def _ranks(keys: NormalizedKeys) -> tuple[Ints, int, int]:
+    order, starts = keys.sort()
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
+    return ranks, 0, max(len(starts) - 1, 0)
+
+
+def _late_first(rows: Segments, in_order: Bools) -> Segments:
+    """As if late rows had come before what was there when they came, the latest first.
+
+    What takes back keeps its place between those that came before and after it.
+    """
+    if in_order.all():
+        return rows
+    place = np.arange(len(rows.order))
+    late = ~in_order
+    epoch = np.zeros(len(place), np.int64)
+    if rows.retract is not None:
+        late &= ~rows.retract
+        epoch = np.cumsum(rows.retract) * 2 - rows.retract
+    return rows.arranged(np.lexsort((np.where(late, -place, place), epoch, rows.of_place())))
+
