@@ -59,10 +59,16 @@ class ScanLookup:
             self._open(runs)
         self._passed = last
         found = []
+        answered = 0
         while self._load():
-            positions, hit = self._keys.search(wanted)
+            end = self._keys.bound(-1)
+            here = wanted.count_le(end)
+            positions, hit = self._keys.search(
+                self._order.keys(keys.slice(answered, here - answered))
+            )
             found.append(take(self._rows, positions[hit]))
-            if self._keys.bound(-1) >= last:
+            answered = here
+            if end >= last:
                 break
             self._consumed = True
         return concat(found) if found else self._empty
