@@ -228,7 +228,9 @@ class Committer:
         give_up = None if timeout is None else self._clock() + timeout
         try:
             for tries in range(retries + 1):
-                latest = self._synchronise()
+                # At first what `commit` or the snapshot before found: if that is no longer the
+                # latest, creating the next one fails.
+                latest = self._newest if tries == 0 else self._synchronise()
                 snapshot = self._published_before(change)
                 if snapshot is None:
                     self._refuse_conflict(change, latest, schema)

@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from pkray.errors import CorruptFileError, StorageError
+from pkray.storage.local import explain
 from pkray.storage.object_store import ObjectStore
 
 REMOTE_READ_BYTES = 16 << 20
@@ -58,7 +59,7 @@ def read_batches(
         except (pa.ArrowException, OSError, KeyError) as error:
             if isinstance(error.__cause__, StorageError):
                 raise error.__cause__ from None
-            raise corrupt(location, error) from error
+            raise _failure(location, error) from error
     finally:
         file.close()
 
@@ -72,6 +73,12 @@ def corrupt(location: str, error: BaseException) -> CorruptFileError:
         path=location,
         reason=reason,
     )
+
+
+def _failure(location: str, error: BaseException) -> StorageError:
+    if isinstance(error, OSError) and error.errno:  # of the disk, not of what the file holds
+        return explain(error, "read", location)
+    return corrupt(location, error)
 
 
 def _read(
@@ -167,4 +174,4 @@ def read_metadata(store: ObjectStore, path: str) -> Any:
         try:
             return pq.read_metadata(file)
         except (pa.ArrowException, OSError) as error:
-            raise corrupt(store.location(path), error) from error
+            raise _failure(store.location(path), error) from error
