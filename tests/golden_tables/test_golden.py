@@ -7,13 +7,9 @@ from pathlib import Path
 import pytest
 from golden_case import GoldenCase
 
-# The merge engines that pkray does not have yet; with them, these cases are only refused.
-_MISSING = ("partial-update", "aggregation", "first-row")
 _CASES = [GoldenCase(path) for path in sorted((Path(__file__).parent / "data").glob("*.json"))]
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in _CASES if case.engine not in _MISSING], ids=lambda case: case.name
-)
+@pytest.mark.parametrize("case", _CASES, ids=lambda case: case.name)
 def test_golden_case(case: GoldenCase, tmp_path: Path) -> None:
     assert case.differences(str(tmp_path)) == []
