@@ -76,6 +76,8 @@ class DataFileStore:
     ) -> list[DataFileMeta]:
         """Write key-value rows, sorted by key, to as many files as ``target-file-size`` asks.
 
+        Of level 0 it is one file, as each would be a run.
+
         Args:
             batches: no key in two of them.
             source: APPEND_SOURCE or COMPACT_SOURCE.
@@ -145,7 +147,9 @@ class RunWriter:
         self._level = level
         self._source = source
         self._prefix = prefix
-        self._target_size = store.schema.core.target_file_size
+        # Each file of level 0 is a run of its own: cutting one would make more to merge.
+        is_run = level == 0 and prefix == "data"
+        self._target_size = float("inf") if is_run else store.schema.core.target_file_size
         self._open: _OpenFile | None = None
 
     def write(self, rows: pa.RecordBatch) -> None:

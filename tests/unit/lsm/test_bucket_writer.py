@@ -55,7 +55,10 @@ def test_a_full_memtable_is_flushed() -> None:
 
 def test_files_are_cut_at_the_target_size_without_overlap() -> None:
     bucket = Bucket(make_schema(target="1 kb"))
-    bucket.write(*[("+I", key, "x" * 50, key) for key in range(200)])
+    for _ in range(2):
+        bucket.write(*[("+I", key, "x" * 50, key) for key in range(200)])
+        bucket.commit()
+    assert [len(run.files) for run in bucket.committed.runs()] == [1, 1]
     bucket.commit(full=True)
     files = sorted(bucket.committed.files, key=lambda file: file.min_key[-8:][::-1])
     assert len(files) > 3
