@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -54,10 +55,11 @@ class Catalog:
     def __init__(
         self, warehouse: str, runtime: Runtime, storage_options: Mapping[str, Any] | None = None
     ) -> None:
-        self.warehouse = warehouse
+        # Owners and tasks in other processes open it too, from other working directories.
+        self.warehouse = warehouse if "://" in warehouse else str(Path(warehouse).absolute())
         self.runtime = runtime
         self._storage_options = dict(storage_options or {})
-        self._store = ObjectStore.open(warehouse, **self._storage_options)
+        self._store = ObjectStore.open(self.warehouse, **self._storage_options)
 
     def create_table(
         self,

@@ -1,0 +1,44 @@
+"""What the README shows works as it stands there."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+import pkray
+from pkray.cli import main
+from tests.readme import blocks
+
+
+def test_the_tour_of_the_python_api(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks("Python")
+    tour: dict = {}
+    exec(compile(code, "README.md", "exec"), tour)
+    orders = tour["orders"]
+    assert orders.to_arrow().to_pylist() == [{"id": 2, "customer": "Grace", "amount": 99.0}]
+    assert sorted(orders.to_arrow(snapshot_id=1)["id"].to_pylist()) == [1, 2]
+    assert orders.changelog(from_snapshot=2).select(["_row_kind", "id"]).to_pylist() == [
+        {"_row_kind": "-D", "id": 1}
+    ]
+    tour["catalog"].close()
+
+
+def test_the_tour_of_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Grace\n")
+    (text,) = blocks("Command line", "")
+    lines = text.replace("\\\n", " ").splitlines()
+    for line in lines:
+        command = shlex.split(line.removeprefix("$ "), comments=True)
+        if command[0] == "export":
+            monkeypatch.setenv(*command[1].split("=", 1))
+            continue
+        assert command[0] == "pkray"
+        with pytest.raises(SystemExit) as exit_:
+            main(command[1:])
+        assert exit_.value.code == 0, capsys.readouterr().err
+    assert '{"id":2,"name":"Grace"}' in capsys.readouterr().out
+    with pkray.connect("warehouse") as catalog:
+        assert catalog.load_table("shop.people").to_arrow().num_rows == 2
