@@ -56,7 +56,7 @@ class NormalizedKeys:
         prefix, exact = self.prefix()
         if not self._length:
             return np.empty(0, np.intp), np.empty(0, np.intp)
-        order = np.argsort(prefix, kind="stable" if stable else None)
+        order = _stable_argsort(prefix) if stable else np.argsort(prefix)
         differs = _differs(prefix[order])
         if not exact and not differs.all():
             order, differs = self._settle_ties(order, differs)
@@ -254,6 +254,26 @@ def sort_within_groups(order: np.ndarray, starts: np.ndarray, by: NormalizedKeys
     sorted_order = order.copy()
     sorted_order[positions] = rows[np.lexsort([*reversed(words), group])]
     return sorted_order
+
+
+def _stable_argsort(values: np.ndarray) -> np.ndarray:
+    """As numpy's, in half the time where the values are not sorted runs already."""
+    count = len(values)
+    descents = np.count_nonzero(values[1:] < values[:-1])
+    if descents * 64 <= count or values.dtype.itemsize <= 2 or count >= 1 << 31:
+        return np.argsort(values, kind="stable")
+    order = np.argsort(values)
+    differs = _differs(values[order])
+    if differs.all():
+        return order
+    # Sorting (group, row) in one word puts equal values back in the order they came in.
+    packed = np.zeros(count, np.int64)
+    np.cumsum(differs, out=packed[1:])
+    packed <<= 32
+    packed |= order
+    packed.sort()
+    packed &= 0xFFFFFFFF
+    return packed
 
 
 def _differs(values: np.ndarray) -> np.ndarray:

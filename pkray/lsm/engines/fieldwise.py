@@ -41,6 +41,7 @@ class FieldwiseEngine(MergeEngine):
 
     def __init__(self, schema: TableSchema) -> None:
         self._keys = frozenset(schema.primary_keys)
+        self._by_arrival = not schema.core.sequence_field
         self._names = [field.name for field in schema.fields if field.name not in self._keys]
 
     def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:
@@ -53,11 +54,11 @@ class FieldwiseEngine(MergeEngine):
         wanted = pa.array(last)
         plain: dict[str, pa.Array] = {}
         for name in rows.schema.names:
-            if name == SEQUENCE:
+            if name == SEQUENCE and not self._by_arrival:
                 plain[name] = _newest_sequence(rows.column(name), groups)
             elif name == KIND:
                 plain[name] = _merged_kinds(rows.column(name), last, selected.asis)
-            elif name in self._keys:
+            elif name == SEQUENCE or name in self._keys:
                 plain[name] = pc.take(rows.column(name), wanted, boundscheck=False)
         columns = self._merge_columns(rows, selected, wanted)
         arrays = [plain[name] if name in plain else columns[name] for name in rows.schema.names]
@@ -139,10 +140,10 @@ def _retracts(rows: pa.RecordBatch, order: Ints) -> Bools | None:
     position = rows.schema.get_field_index(KIND)
     if position < 0:
         return None
-    kinds = rows.column(position).to_numpy()[order]
+    kinds = rows.column(position).to_numpy()
     if not kinds.any():
         return None
-    retract = ~is_add(pa.array(kinds))
+    retract = ~is_add(pa.array(kinds[order]))
     return retract if retract.any() else None
 
 
@@ -162,6 +163,7 @@ def _newest_sequence(numbers: pa.Array, groups: KeyGroups) -> pa.Array:
 
 def _merged_kinds(kinds: pa.Array, last: Ints, asis: Bools | None) -> pa.Array:
     merged = np.full(len(last), INSERT, np.int8)
-    if asis is not None:
-        merged[asis] = kinds.to_numpy()[last[asis]]
+    numbers = kinds.to_numpy()
+    if asis is not None and numbers.any():
+        merged[asis] = numbers[last[asis]]
     return pa.array(merged)
