@@ -20,6 +20,7 @@ from pkray.errors import UnsupportedError
 from pkray.types import BINARIES, TIMESTAMPS, DataType
 
 _EPOCH = date(1970, 1, 1)
+_ERA_YEARS, _ERA_DAYS = 400, 146_097  # after which the calendar repeats
 _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 # What Java calls white space: unlike Python's without the no-break spaces and U+0085.
 _BLANK = re.compile("[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*")
@@ -78,7 +79,7 @@ def _text(value: pa.Scalar, kind: DataType, legacy: bool) -> str:
         return format(Decimal(value.as_py()), "f")
     if root == "DATE":
         days = value.value
-        return str(days) if legacy else (_EPOCH + timedelta(days=days)).isoformat()
+        return str(days) if legacy else _day_text(days)
     if root == "TIME":
         return str(value.value) if legacy else _time_text(value.value, kind.precision or 0)
     if root in TIMESTAMPS:
@@ -93,7 +94,7 @@ def _timestamp_text(value: pa.TimestampScalar, kind: DataType, legacy: bool) -> 
     seconds, fraction = divmod(value.value, per_second)
     days, second = divmod(seconds, 86_400)
     nanos = fraction * (10**9 // per_second)
-    day = (_EPOCH + timedelta(days=days)).isoformat()
+    day = _day_text(days)
     minutes = f"{second // 3600:02d}:{second // 60 % 60:02d}"
     if not legacy:
         digits = f"{nanos:09d}".rstrip("0").ljust(kind.precision or 0, "0")
@@ -104,6 +105,15 @@ def _timestamp_text(value: pa.TimestampScalar, kind: DataType, legacy: bool) -> 
     while digits.endswith("000"):
         digits = digits[:-3]
     return f"{day}T{minutes}:{second % 60:02d}.{digits}"
+
+
+def _day_text(days: int) -> str:
+    """LocalDate.toString: beyond 0000 to 9999 years have a sign."""
+    eras, days = divmod(days, _ERA_DAYS)
+    day = _EPOCH + timedelta(days=days)
+    year = day.year + eras * _ERA_YEARS
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}-{day.month:02d}-{day.day:02d}"
 
 
 def _time_text(millis: int, precision: int) -> str:
