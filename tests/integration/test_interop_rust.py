@@ -318,6 +318,17 @@ def test_buckets(make, buckets, partitioned):
     checked.check(conditions)
 
 
+@pytest.mark.parametrize("kind", ["TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(3)"])
+def test_partitions_of_years_beyond_four_digits(make, kind):
+    checked = make({"p": kind, "id": "INT"}, ["p", "id"], ["p"])
+    second = 10**6 if kind == "TIMESTAMP(6)" else 10**3
+    years = [-62_135_596_801, -62_167_219_201, -99_999_999_999, 253_402_300_800, 99_999_999_999]
+    checked.commit([(seconds * second + 1, n) for n, seconds in enumerate(years)])
+    checked.check(checked.conditions(["p"], [years[0] * second + 1, years[4] * second + 1]))
+    checked.table.compact(full=True)
+    checked.check()
+
+
 def test_composite_keys_in_another_order_than_the_columns(make):
     columns = {"v": "DOUBLE", "name": "STRING", "n": "INT"}
     checked = make(columns, ["n", "name"], options={"bucket": "5"})
