@@ -270,7 +270,7 @@ def plot(carriers: pd.DataFrame, months: pd.DataFrame, picture: Path) -> None:
     right.bar(months.index, cancelled, bottom=on_time + late, label="cancelled", color="tab:red")
     right.set(title="By month", ylabel="% of flights")
     right.tick_params(axis="x", rotation=60)
-    right.legend(loc="lower right")
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
     figure.suptitle("Flights out of New York, 2013")
     figure.savefig(picture, dpi=120)
     plt.close(figure)

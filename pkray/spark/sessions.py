@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import pkray
@@ -92,7 +93,7 @@ def session(
 
 
 def stop() -> None:
-    """Stop the session that `session` started, and its executors; Ray stays."""
+    """Stop the session that `session` started, its JVM and its executors; Ray stays."""
     running = SparkSession.getActiveSession()
     name = running.sparkContext.appName if running is not None else None
     if "raydp" in sys.modules:
@@ -101,6 +102,7 @@ def stop() -> None:
         raydp.stop_spark()
     if running is not None:
         running.stop()
+    _end_jvm()
     if name is not None and _in_ray():
         _await_end_of_master(name)
 
@@ -118,6 +120,12 @@ def _on_ray(
 ) -> SparkSession:
     import raydp
 
+    if SparkContext._active_spark_context is not None:
+        raise ServiceUnavailableError(
+            "this process has a Spark session already, and can have one: stop it with "
+            "pkray.spark.stop() before starting one on Ray"
+        )
+    _end_jvm()
     source = str(Path(pkray.__file__).parent.parent)
     settings.setdefault("spark.executorEnv.PYTHONPATH", source)
     try:
@@ -126,10 +134,23 @@ def _on_ray(
         )
     except Exception as error:
         raise ServiceUnavailableError(
-            f"Spark did not start on Ray: {error}; stop a session that is running with "
-            "pkray.spark.stop(), or ask for fewer executors, cores or less memory",
+            f"Spark did not start on Ray: {str(error).strip().partition(chr(10))[0]}; ask for "
+            "fewer executors, cores or less memory",
         ) from error
     return running
+
+
+def _end_jvm() -> None:
+    """PySpark keeps the JVM of a stopped session, whose classpath lacks or has RayDP for good."""
+    gateway = SparkContext._gateway
+    if gateway is None or SparkContext._active_spark_context is not None:
+        return
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    if process is not None:
+        process.stdin.close()  # its sign to end
+        process.wait(_STOP_SECONDS)
 
 
 def _await_end_of_master(app_name: str) -> None:

@@ -42,6 +42,21 @@ def spark_rows(df, keys: Iterable[str] = ("id",)) -> pa.Table:
     return df.toArrow().sort_by([(key, "ascending") for key in keys]).combine_chunks()
 
 
+def dying_once(df, folder: Path):
+    """The rows of ``df``; the task of its first partition dies once, after all of its rows."""
+    mark = folder / "died"
+
+    def die_once(batches):
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 0 and not mark.exists():
+            mark.touch()
+            raise RuntimeError("dies after its rows were pushed")
+
+    return df.mapInArrow(die_once, df.schema)
+
+
 def write_files(folder: Path, *tables: pa.Table) -> str:
     """A Parquet file a table, in the order in which a file stream takes them."""
     folder.mkdir(parents=True, exist_ok=True)

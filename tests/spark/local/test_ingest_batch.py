@@ -7,7 +7,7 @@ import pytest
 
 import pkray.spark
 from pkray.errors import InputError
-from tests.spark.tables import SCHEMA, content, create, rows, spark_rows
+from tests.spark.tables import SCHEMA, content, create, dying_once, rows, spark_rows
 
 
 def test_a_dataframe_becomes_the_tables_rows(spark, catalog):
@@ -59,31 +59,15 @@ def test_a_bad_row_leaves_the_table_as_it_was(spark, catalog):
     assert content(table).equals(rows((1, "a", 1.0)))
 
 
-def test_a_task_that_fails_after_pushing_counts_once(spark, catalog, tmp_path):
-    """The first attempt of every task pushes rows and dies; only the second is committed."""
+def test_rows_of_a_job_that_died_are_not_there_after_the_next(spark, catalog, tmp_path):
     table = create(catalog)
-    died = tmp_path / "died"
-    died.mkdir()
-
-    def die_once(batches):
-        from pyspark import TaskContext
-
-        mark = died / str(TaskContext.get().partitionId())
-        yield from batches
-        if not mark.exists():
-            mark.touch()
-            raise RuntimeError("dies after its rows were pushed")
-
     df = spark.range(200_000, numPartitions=2).selectExpr(
         "id", "'x' AS name", "double(id) AS amount"
     )
-    failing = df.mapInArrow(die_once, df.schema)
-    with pytest.raises(Exception, match="dies after"):
+    failing = dying_once(df, tmp_path)
+    with pytest.raises(Exception, match="dies after its rows"):
         pkray.spark.ingest(failing, table)
     assert table.latest_snapshot() is None
-    while len(list(died.iterdir())) < 2:
-        with pytest.raises(Exception, match="dies after"):
-            pkray.spark.ingest(failing, table)
     pkray.spark.ingest(failing, table)
     assert content(table).equals(spark_rows(df).cast(SCHEMA))
 

@@ -9,7 +9,16 @@ import pytest
 
 import pkray.spark
 from pkray.errors import InputError
-from tests.spark.tables import SCHEMA, content, create, rows, run_stream, spark_rows, write_files
+from tests.spark.tables import (
+    SCHEMA,
+    content,
+    create,
+    dying_once,
+    rows,
+    run_stream,
+    spark_rows,
+    write_files,
+)
 
 
 def test_batch_ingest_lookup_and_read_back(spark, catalog):
@@ -49,6 +58,18 @@ def test_a_bad_row_on_an_executor_is_an_input_error(spark, catalog):
     with pytest.raises(InputError, match="'id' is null"):
         pkray.spark.ingest(bad, table)
     assert table.latest_snapshot() is None
+
+
+def test_a_task_that_is_run_again_counts_once(spark, catalog, tmp_path):
+    """Spark runs the task again by itself; the owners hold both attempts until the commit."""
+    table = create(catalog)
+    df = spark.range(200_000, numPartitions=2).selectExpr(
+        "id", "'x' AS name", "double(id) AS amount"
+    )
+    pkray.spark.ingest(dying_once(df, tmp_path), table)
+    assert (tmp_path / "died").exists()
+    assert content(table).equals(spark_rows(df).cast(SCHEMA))
+    assert table.latest_snapshot().total_record_count == 200_000
 
 
 def test_the_driver_holds_no_rows(spark, catalog):
