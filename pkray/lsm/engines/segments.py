@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,13 @@ from pkray.format.words import fixed_values
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Values = npt.NDArray[Any]
+Step = Callable[[Values, Values, Ints], Values]
 
 STEPS = 8
 """Rows of a key looked at one after the other before all the rest is looked at at once."""
+LONG = 64
+"""Keys with more rows than this are added up one by one."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Segments:
 
     @property
     def ends(self) -> Ints:
-        return np.append(self.starts[1:], len(self.order))
+        return self.starts + self.sizes
 
     def of_place(self) -> Ints:
         """The number of each place's segment."""
@@ -128,7 +133,7 @@ class Segments:
         positions[self.which] = np.arange(len(self.which))
         return take_numbers(values, positions)
 
-    def fold(self, values: npt.NDArray, step: Callable) -> npt.NDArray:
+    def fold(self, values: Values, step: Step) -> Values:
         """Combine each segment's values from left to right, strictly in this order.
 
         Args:
@@ -146,24 +151,20 @@ class Segments:
             open_segments = open_segments[sizes[open_segments] > distance]
         return result
 
-    def fold_floats(self, values: npt.NDArray, operation: np.ufunc) -> npt.NDArray:
+    def fold_floats(self, values: Values, operation: np.ufunc) -> Values:
         """As :meth:`fold`, for a ufunc; segments of many rows one by one."""
         sizes = self.sizes
-        long = np.flatnonzero(sizes > 64)
-        ends = self.ends
-        clipped = replace(self, starts=self.starts) if not len(long) else None
-        if clipped is not None:
+        long = np.flatnonzero(sizes > LONG)
+        if not len(long):
             return self.fold(values, lambda so_far, following, _: operation(so_far, following))
-        short = self.pick(~np.isin(self.of_place(), long))
         result = np.empty(len(self), values.dtype)
         is_short = np.ones(len(self), bool)
         is_short[long] = False
-        kept = values[np.repeat(is_short, sizes)]
         if is_short.any():
-            result[is_short] = short.fold(kept, lambda so_far, new, _: operation(so_far, new))
-        for segment in long:
-            run = values[self.starts[segment] : ends[segment]]
-            result[segment] = operation.accumulate(run)[-1]
+            kept = np.repeat(is_short, sizes)
+            result[is_short] = self.pick(kept).fold_floats(values[kept], operation)
+        for start, segment in zip(self.starts[long], long, strict=True):
+            result[segment] = operation.accumulate(values[start : start + sizes[segment]])[-1]
         return result
 
 
@@ -188,6 +189,6 @@ def bits_at(bits: pa.Buffer, offset: int, numbers: Ints) -> Bools:
     return ((octets >> (places & 7).astype(np.uint8)) & 1).view(np.bool_)
 
 
-def values_at(array: pa.Array, dtype: npt.DTypeLike, numbers: Ints) -> npt.NDArray:
+def values_at(array: pa.Array, dtype: npt.DTypeLike, numbers: Ints) -> Values:
     """Values of a fixed-width array; any value where it is null."""
     return fixed_values(array, dtype)[numbers]

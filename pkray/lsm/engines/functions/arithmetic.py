@@ -13,7 +13,7 @@ from pkray.errors import MergeError
 from pkray.field_options import FieldOptions
 from pkray.lsm.engines.functions import decimals
 from pkray.lsm.engines.functions.function import AggregateFunction
-from pkray.lsm.engines.segments import Bools, Ints, Segments, values_at
+from pkray.lsm.engines.segments import Bools, Ints, Segments, Step, Values, values_at
 from pkray.types import DataType
 
 
@@ -103,8 +103,8 @@ class Product(AggregateFunction):
                 product = rows.fold_floats(values, np.multiply)
         return rows.spread(pa.array(product))
 
-    def _step(self, retract: Bools):
-        def step(so_far: npt.NDArray, following: npt.NDArray, places: Ints) -> npt.NDArray:
+    def _step(self, retract: Bools) -> Step:
+        def step(so_far: Values, following: Values, places: Ints) -> Values:
             back = retract[places]
             result = so_far * following
             if back.any():
@@ -113,7 +113,7 @@ class Product(AggregateFunction):
 
         return step
 
-    def _divide(self, values: npt.NDArray, by: npt.NDArray) -> npt.NDArray:
+    def _divide(self, values: Values, by: Values) -> Values:
         if values.dtype.kind == "f":
             return values / by
         self._refuse_zero(by)
@@ -125,7 +125,7 @@ class Product(AggregateFunction):
         bound = 10**column.type.precision
         lost = np.zeros(len(rows.order), bool)
 
-        def step(so_far: npt.NDArray, following: npt.NDArray, places: Ints) -> npt.NDArray:
+        def step(so_far: Values, following: Values, places: Ints) -> Values:
             multiplied = _round_half_up(so_far * following, np.full(len(so_far), one, object))
             if retract is not None and retract[places].any():
                 back = retract[places]
@@ -138,7 +138,7 @@ class Product(AggregateFunction):
         valid = ~np.logical_or.reduceat(lost, rows.starts)
         return decimals.from_wide(product, valid, column.type)
 
-    def _refuse_zero(self, divisors: npt.NDArray) -> None:
+    def _refuse_zero(self, divisors: Values) -> None:
         if (divisors == 0).any():
             raise MergeError(
                 f"column {self.field!r}: a product cannot take 0 back; set "
@@ -148,7 +148,7 @@ class Product(AggregateFunction):
             )
 
 
-def _add(values: npt.NDArray, rows: Segments) -> npt.NDArray:
+def _add(values: Values, rows: Segments) -> Values:
     if values.dtype.kind == "f":
         # In the order of the rows: reduceat adds in another.
         with np.errstate(all="ignore"):

@@ -1,0 +1,93 @@
+"""Rows for merge engines, merged in any grouping, and plain Python models of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.lsm.engines import merge_engine
+from pkray.lsm.key_groups import RowOrder, concat, row_schema
+from pkray.lsm.merge import is_add
+from pkray.schema import KIND, SEQUENCE, TableSchema
+
+ADD, BACK, UPDATE, DELETE = range(4)
+Row = tuple[int, tuple[Any, ...]]
+"""A row kind, and the values, the key first."""
+
+
+def make_schema(columns: Sequence[tuple[str, Any]], **options: str) -> TableSchema:
+    fields = [("k", "INT NOT NULL"), *columns]
+    named = {key.replace("__", "."): value for key, value in options.items()}
+    return TableSchema.create(fields, ["k"], (), {"bucket": "1", **named}, None, 0)
+
+
+def aggregation(columns: Mapping[str, tuple[Any, str]], **options: str) -> TableSchema:
+    """Columns by name: type and aggregate function."""
+    functions = {f"fields.{name}.aggregate-function": said for name, (_, said) in columns.items()}
+    types = [(name, data_type) for name, (data_type, _) in columns.items()]
+    return make_schema(types, **{"merge-engine": "aggregation", **functions, **options})
+
+
+def batch(schema: TableSchema, rows: Sequence[Row], first_sequence: int = 0) -> pa.RecordBatch:
+    """Rows as they come out of the memtable."""
+    target = row_schema(schema)
+    arrays = [
+        pa.array(np.arange(first_sequence, first_sequence + len(rows))),
+        pa.array([kind for kind, _ in rows], pa.int8()),
+    ]
+    for index, field in enumerate(schema.arrow_schema):
+        arrays.append(pa.array([values[index] for _, values in rows], field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def merge(schema: TableSchema, rows: pa.RecordBatch, *, always: bool = False) -> pa.RecordBatch:
+    return merge_engine(schema).merge(RowOrder(schema).group(rows), always=always)
+
+
+def merge_grouped(schema: TableSchema, rows: Sequence[Row], cuts: Sequence[int]) -> pa.RecordBatch:
+    """Flush at the cuts, merge neighbours pairwise until one is left."""
+    bounds = [0, *sorted({cut for cut in cuts if 0 < cut < len(rows)}), len(rows)]
+    runs = [
+        merge(schema, batch(schema, rows[start:stop], start))
+        for start, stop in itertools.pairwise(bounds)
+    ]
+    while len(runs) > 1:
+        place = len(rows) % (len(runs) - 1)
+        runs[place : place + 2] = [merge(schema, concat(runs[place : place + 2]))]
+    return runs[0]
+
+
+def visible(rows: pa.RecordBatch) -> dict[int, tuple[Any, ...]]:
+    """What a reader sees, by key."""
+    kept = rows.filter(pa.array(is_add(rows.column(KIND)))).drop_columns([SEQUENCE, KIND])
+    return {row["k"]: tuple(list(row.values())[1:]) for row in kept.to_pylist()}
+
+
+def fold(
+    rows: Sequence[Row], step: Callable[[tuple[Any, ...] | None, int, tuple[Any, ...]], Any]
+) -> dict[int, tuple[Any, ...]]:
+    """The model: values of each key row after row, kept as they are for a key's only row.
+
+    Args:
+        step: of the values so far (None: none), a row's kind and values.
+    """
+    by_key: dict[int, list[Row]] = {}
+    for kind, values in rows:
+        by_key.setdefault(values[0], []).append((kind, values[1:]))
+    result = {}
+    for key, of_key in by_key.items():
+        if len(of_key) == 1:
+            kind, values = of_key[0]
+            if kind in (ADD, UPDATE):
+                result[key] = values
+            continue
+        state = None
+        for kind, values in of_key:
+            state = step(state, kind, values)
+        if state is not None:
+            result[key] = tuple(state)
+    return result

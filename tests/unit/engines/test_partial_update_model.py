@@ -1,0 +1,157 @@
+"""Random histories of a partial-update table against plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from engine_samples import (
+    ADD,
+    BACK,
+    DELETE,
+    batch,
+    fold,
+    make_schema,
+    merge,
+    merge_grouped,
+    visible,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pkray.errors import MergeError
+from pkray.schema import KIND
+
+SMALL = st.none() | st.integers(0, 5)
+COLUMNS = [
+    ("a", "INT"),
+    ("g", "INT"),
+    ("b", "INT"),
+    ("h1", "BIGINT"),
+    ("h2", "STRING"),
+    ("c", "STRING"),
+]
+GROUPS = {
+    "merge-engine": "partial-update",
+    "fields.g.sequence-group": "a",
+    "fields.h1,h2.sequence-group": "c",
+}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.just(ADD), st.tuples(st.integers(0, 2), SMALL, SMALL)), min_size=1),
+    cuts=st.lists(st.integers(1, 12), max_size=4),
+)
+def test_values_that_are_not_null_overwrite(rows: list, cuts: list[int]) -> None:
+    schema = make_schema([("a", "INT"), ("b", "INT")], **{"merge-engine": "partial-update"})
+    expected = fold(
+        rows,
+        lambda so_far, _, row: [
+            old if new is None else new for old, new in zip(so_far or [None] * 2, row, strict=True)
+        ],
+    )
+    assert visible(merge_grouped(schema, rows, cuts)) == expected
+
+
+def null_first(values: tuple[Any, ...]) -> list[tuple[bool, Any]]:
+    return [(value is not None, value or ("" if isinstance(value, str) else 0)) for value in values]
+
+
+def in_groups(sums: bool) -> Callable[[Any, int, tuple[Any, ...]], list[Any]]:
+    def step(so_far: Any, kind: int, row: tuple[Any, ...]) -> list[Any]:
+        a, g, b, h1, h2, c = row
+        held = list(so_far) if so_far else [None] * 6
+        add = kind == ADD
+        if g is not None:
+            newer = null_first((g,)) >= null_first((held[1],))
+            if sums:
+                if a is not None:
+                    signed = a if add else -a
+                    held[0] = signed if held[0] is None else held[0] + signed
+            elif newer:
+                held[0] = a if add else None
+            if newer:
+                held[1] = g
+        if add and b is not None:
+            held[2] = b
+        if (h1, h2) != (None, None) and null_first((h1, h2)) >= null_first((held[3], held[4])):
+            held[3], held[4], held[5] = h1, h2, c if add else None
+        return held
+
+    return step
+
+
+@pytest.mark.parametrize("sums", [False, True])
+@settings(max_examples=50, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from([ADD, ADD, BACK, DELETE]),
+            st.tuples(
+                st.integers(0, 2),
+                SMALL,
+                SMALL,
+                SMALL,
+                st.none() | st.sampled_from([-(2**62), 0, 2**62]),
+                st.none() | st.sampled_from(["", "a", "b"]),
+                st.none() | st.sampled_from("xy"),
+            ),
+        ),
+        min_size=1,
+    ),
+    cuts=st.lists(st.integers(1, 12), max_size=4),
+)
+def test_groups_follow_their_own_sequence(sums: bool, rows: list, cuts: list[int]) -> None:
+    options = {"fields.a.aggregate-function": "sum"} if sums else {}
+    schema = make_schema(COLUMNS, **GROUPS, **options)
+    assert visible(merge_grouped(schema, rows, cuts)) == fold(rows, in_groups(sums))
+
+
+def test_late_rows_go_before_what_is_there() -> None:
+    schema = make_schema(
+        [("g", "INT"), ("v", "STRING")],
+        **{
+            "merge-engine": "partial-update",
+            "fields.g.sequence-group": "v",
+            "fields.v.aggregate-function": "listagg",
+        },
+    )
+    rows = [(ADD, (1, seq, text)) for seq, text in [(5, "a"), (3, "b"), (6, "c"), (4, "d")]]
+    assert visible(merge(schema, batch(schema, rows))) == {1: (6, "d,b,a,c")}
+
+
+def test_a_single_row_without_sequence_is_emptied_only_if_always_merged() -> None:
+    schema = make_schema(COLUMNS, **GROUPS)
+    rows = batch(schema, [(ADD, (1, 7, None, 2, None, None, "x"))])
+    assert visible(merge(schema, rows)) == {1: (7, None, 2, None, None, "x")}
+    assert visible(merge(schema, rows, always=True)) == {1: (None, None, 2, None, None, None)}
+
+
+def test_deletes_are_refused_by_default() -> None:
+    schema = make_schema([("a", "INT")], **{"merge-engine": "partial-update"})
+    rows = batch(schema, [(ADD, (1, 1)), (DELETE, (1, None))])
+    with pytest.raises(MergeError, match="ignore-delete"):
+        merge(schema, rows)
+    alone = merge(schema, rows.slice(1))
+    assert alone.column(KIND).to_pylist() == [DELETE]
+
+
+def test_delete_removes_the_row_where_told_to() -> None:
+    schema = make_schema(
+        [("a", "INT"), ("b", "INT")],
+        **{"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+    )
+    rows = [
+        (ADD, (1, 1, 1)),
+        (DELETE, (1, None, None)),
+        (ADD, (2, 1, 1)),
+        (DELETE, (2, None, None)),
+        (ADD, (2, None, 5)),
+        (ADD, (3, 1, 1)),
+        (BACK, (3, 9, 9)),
+        (BACK, (4, 9, 9)),
+    ]
+    assert visible(merge(schema, batch(schema, rows))) == {2: (None, 5), 3: (1, 1)}
+    assert visible(merge(schema, batch(schema, rows), always=True)) == {2: (None, 5), 3: (1, 1)}
