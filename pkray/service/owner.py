@@ -48,6 +48,8 @@ class OwnerSettings:
         staging_memory: bytes of staged rows kept in memory. Default 128 MB.
         refresh_millis: look for other processes' snapshots at most this often before a
             committed lookup. Default 0: every time.
+        idle_millis: a session not touched for so long is dropped, as its writer is gone; one
+            that is not gone pushes again. Default: never.
     """
 
     index: int
@@ -55,6 +57,7 @@ class OwnerSettings:
     local_directory: str
     staging_memory: int = 128 << 20
     refresh_millis: int = 0
+    idle_millis: int | None = None
 
 
 class BucketOwner:
@@ -234,8 +237,11 @@ class BucketOwner:
         return owner_of(partition, bucket, self._settings.owners) == self._settings.index
 
     def _session(self, session_id: SessionId) -> OwnerSession:
+        now = self._clock()
         if session_id in self._sessions:
+            self._sessions[session_id].touched = now
             return self._sessions[session_id]
+        self._drop_idle(now)
         newest = self._generations.get(session_id.user, session_id.generation)
         if session_id.generation < newest:
             raise CommitFencedError(
@@ -254,8 +260,16 @@ class BucketOwner:
             self._settings.staging_memory,
         )
         session = OwnerSession(self._open_writer, staging, self._schema.core.write_buffer_size)
+        session.touched = now
         self._sessions[session_id] = session
         return session
+
+    def _drop_idle(self, now: int) -> None:
+        idle = self._settings.idle_millis
+        if idle is None:
+            return
+        for stale in [s for s, held in self._sessions.items() if now - held.touched > idle]:
+            self._sessions.pop(stale).abort()
 
     def _close(self, session_id: SessionId) -> OwnerSession | None:
         newest = self._closed.get(session_id.user, session_id)

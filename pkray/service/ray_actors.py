@@ -17,6 +17,7 @@ from pkray.service.ray_handle import RayHandle
 from pkray.storage.location import TableLocation
 
 NAMESPACE = "pkray"
+_IDLE_MILLIS = 6 * 60 * 60 * 1000
 
 
 def owner_name(location: TableLocation, index: int) -> str:
@@ -33,7 +34,9 @@ class _Owner:
     def __init__(self, location: TableLocation, index: int, owners: int, local: str | None) -> None:
         base = local or f"{tempfile.gettempdir()}/pkray"
         name = f"{owner_name(location, index)}-{uuid.uuid4().hex[:8]}"
-        settings = OwnerSettings(index, owners, f"{base}/{name}", refresh_millis=1000)
+        settings = OwnerSettings(
+            index, owners, f"{base}/{name}", refresh_millis=1000, idle_millis=_IDLE_MILLIS
+        )
         self._owner = BucketOwner(location, settings, now_millis)
 
     @ray.method(concurrency_group="read")

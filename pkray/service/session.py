@@ -29,6 +29,8 @@ class OwnerSession:
         self._memory_limit = memory_limit
         self.writers: dict[BucketId, BucketWriter] = {}
         self.messages: list[CommitMessage] | None = None
+        self.touched = 0
+        """When it was last used, epoch milliseconds."""
         self._written: dict[tuple[int, int], int] = {}
 
     def write(self, push: Push, batch: RoutedBatch) -> None:

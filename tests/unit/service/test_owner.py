@@ -219,5 +219,18 @@ def test_an_owner_sees_what_another_process_committed(service, tmp_path):
     assert answered == other.latest_id()
 
 
+def test_a_session_left_idle_is_dropped_and_its_writer_pushes_again(service):
+    now = [0]
+    settings = OwnerSettings(0, 1, f"{service.folder}/idle", idle_millis=1000)
+    service.owner.target = BucketOwner(service.location, settings, lambda: now[0])
+    left = service.coordinator.begin("left")
+    service.push(left, 0, {1: "left"})
+    now[0] = 2000
+    service.push(service.coordinator.begin("other"), 0, {2: "b"})
+    assert service.content("latest") == {2: "b"}
+    with pytest.raises(LostBatchesError):
+        service.push(left, 1, {1: "more"})
+
+
 def test_session_ids_order_by_generation_then_epoch():
     assert SessionId("u", 1, 5) < SessionId("u", 2, 0) < SessionId("u", 2, 1)
