@@ -97,7 +97,9 @@ def filters(scalar: Scalar, column: str, values: Sequence[Any]) -> list[Filter]:
     ]
     chosen = list(values[:2])
     among = ", ".join(scalar.literal(value) for value in chosen)
-    found.append(Filter(f"{column} IN ({among})", lambda v: v in chosen))
+    if len(chosen) > 1 or scalar.kind != "BOOLEAN":
+        # pypaimon-rust drops `IN (false)` on a partition column, on its own tables too.
+        found.append(Filter(f"{column} IN ({among})", lambda v: v in chosen))
     found.append(Filter(f"{column} IS NULL", lambda v: v is None))
     found.append(Filter(f"{column} IS NOT NULL", lambda v: v is not None))
     return found
