@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from engine_samples import ADD, BACK, DELETE, aggregation, batch, merge, visible
 
-from pkray.errors import MergeError, UnsupportedError
+from pkray.errors import MergeError, SchemaError, UnsupportedError
+from pkray.lsm.engines import merge_engine
 
 D38 = Decimal(10**38 - 1)
 
@@ -97,8 +98,6 @@ def test_extremes_of_text_bytes_and_wide_decimals() -> None:
     [
         ("sum", "STRING", "x"),
         ("max", "BOOLEAN", True),
-        ("listagg", "INT", 1),
-        ("bool_or", "INT", 1),
     ],
 )
 def test_types_that_cannot_be_merged_are_refused_when_they_must_be(
@@ -107,6 +106,21 @@ def test_types_that_cannot_be_merged_are_refused_when_they_must_be(
     assert merged(function, data_type, value, None) == value
     with pytest.raises(MergeError, match=f"'v' is {data_type}.*{function}"):
         merged(function, data_type, value, value)
+
+
+@pytest.mark.parametrize("function", ["listagg", "bool_or", "count", "collect", "merge_map"])
+def test_types_that_a_function_is_not_for_are_refused_at_once(function: str) -> None:
+    with pytest.raises(SchemaError, match=f"'v' is DATE.*{function}"):
+        merge_engine(aggregation({"v": ("DATE", function)}))
+
+
+def test_a_nested_key_that_is_not_there_is_refused_at_once() -> None:
+    row = {"type": "ROW", "fields": [{"id": 10, "name": "id", "type": "INT"}]}
+    schema = aggregation(
+        {"v": ({"type": "ARRAY", "element": row}, "nested_update")}, **{"fields.v.nested-key": "x"}
+    )
+    with pytest.raises(SchemaError, match="'x', its nested-key"):
+        merge_engine(schema)
 
 
 @pytest.mark.parametrize("function", ["max", "min", "first_value", "listagg"])

@@ -49,7 +49,7 @@ def aggregate_function(
 
     Raises:
         UnsupportedError: a sketch or bitmap, or a name that nobody knows.
-        MergeError: the column's type cannot hold the function's results.
+        SchemaError: the function is not for columns of this type.
     """
     function = FUNCTIONS.get(name)
     if function is None:

@@ -10,11 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import MergeError
-from pkray.field_options import FieldOptions
 from pkray.lsm.engines.functions import decimals
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.segments import Bools, Ints, Segments, Step, Values, values_at
-from pkray.types import DataType
 
 
 class Sum(AggregateFunction):
@@ -56,15 +54,7 @@ class Count(Sum):
     """How many values are not null: rows come in as ones and zeros (``as_counts``)."""
 
     name: ClassVar[str] = "count"
-
-    def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
-        super().__init__(field, data_type, options)
-        if data_type.root not in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
-            raise MergeError(
-                f"column {field!r} is {data_type}, which cannot hold a count; use INT or BIGINT",
-                field=field,
-                function=self.name,
-            )
+    roots: ClassVar[tuple[str, ...] | None] = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
     @staticmethod
     def as_counts(column: pa.Array) -> pa.Array:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from pkray.errors import MergeError
+from pkray.errors import MergeError, SchemaError
 from pkray.field_options import FieldOptions
 from pkray.lsm.engines.segments import Segments, take_numbers
 from pkray.types import DataType
@@ -23,23 +23,36 @@ class AggregateFunction(ABC):
         data_type: of the column.
         options: ``fields.<field>.*``.
 
+    Raises:
+        SchemaError: the function is not for columns of this type.
+
     Attributes:
         name: as ``fields.<field>.aggregate-function`` says it.
         takes_back: -U and -D take their value back; others are an error unless
             ``fields.<field>.ignore-retract`` is set.
         any_order: the result is the same whatever order the rows of a key come in.
         keeps_single: the only value of a key is its result.
+        roots: the only types it is for; None: others are refused when values are to be merged.
     """
 
     name: ClassVar[str]
     takes_back: ClassVar[bool] = False
     any_order: ClassVar[bool] = False
     keeps_single: bool = True
+    roots: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
         self.field = field
         self.data_type = data_type
         self.ignores_retract = options.ignore_retract
+        if self.roots is not None and data_type.root not in self.roots:
+            raise SchemaError(
+                f"column {field!r} is {data_type}; the aggregate function {self.name!r} takes "
+                f"{' or '.join(self.roots)}",
+                field=field,
+                function=self.name,
+                type=str(data_type),
+            )
 
     def __call__(self, column: pa.Array, rows: Segments) -> pa.Array:
         """One value a key.

@@ -15,14 +15,13 @@ class _Logic(AggregateFunction):
     """Nulls are skipped."""
 
     any_order: ClassVar[bool] = True
+    roots: ClassVar[tuple[str, ...] | None] = ("BOOLEAN",)
     operation: ClassVar[np.ufunc]
 
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
         rows = rows.valid(column)
         if not len(rows):
             return pa.nulls(rows.keys, column.type)
-        if not pa.types.is_boolean(column.type):
-            return self.single(column, rows)
         values = bits_at(column.buffers()[1], column.offset, rows.order)
         return rows.spread(pa.array(self.operation.reduceat(values, rows.starts)))
 

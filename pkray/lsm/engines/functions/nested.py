@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.errors import SchemaError
 from pkray.field_options import FieldOptions
 from pkray.lsm.engines.functions.codes import codes
 from pkray.lsm.engines.functions.function import AggregateFunction
@@ -26,8 +27,6 @@ class _OfElements(AggregateFunction):
         rows = rows.valid(column)
         if not len(rows):
             return pa.nulls(rows.keys, column.type)
-        if not self.fits(column.type):
-            return self.single(column, rows)
         values = pc.take(column, pa.array(rows.order), boundscheck=False)
         lengths, elements = list_parts(values)
         segment = np.repeat(rows.of_place(), lengths)
@@ -41,10 +40,6 @@ class _OfElements(AggregateFunction):
         if rows.retract is not None:
             filled = np.logical_or.reduceat(~rows.retract, rows.starts)
         return rows.spread(list_array(column.type, offsets, elements, filled))
-
-    @abstractmethod
-    def fits(self, kind: pa.DataType) -> bool:
-        """Whether the function can merge values of this type."""
 
     @abstractmethod
     def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
@@ -62,14 +57,12 @@ class Collect(_OfElements):
     """
 
     name: ClassVar[str] = "collect"
+    roots: ClassVar[tuple[str, ...] | None] = ("ARRAY",)
 
     def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
         super().__init__(field, data_type, options)
         self.distinct = options.distinct
         self.keeps_single = not self.distinct
-
-    def fits(self, kind: pa.DataType) -> bool:
-        return pa.types.is_list(kind)
 
     def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
         if self.distinct:
@@ -94,9 +87,7 @@ class MergeMap(_OfElements):
     """Entries by key, the last one of each; taking back removes keys whatever their values."""
 
     name: ClassVar[str] = "merge_map"
-
-    def fits(self, kind: pa.DataType) -> bool:
-        return pa.types.is_map(kind)
+    roots: ClassVar[tuple[str, ...] | None] = ("MAP",)
 
     def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
         return _last_of_each(segment, codes(elements.field("key")), back)
@@ -110,14 +101,23 @@ class NestedUpdate(_OfElements):
     """
 
     name: ClassVar[str] = "nested_update"
+    roots: ClassVar[tuple[str, ...] | None] = ("ARRAY",)
     keeps_single = False
 
     def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
         super().__init__(field, data_type, options)
         self.keys = options.nested_key
-
-    def fits(self, kind: pa.DataType) -> bool:
-        return pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
+        nested = data_type.element
+        columns = [column.name for column in (nested.fields or ())] if nested else []
+        missing = [name for name in self.keys if name not in columns]
+        if not columns or missing:
+            raise SchemaError(
+                f"column {field!r} is {data_type}; the aggregate function {self.name!r} takes an "
+                f"ARRAY of ROW{f' with {missing[0]!r}, its nested-key' if missing else ''}",
+                field=field,
+                function=self.name,
+                type=str(data_type),
+            )
 
     def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
         valid = None

@@ -13,7 +13,7 @@ from pkray.lsm.engines.functions.codes import codes
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.functions.lists import first_of_each, list_array
 from pkray.lsm.engines.segments import Segments
-from pkray.types import DataType
+from pkray.types import STRINGS, DataType
 
 
 class ListAgg(AggregateFunction):
@@ -24,6 +24,7 @@ class ListAgg(AggregateFunction):
     """
 
     name: ClassVar[str] = "listagg"
+    roots: ClassVar[tuple[str, ...] | None] = STRINGS
 
     def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
         super().__init__(field, data_type, options)
@@ -35,8 +36,6 @@ class ListAgg(AggregateFunction):
         rows = rows.valid(column)
         if not len(rows):
             return pa.nulls(rows.keys, column.type)
-        if not pa.types.is_string(column.type):
-            return self.single(column, rows)
         texts = pc.take(column, pa.array(rows.order), boundscheck=False)
         if self.distinct:
             parts, offsets = self._distinct_parts(texts, rows)
