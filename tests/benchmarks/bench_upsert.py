@@ -29,7 +29,8 @@ def pkray(tables: list[pa.Table], folder: str) -> object:
     import pkray
 
     with pkray.connect(folder) as catalog:
-        table = catalog.create_table("bench.t", SCHEMA, primary_keys=["k"], options={"bucket": "1"})
+        settings = {"bucket": "1", **OPTIONS}
+        table = catalog.create_table("bench.t", SCHEMA, primary_keys=["k"], options=settings)
         with table.open_writer("bench") as writer:
             for number, rows in enumerate(tables):
                 writer.upsert(rows)
@@ -52,7 +53,11 @@ def floor(tables: list[pa.Table], folder: str) -> object:
     }
     columns |= {name: final.column(name) for name in SCHEMA.names}
     pq.write_table(
-        pa.table(columns), f"{folder}/final.parquet", compression="zstd", compression_level=1
+        pa.table(columns),
+        f"{folder}/final.parquet",
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=["_VALUE_KIND"],  # faster than dictionaries of columns without repeats
     )
     return len(last)
 
@@ -107,6 +112,9 @@ def duck(tables: list[pa.Table], folder: str) -> object:
     return None
 
 
+OPTIONS: dict[str, str] = {}
+"""Table options of pkray's, from the command line."""
+
 ENGINES: dict[str, Engine] = {
     "pkray": pkray,
     "floor": floor,
@@ -129,9 +137,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--against", default=",".join(GOALS))
+    parser.add_argument("--option", action="append", default=[], help="KEY=VALUE, of pkray's table")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     batch_rows = options.rows // 10
+    OPTIONS.update(option.split("=", 1) for option in options.option)
     if options.one:
         run_one(options.one, options.rows, batch_rows)
         return
@@ -140,6 +150,7 @@ def main() -> None:
     for _ in range(options.runs):
         for name in names:
             arguments = ["--one", name, "--rows", str(options.rows)]
+            arguments += [word for option in options.option for word in ("--option", option)]
             found[name].append(in_own_process(__file__, *arguments))
     print(f"{options.rows:,} upserts over {options.rows // 2:,} keys, {batch_rows:,} a commit")
     for name in names:
