@@ -9,6 +9,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from pkray.errors import UnsupportedError
 from pkray.format import binary_row, paths
 from pkray.format.data_file import DataFileMeta
 from pkray.format.partition import PartitionSpec
@@ -57,6 +58,7 @@ class DataFileStore:
         self.names = names or paths.FileNames()
         self._partition_path = PartitionSpec(schema).path(partition)
         self.row_schema = row_schema(schema)
+        self._same_fields = {schema.id}
 
     def path(self, file_name: str) -> str:
         """Of a file of this bucket, relative to the table's root."""
@@ -103,13 +105,30 @@ class DataFileStore:
         Raises:
             MissingFileError: the file is gone.
             CorruptFileError: the file cannot be read.
+            UnsupportedError: the file was written under other columns of the table.
         """
+        self._require_same_fields(file)
         names = list(columns) if columns is not None else self.row_schema.names
         wanted = pa.schema([self.row_schema.field(name) for name in names])
         for batch in read_batches(
             self.store, self.path(file.file_name), names, batch_rows, row_groups, schema=wanted
         ):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
+
+    def _require_same_fields(self, file: DataFileMeta) -> None:
+        if file.schema_id in self._same_fields:
+            return
+        path = f"schema/schema-{file.schema_id}"
+        old = TableSchema.from_json(self.store.read(path), path=path)
+        if old.fields != self.schema.fields:
+            raise UnsupportedError(
+                f"data file {file.file_name} has the columns of schema {file.schema_id}, and the "
+                f"table those of schema {self.schema.id}: reading over a change of columns is not "
+                "supported yet",
+                file=file.file_name,
+                schema_id=file.schema_id,
+            )
+        self._same_fields.add(file.schema_id)
 
     def options_for(self, level: int, prefix: str) -> TableOptions:
         """How a file of this level is written: with its level's codec.
