@@ -230,7 +230,7 @@ class _Run:
             self._compare("committed", number, int(bool(made)), expected["committed"])
         identifiers = {snapshot.commit_identifier for snapshot in made}
         self._compare("identifiers", number, identifiers, {s["identifier"] for s in recorded})
-        if made:
+        if made and recorded:
             self._compare("kind", number, made[0].commit_kind, recorded[0]["kind"])
         self._check("changelog", number, expected, lambda: self._changelog(before, after))
         self._check("content", number, expected, self._content)
