@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
-from pkray.lsm.compaction import CompactionUnit, forces_level_0_up, pick, pick_full
+from pkray.lsm.compaction import CompactionUnit, forces_level_0_up, pick, pick_full, whole_if_small
 from pkray.lsm.compactor import CompactionResult, Compactor
 from pkray.lsm.data_files import Clock, DataFileStore, now_millis
 from pkray.lsm.engines import merge_engine
@@ -200,7 +200,11 @@ class BucketWriter:
         if options.deletion_vectors_enabled or (delta and self._commits_since_full >= delta):
             self.compact(full=True)
         forced = forces_level_0_up(self.schema)
-        self._run(pick(self._levels.runs(), options, force_level_0=forced))
+        runs = self._levels.runs()
+        unit = pick(runs, options, force_level_0=forced)
+        if unit is not None and self._engine.whole_above_0 and not self._engine.keeps_first:
+            unit = whole_if_small(unit, runs, options)
+        self._run(unit)
 
     def _run(self, unit: CompactionUnit | None) -> None:
         if unit is None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pkray.schema import TableSchema
 
 
+SMALL_BUCKET_BYTES = 4 << 20
+
+
 @dataclass(frozen=True)
 class CompactionUnit:
     """Merge these runs (newest first) into one of ``output_level``."""
@@ -67,6 +70,20 @@ def pick_full(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUni
     if not runs or (len(runs) == 1 and runs[0].level == top):
         return None
     return CompactionUnit(top, tuple(runs))
+
+
+def whole_if_small(
+    unit: CompactionUnit, runs: Sequence[SortedRun], options: TableOptions
+) -> CompactionUnit:
+    """All runs instead of some, in a small bucket.
+
+    Where rows above level 0 are whole images, one run above it spares readers from telling older
+    images of a key from its newest; some cannot, and would merge them.
+    """
+    left = runs[len(unit.runs) :]
+    if left and sum(run.size for run in left) <= SMALL_BUCKET_BYTES:
+        return pick_full(runs, options) or unit
+    return unit
 
 
 def _pick_universal(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUnit | None:

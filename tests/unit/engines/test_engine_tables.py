@@ -11,6 +11,7 @@ import pytest
 
 import pkray
 from pkray.errors import MergeError
+from pkray.lsm import compaction
 
 ROWS = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.int32())])
 
@@ -77,7 +78,11 @@ def test_counts_add_up_over_flushes_and_levels(catalog: pkray.Catalog, producer:
     assert content(table)[3] == (3, 7)
 
 
-def test_lookup_images_of_several_levels_are_not_added_twice(catalog: pkray.Catalog) -> None:
+@pytest.mark.parametrize("small", [0, 4 << 20])
+def test_lookup_images_of_several_levels_are_not_added_twice(
+    catalog: pkray.Catalog, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(compaction, "SMALL_BUCKET_BYTES", small)
     table = create(
         catalog,
         **{
@@ -90,6 +95,8 @@ def test_lookup_images_of_several_levels_are_not_added_twice(catalog: pkray.Cata
         many = range(2_000) if number == 0 else range(number)
         commit(table, [{"k": key, "v": 1} for key in many])
         assert content(table) == replayed(table)
+    levels = table.files().column("level").to_pylist()
+    assert (len(set(levels)) > 1) == (small == 0)
     assert content(table)[:7] == [(0, 7), (1, 6), (2, 5), (3, 4), (4, 3), (5, 2), (6, 1)]
     found = table.lookup(pa.table({"k": pa.array([0, 3, 6], pa.int32())}))
     assert found.column("v").to_pylist() == [7, 4, 1]
