@@ -36,6 +36,8 @@ AGGREGATE_FUNCTIONS = (
     "hll_sketch",
     "theta_sketch",
 )
+# Paimon's, whose values nobody but its Java core reads.
+SKETCH_FUNCTIONS = ("rbm32", "rbm64", "hll_sketch", "theta_sketch")
 FUNCTION = choice(*AGGREGATE_FUNCTIONS)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pkray.columns import KEY_PREFIX, RESERVED, no_column
 from pkray.errors import OptionError, SchemaError, UnsupportedError
+from pkray.field_options import SKETCH_FUNCTIONS
 from pkray.options import TableOptions
 from pkray.types import DataType
 
@@ -191,6 +192,16 @@ def _check_groups(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _check_engine(options: TableOptions) -> None:
+    functions = {name: said.aggregate_function for name, said in options.fields.items()}
+    functions["default-aggregate-function"] = options.default_aggregate_function
+    for name, function in functions.items():
+        if function in SKETCH_FUNCTIONS:
+            raise UnsupportedError(
+                f"aggregate function {function!r} (of {name!r}) is not supported: no library that "
+                "other engines share reads its values; choose another function",
+                field=name,
+                function=function,
+            )
     if options.merge_engine == "partial-update":
         _check_partial_update(options)
     if options.merge_engine == "first-row":

@@ -10,7 +10,10 @@ import pytest
 from engine_samples import ADD, BACK, DELETE, aggregation, batch, merge, visible
 
 from pkray.errors import MergeError, SchemaError, UnsupportedError
+from pkray.field_options import FieldOptions
 from pkray.lsm.engines import merge_engine
+from pkray.lsm.engines.functions import aggregate_function
+from pkray.types import DataType
 
 D38 = Decimal(10**38 - 1)
 
@@ -178,8 +181,10 @@ def test_lists_that_are_slices_are_merged() -> None:
 
 @pytest.mark.parametrize("function", ["rbm32", "rbm64", "hll_sketch", "theta_sketch"])
 def test_sketches_are_not_supported(function: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"{function}.*'v'"):
+        aggregation({"v": ("BYTES", function)})
     with pytest.raises(UnsupportedError, match=f"'v'.*{function}"):
-        merged(function, "BYTES", b"a", b"b")
+        aggregate_function(function, "v", DataType.parse("BYTES"), FieldOptions())
 
 
 def test_delete_removes_an_aggregated_row_where_told_to() -> None:
