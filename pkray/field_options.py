@@ -36,7 +36,7 @@ AGGREGATE_FUNCTIONS = (
     "hll_sketch",
     "theta_sketch",
 )
-# Paimon's, whose values nobody but its Java core reads.
+# Paimon has them, pkray does not.
 SKETCH_FUNCTIONS = ("rbm32", "rbm64", "hll_sketch", "theta_sketch")
 FUNCTION = choice(*AGGREGATE_FUNCTIONS)
 

@@ -197,8 +197,8 @@ def _check_engine(options: TableOptions) -> None:
     for name, function in functions.items():
         if function in SKETCH_FUNCTIONS:
             raise UnsupportedError(
-                f"aggregate function {function!r} (of {name!r}) is not supported: no library that "
-                "other engines share reads its values; choose another function",
+                f"aggregate function {function!r} (of {name!r}) is not supported: choose another "
+                "function",
                 field=name,
                 function=function,
             )
