@@ -208,9 +208,7 @@ def _fixed(array: pa.Array) -> npt.NDArray[Any]:
     return fixed_values(array, np.dtype(_record_field(array.type)))
 
 
-def _text_data(
-    array: pa.Array, nulls: npt.NDArray[np.bool_] | None, total: int
-) -> memoryview:
+def _text_data(array: pa.Array, nulls: npt.NDArray[np.bool_] | None, total: int) -> memoryview:
     """The bytes of all values that are not null, without gaps."""
     if array.buffers()[2] is None or total == 0:
         return memoryview(b"")
@@ -228,7 +226,5 @@ def _join_parts(
     heads = [fixed[i * width : (i + 1) * width] for i in range(blocks)]
     if not heaps:
         return [bytes(head) for head in heads]
-    parts = [
-        [data[a:b] for a, b in pairwise(bounds)] for data, bounds in heaps
-    ]
+    parts = [[data[a:b] for a, b in pairwise(bounds)] for data, bounds in heaps]
     return [b"".join(block) for block in zip(heads, *parts, strict=True)]

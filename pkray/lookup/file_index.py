@@ -78,9 +78,7 @@ class FileIndex:
         heads = self.filter.reshape(-1, per_block)[blocks]
         return self._same_hash(queries, blocks, heads, hashes)
 
-    def rows_in(
-        self, pairs: Pairs, data: bytes, starts: Ints, hashes: Hashes
-    ) -> tuple[Ints, Ints]:
+    def rows_in(self, pairs: Pairs, data: bytes, starts: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
         """As :meth:`rows_of`, by the hashes in the fetched blocks.
 
         Args:

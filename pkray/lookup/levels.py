@@ -93,9 +93,7 @@ class _RunsSearch:
                 valid = array.is_valid().to_numpy(zero_copy_only=False)
                 self._all = self._all[valid[self._all]]
 
-    def newest(
-        self, runs: Sequence[SortedRun], columns: Sequence[str]
-    ) -> tuple[Ints, pa.Table]:
+    def newest(self, runs: Sequence[SortedRun], columns: Sequence[str]) -> tuple[Ints, pa.Table]:
         """The newest row of each key: runs are asked only for keys that no newer one has."""
         left = self._all
         answered = np.zeros(len(self._keys[0]), np.bool_)

@@ -53,9 +53,7 @@ class MergeEngine(ABC):
         return ()
 
 
-def newest_images(
-    engine: MergeEngine, groups: KeyGroups, is_image: np.ndarray
-) -> KeyGroups:
+def newest_images(engine: MergeEngine, groups: KeyGroups, is_image: np.ndarray) -> KeyGroups:
     """Without older rows that a newer one of their key has been merged with.
 
     Args:

@@ -73,8 +73,7 @@ class LookupClient:
         visibility: Visibility,
         snapshot_id: int | None,
     ) -> dict[int, tuple[np.ndarray, pa.Table, int]]:
-        # What a writer of this process has pushed is in the queue before a submitted lookup.
-        if len(requests) == 1 and visibility == "committed":
+        if len(requests) == 1:
             ((owner, (rows, slices, _)),) = requests.items()
             arguments = (rows, slices, visibility, list(columns), snapshot_id)
             return {owner: self._owners[owner].call("lookup", *arguments)}

@@ -77,10 +77,14 @@ class Pusher:
         """Forget the answers still to come."""
         self._in_flight.clear()
 
-    def finish(self) -> PushReport:
+    def settle(self) -> None:
         """Wait until every owner has taken its batches."""
         while self._in_flight:
             self._in_flight.popleft().result()
+
+    def finish(self) -> PushReport:
+        """`settle`, and say what was pushed."""
+        self.settle()
         return PushReport(self._source, self._attempt, self._rows, dict(self._counts))
 
 

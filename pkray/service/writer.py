@@ -152,15 +152,19 @@ class TableWriter:
         self.close()
 
     def _push(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Returns when the owners have the rows: lookups see them from then on."""
         for batch in batches:
             self._dirty = True
-            try:
-                self._pusher.push_checked(batch)
-            except ServiceError:
-                self._recover()
+            self._heal(lambda batch=batch: self._pusher.push_checked(batch))
+        self._heal(self._pusher.settle)
 
-    def _recover(self) -> None:
-        self._persist(lambda: self._pusher.finish())
+    def _heal(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (LostBatchesError, ServiceUnavailableError):
+            if self._keep is None:
+                raise
+            self._persist(self._push_again)
 
     def _persist(self, work: Callable[[], T]) -> T:
         """Repeat work whose owners or coordinator were lost, pushing again what they held."""

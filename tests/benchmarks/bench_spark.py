@@ -1,6 +1,6 @@
 """Spark to a committed table, against the same job pushing to actors that drop the rows.
 
-    python tests/benchmarks/bench_spark.py [--rows 5000000] [--runs 3]
+python tests/benchmarks/bench_spark.py [--rows 5000000] [--runs 3]
 """
 
 from __future__ import annotations

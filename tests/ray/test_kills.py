@@ -94,9 +94,7 @@ def test_the_coordinator_killed_before_the_commit(table):
 
 def test_the_coordinator_killed_in_the_middle_of_commits(table):
     parts = [rows(i * 300, i) for i in range(10)]
-    timer = threading.Timer(
-        0.5, lambda: kill(table.service_stats()["coordinator"][0]["pid"])
-    )
+    timer = threading.Timer(0.5, lambda: kill(table.service_stats()["coordinator"][0]["pid"]))
     with table.open_writer("job") as writer:
         timer.start()
         for number, part in enumerate(parts):

@@ -56,9 +56,7 @@ class SequenceGroup:
             valued = segments.numbers(np.where(segments.retract[places], -1, places))
         merged = {}
         for name in self.sequence_fields:
-            merged[name] = keep_asis(
-                take_numbers(columns[name], chosen), columns[name], selected
-            )
+            merged[name] = keep_asis(take_numbers(columns[name], chosen), columns[name], selected)
         for name in self._replaced:
             if name in columns:
                 values = take_numbers(columns[name], valued)
@@ -122,4 +120,3 @@ def _late_first(rows: Segments, in_order: Bools) -> Segments:
         late &= ~rows.retract
         epoch = np.cumsum(rows.retract) * 2 - rows.retract
     return rows.arranged(np.lexsort((np.where(late, -place, place), epoch, rows.of_place())))
-

@@ -74,9 +74,7 @@ def clock() -> Clock:
 def open_store(tmp_path: Path, clock: Clock) -> Iterator[Callable[..., LookupStore]]:
     opened: list[LookupStore] = []
 
-    def make(
-        max_disk_bytes: int | None = None, max_memory_bytes: int = 1 << 28
-    ) -> LookupStore:
+    def make(max_disk_bytes: int | None = None, max_memory_bytes: int = 1 << 28) -> LookupStore:
         opened.append(
             LookupStore(
                 str(tmp_path / "lookup"),

@@ -70,7 +70,13 @@ class Bucket:
 
     def look_up(self, store, pairs, **more):
         positions, rows = lookup_levels(
-            store, self.files, self.levels, self.keys(pairs), ["v"], self.schema, self.engine,
+            store,
+            self.files,
+            self.levels,
+            self.keys(pairs),
+            ["v"],
+            self.schema,
+            self.engine,
             **more,
         )
         assert rows.column_names == ["_SEQUENCE_NUMBER", "_VALUE_KIND", "v"]

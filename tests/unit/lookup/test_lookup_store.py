@@ -99,9 +99,13 @@ def test_spans_many_slices_and_blocks(store, files, monkeypatch):
     monkeypatch.setattr("pkray.lookup.cached_file.SLICE_ROWS", 256)
     monkeypatch.setattr("pkray.lookup.cached_file.FETCHED_BYTES", 1_000)
     count = 3_333
-    table = numbers(count).append_column(
-        "s", pa.array([None if i % 11 == 0 else "x" * (i % 40) for i in range(count)])
-    ).append_column("l", pa.array([[i] * (i % 3) for i in range(count)]))
+    table = (
+        numbers(count)
+        .append_column(
+            "s", pa.array([None if i % 11 == 0 else "x" * (i % 40) for i in range(count)])
+        )
+        .append_column("l", pa.array([[i] * (i % 3) for i in range(count)]))
+    )
     file = files.add("a", table)
     asked = list(range(-10, 2 * count + 10))
     positions, rows = in_order(store.find(files, file, keys(*asked), table.column_names))
