@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
@@ -155,7 +156,7 @@ class TableWriter:
         """Returns when the owners have the rows: lookups see them from then on."""
         for batch in batches:
             self._dirty = True
-            self._heal(lambda batch=batch: self._pusher.push_checked(batch))
+            self._heal(partial(self._pusher.push_checked, batch))
         self._heal(self._pusher.settle)
 
     def _heal(self, work: Callable[[], None]) -> None:
