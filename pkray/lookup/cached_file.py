@@ -27,8 +27,8 @@ def filter_hashes(keys: Sequence[pa.Array]) -> Hashes:
 
 def block_keys(first_rows: Ints) -> list[bytes]:
     """The store's keys of the blocks that begin with these rows."""
-    joined = first_rows.astype(">u4").tobytes()
-    return [joined[i : i + 4] for i in range(0, len(joined), 4)]
+    keys: list[bytes] = first_rows.astype(">u4").view("V4").tolist()
+    return keys
 
 
 def slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
