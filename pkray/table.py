@@ -38,6 +38,7 @@ class Table:
         self._store = location.open()
         self._planner = ScanPlanner(location, self._store, schema)
         self._snapshots = SnapshotStore(self._store)
+        self._client: tuple[TableService, LookupClient] | None = None
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {self.location.url!r})"
@@ -114,8 +115,7 @@ class Table:
             )
         wanted = arrow_schema(self.schema, self._known(columns))
         checked = conform(keys, self.schema, keys_only=True).select(self.schema.primary_keys)
-        client = LookupClient(self.schema, self._service().owners)
-        return client.find(checked, wanted, visibility, snapshot_id)
+        return self._lookup_client().find(checked, wanted, visibility, snapshot_id)
 
     def to_arrow(
         self,
@@ -238,6 +238,12 @@ class Table:
         service = self._service()
         owners = [owner.call("stats") for owner in service.owners]
         return {"coordinator": [service.coordinator.call("stats")], "owners": owners}
+
+    def _lookup_client(self) -> LookupClient:
+        service = self._service()
+        if self._client is None or self._client[0] is not service:
+            self._client = service, LookupClient(self.schema, service.owners)
+        return self._client[1]
 
     def _service(self) -> TableService:
         return self.runtime.service(self.location, self.schema)

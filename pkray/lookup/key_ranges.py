@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ from pkray.lsm.keys import NormalizedKeys
 from pkray.lsm.levels import SortedRun
 from pkray.types import DataType
 
-REMEMBERED_RUNS = 1_024
+_REMEMBERED = "lookup_ranges"
 
 
 class RunRanges:
@@ -46,6 +45,9 @@ class RunRanges:
             yield self.files[i], inside[start:end]
 
 
-@lru_cache(maxsize=REMEMBERED_RUNS)
 def run_ranges(run: SortedRun, types: tuple[DataType, ...]) -> RunRanges:
-    return RunRanges(run.files, types)
+    """Of a run; the run remembers them, as finding it by its value costs more than a lookup."""
+    held: RunRanges | None = run.__dict__.get(_REMEMBERED)
+    if held is None:
+        held = run.__dict__[_REMEMBERED] = RunRanges(run.files, types)
+    return held

@@ -171,6 +171,10 @@ class _RunsSearch:
         schema = row_schema(self._schema)
         fields = [schema.field(name) for name in dict.fromkeys([*SYSTEM_COLUMNS, *columns])]
         target = pa.schema(fields)
-        filled = [table.cast(target) for table in tables if table.num_rows]
+        filled = [
+            table if table.schema.equals(target) else table.cast(target)
+            for table in tables
+            if table.num_rows
+        ]
         rows = pa.concat_tables(filled) if filled else target.empty_table()
         return np.concatenate([np.zeros(0, np.int64), *positions]), rows

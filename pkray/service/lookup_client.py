@@ -49,7 +49,8 @@ class LookupClient:
         rows = pa.concat_tables([rows for _, rows, _ in answers.values()])
         if len(positions) > 1:
             rows = rows.take(pa.array(np.argsort(positions, kind="stable")))
-        return rows.select(wanted.names).cast(wanted)
+        chosen = rows.select(wanted.names)
+        return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
 
     def _requests(
         self, keys: pa.Table
