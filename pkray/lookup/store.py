@@ -15,10 +15,10 @@ from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.block_store import BlockStore, LocalDiskError
 from pkray.lookup.cached_file import CachedFile
-from pkray.lookup.directory import OwnedDirectory
 from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.scan_search import ScanSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
+from pkray.storage.owned_directory import OwnedDirectory
 
 _log = logging.getLogger(__name__)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 import uuid
 import weakref
-from pathlib import Path
 
 from pkray.commit.committer import Committer
 from pkray.schema import TableSchema
@@ -19,6 +17,7 @@ from pkray.service.protocol import SessionId
 from pkray.service.push_session import PushTarget, SpoolTarget
 from pkray.service.runtime import TableService, default_owners
 from pkray.storage.location import TableLocation
+from pkray.storage.owned_directory import OwnedDirectory
 
 
 def now_millis() -> int:
@@ -26,23 +25,27 @@ def now_millis() -> int:
     return time.time_ns() // 1_000_000
 
 
+def default_local_directory() -> str:
+    """Of this user, below the system's temporary directory."""
+    return f"{tempfile.gettempdir()}/pkray-{os.getuid()}"
+
+
 class LocalRuntime:
     """Owners as objects of this process, each with a thread of its own.
 
     Args:
         owners: owners a table; default one a bucket, at most one a processor.
-        local_directory: where spooled rows and lookup caches go; default a folder under the
-            system's temporary directory, removed by `close`.
+        local_directory: where spooled rows and lookup caches go, each process's apart; what
+            killed processes left there is removed. Default: below the system's temporary
+            directory.
     """
 
     def __init__(self, owners: int | None = None, local_directory: str | None = None) -> None:
         self._owners = owners
-        if local_directory is not None:
-            Path(local_directory).mkdir(parents=True, exist_ok=True)
-        self._directory = tempfile.mkdtemp(prefix="pkray-", dir=local_directory)
+        held = OwnedDirectory(f"{local_directory or default_local_directory()}/embedded")
+        self._directory = str(held.path)
         self._services: dict[str, TableService] = {}
-        self._closer = weakref.finalize(self, shutil.rmtree, self._directory, True)
-        self._closer.atexit = True
+        self._closer = weakref.finalize(self, held.close)
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
         if location.fingerprint not in self._services:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-import uuid
 from typing import Any
 
 import ray
@@ -11,10 +9,11 @@ import ray
 from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
 from pkray.service.coordinator import Coordinator
-from pkray.service.local import now_millis
+from pkray.service.local import default_local_directory, now_millis
 from pkray.service.owner import BucketOwner, OwnerSettings
 from pkray.service.ray_handle import RayHandle
 from pkray.storage.location import TableLocation
+from pkray.storage.owned_directory import OwnedDirectory
 
 NAMESPACE = "pkray"
 _IDLE_MILLIS = 6 * 60 * 60 * 1000
@@ -32,10 +31,14 @@ class _Owner:
     """Writes run one after another; lookups beside them."""
 
     def __init__(self, location: TableLocation, index: int, owners: int, local: str | None) -> None:
-        base = local or f"{tempfile.gettempdir()}/pkray"
-        name = f"{owner_name(location, index)}-{uuid.uuid4().hex[:8]}"
+        base = local or default_local_directory()
+        self._local = OwnedDirectory(f"{base}/{owner_name(location, index)}")
         settings = OwnerSettings(
-            index, owners, f"{base}/{name}", refresh_millis=1000, idle_millis=_IDLE_MILLIS
+            index,
+            owners,
+            str(self._local.path),
+            refresh_millis=1000,
+            idle_millis=_IDLE_MILLIS,
         )
         self._owner = BucketOwner(location, settings, now_millis)
 
@@ -74,6 +77,7 @@ class _Owner:
     @ray.method(concurrency_group="write")
     def close(self) -> None:
         self._owner.close()
+        self._local.close()
 
 
 class _Coordinator:

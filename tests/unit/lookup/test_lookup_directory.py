@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pkray.lookup.directory import OwnedDirectory
+from pkray.storage.owned_directory import OwnedDirectory
 
 
 def test_owners_that_live_keep_their_folders(tmp_path):
@@ -20,7 +20,7 @@ def test_owners_that_live_keep_their_folders(tmp_path):
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
     script = (
-        "import os, sys\nfrom pkray.lookup.directory import OwnedDirectory\n"
+        "import os, sys\nfrom pkray.storage.owned_directory import OwnedDirectory\n"
         "owned = OwnedDirectory(sys.argv[1])\n(owned.path / 'data').write_text('x')\n"
         "print(owned.path, flush=True)\nos.kill(os.getpid(), 9)"
     )
