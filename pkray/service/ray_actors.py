@@ -10,6 +10,7 @@ from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
 from pkray.service.coordinator import Coordinator
 from pkray.service.local import default_local_directory, now_millis
+from pkray.service.lookup_wire import decode_request, encode_answer
 from pkray.service.owner import BucketOwner, OwnerSettings
 from pkray.service.ray_handle import RayHandle
 from pkray.storage.location import TableLocation
@@ -67,8 +68,8 @@ class _Owner:
         self._owner.abort(*args)
 
     @ray.method(concurrency_group="read")
-    def lookup(self, *args: Any) -> Any:
-        return self._owner.lookup(*args)
+    def lookup(self, request: bytes) -> bytes:
+        return encode_answer(*self._owner.lookup(*decode_request(request)))
 
     @ray.method(concurrency_group="read")
     def stats(self) -> Any:

@@ -9,6 +9,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskErro
 
 from pkray.errors import ServiceUnavailableError
 from pkray.service.handle import Pending
+from pkray.service.lookup_wire import decode_answer, encode_request
 from pkray.service.retry import PATIENCE_SECONDS, persist
 
 
@@ -60,6 +61,23 @@ class RayHandle:
 
     def call(self, method: str, *args: Any) -> Any:
         return persist(lambda: self.submit(method, *args).result(), self._patience)
+
+
+class RayOwnerHandle(RayHandle):
+    """An owner's methods; lookups travel as bytes."""
+
+    def submit(self, method: str, *args: Any) -> Pending:
+        if method != "lookup":
+            return super().submit(method, *args)
+        return _PendingLookup(super().submit(method, encode_request(*args)))
+
+
+class _PendingLookup:
+    def __init__(self, pending: Pending) -> None:
+        self._pending = pending
+
+    def result(self) -> Any:
+        return decode_answer(self._pending.result())
 
 
 def _cause(error: RayTaskError) -> BaseException:

@@ -20,7 +20,7 @@ from pkray.service.ray_actors import (
     coordinator_name,
     owner_name,
 )
-from pkray.service.ray_handle import RayHandle
+from pkray.service.ray_handle import RayHandle, RayOwnerHandle
 from pkray.service.runtime import TableService, default_owners
 from pkray.storage.location import TableLocation
 
@@ -101,7 +101,7 @@ class RayRuntime:
         )
         count = coordinator.call("owner_count")
         owners = [
-            RayHandle(ray.get_actor(owner_name(location, index), NAMESPACE), f"owner {index}")
+            RayOwnerHandle(ray.get_actor(owner_name(location, index), NAMESPACE), f"owner {index}")
             for index in range(count)
         ]
         address = ray.get_runtime_context().gcs_address

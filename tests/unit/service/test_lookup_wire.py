@@ -1,0 +1,34 @@
+import numpy as np
+import pyarrow as pa
+
+from pkray.service.lookup_wire import (
+    decode_answer,
+    decode_request,
+    encode_answer,
+    encode_request,
+)
+from pkray.service.protocol import Slice
+
+KEYS = pa.record_batch({"id": pa.array([3, 1], pa.int64()), "s": ["é", ""]})
+
+
+def test_a_request_comes_through():
+    sent = (KEYS, [Slice(b"\x00p", 2, 0, 2)], "committed", ["id", "s"], 7)
+    received = decode_request(encode_request(*sent))
+    assert received[0].equals(KEYS)
+    assert received[1:] == sent[1:]
+
+
+def test_an_answer_comes_through():
+    rows = pa.table({"s": ["a", None], "ts": pa.array([1, 2], pa.timestamp("ns", "UTC"))})
+    positions, received, snapshot = decode_answer(encode_answer(np.array([1, 0]), rows, 9))
+    assert positions.tolist() == [1, 0]
+    assert received.equals(rows)
+    assert snapshot == 9
+
+
+def test_an_empty_answer_keeps_its_schema():
+    empty = pa.schema([("s", pa.string())]).empty_table()
+    positions, received, _ = decode_answer(encode_answer(np.empty(0, np.int64), empty, 1))
+    assert len(positions) == 0
+    assert received.schema == empty.schema
