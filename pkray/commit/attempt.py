@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pkray.commit.index_files import IndexChange, apply_changes, index_entries
 from pkray.commit.live import data_manifests, live_files
 from pkray.commit.manifest_files import ManifestFiles, WrittenList
 from pkray.commit.manifest_merge import merge_manifests
@@ -38,6 +39,7 @@ class Change:
     properties: dict[str, str] | None
     token: str
     """The snapshot's uuid, the same in every attempt: by it a lost answer is found again."""
+    index: Sequence[IndexChange] = ()
 
     @property
     def added_rows(self) -> int:
@@ -71,6 +73,7 @@ class Attempt:
         self._base_files = self._manifest_files()
         self._lists: tuple[WrittenList, WrittenList | None] | None = None
         self._base: tuple[Snapshot | None, WrittenList] | None = None
+        self._index: tuple[Snapshot | None, str | None] | None = None
         self._unanswered = 0
         self._certain = True
 
@@ -154,7 +157,7 @@ class Attempt:
             delta_manifest_list_size=delta.size,
             changelog_manifest_list=changelog.name if changelog else None,
             changelog_manifest_list_size=changelog.size if changelog else None,
-            index_manifest=latest.index_manifest if latest else None,
+            index_manifest=self._index_manifest(latest),
             commit_user=change.user,
             commit_identifier=change.identifier,
             commit_kind=change.kind,
@@ -190,6 +193,17 @@ class Attempt:
         merged = merge_manifests(self._store, manifests, self._base_files, self._schema.core)
         self._base = latest, self._base_files.write_list(merged)
         return self._base[1]
+
+    def _index_manifest(self, latest: Snapshot | None) -> str | None:
+        """Written with the base files, as it too builds on the latest snapshot."""
+        before = latest.index_manifest if latest else None
+        if not self._change.index:
+            return before
+        if self._index is None or self._index[0] != latest:
+            entries = apply_changes(index_entries(self._store, latest), self._change.index)
+            name = self._base_files.write_index(entries) if entries else None
+            self._index = latest, name
+        return self._index[1]
 
     def _carried(self, latest: Snapshot | None) -> tuple[int, int | None, int]:
         """Row count before, watermark and time: the last two never go back."""

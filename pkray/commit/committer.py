@@ -12,6 +12,7 @@ from typing import Any
 from pkray.commit.attempt import Attempt, Change
 from pkray.commit.conflicts import find_conflict, needs_check
 from pkray.commit.history import CommitHistory, Committed
+from pkray.commit.index_files import IndexChange, find_index_conflict, index_changes, index_entries
 from pkray.commit.live_cache import LiveCache
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
@@ -116,8 +117,11 @@ class Committer:
             return self._repeat(identifier, messages, watermark, properties)
         append, changelog = _append_entries(messages)
         published = None
-        if append or changelog or not self._ignore_empty:
-            change = self._change(APPEND, identifier, append, changelog, watermark, properties)
+        index = index_changes(messages, APPEND)
+        if append or changelog or index or not self._ignore_empty:
+            change = self._change(
+                APPEND, identifier, append, changelog, watermark, properties, index
+            )
             try:
                 published = self._publish(change)
             except _CommittedElsewhere:
@@ -183,10 +187,19 @@ class Committer:
         changelog: Sequence[ManifestEntry],
         watermark: int | None,
         properties: dict[str, str] | None,
+        index: Sequence[IndexChange] = (),
     ) -> Change:
         token = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
         return Change(
-            self.commit_user, kind, identifier, entries, changelog, watermark, properties, token
+            self.commit_user,
+            kind,
+            identifier,
+            entries,
+            changelog,
+            watermark,
+            properties,
+            token,
+            index,
         )
 
     def _compact(
@@ -197,9 +210,10 @@ class Committer:
         properties: dict[str, str] | None,
     ) -> tuple[Snapshot | None, bool]:
         entries, changelog = _compact_entries(messages)
-        if not entries and not changelog:
+        index = index_changes(messages, COMPACT)
+        if not entries and not changelog and not index:
             return None, False
-        change = self._change(COMPACT, identifier, entries, changelog, watermark, properties)
+        change = self._change(COMPACT, identifier, entries, changelog, watermark, properties, index)
         try:
             return self._publish(change), False
         except _CommittedElsewhere:
@@ -271,10 +285,12 @@ class Committer:
     def _refuse_conflict(
         self, change: Change, latest: Snapshot | None, schema: TableSchema
     ) -> None:
-        if not needs_check(change.entries):
-            return
-        types = schema.types(schema.trimmed_primary_keys)
-        conflict = find_conflict(change.entries, self._live.at(latest), types)
+        conflict = None
+        if needs_check(change.entries):
+            types = schema.types(schema.trimmed_primary_keys)
+            conflict = find_conflict(change.entries, self._live.at(latest), types)
+        if conflict is None and change.index:
+            conflict = find_index_conflict(index_entries(self._store, latest), change.index)
         if conflict:
             raise CommitConflictError(
                 f"commit {change.identifier} of {self.commit_user!r} to {self._store.url!r} "

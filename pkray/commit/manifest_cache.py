@@ -9,7 +9,13 @@ from typing import Any, Generic, TypeVar
 
 from pkray.format import paths
 from pkray.format.data_file import ManifestEntry
-from pkray.format.manifest import ManifestFileMeta, read_manifest, read_manifest_list
+from pkray.format.manifest import (
+    IndexManifestEntry,
+    ManifestFileMeta,
+    read_index_manifest,
+    read_manifest,
+    read_manifest_list,
+)
 from pkray.storage.object_store import ObjectStore
 
 T = TypeVar("T")
@@ -65,4 +71,7 @@ class _FileCache(Generic[T]):
 manifests: _FileCache[ManifestEntry] = _FileCache(CACHED_ENTRIES, read_manifest)
 manifest_lists: _FileCache[ManifestFileMeta] = _FileCache(
     CACHED_MANIFESTS, lambda data, path, size: read_manifest_list(data, path)
+)
+index_manifests: _FileCache[IndexManifestEntry] = _FileCache(
+    CACHED_ENTRIES, lambda data, path, size: read_index_manifest(data, path)
 )

@@ -12,7 +12,13 @@ from pkray.commit import manifest_cache
 from pkray.errors import StorageError
 from pkray.format import binary_row, paths
 from pkray.format.data_file import ADD, ManifestEntry, SimpleStats
-from pkray.format.manifest import ManifestFileMeta, write_manifest, write_manifest_list
+from pkray.format.manifest import (
+    IndexManifestEntry,
+    ManifestFileMeta,
+    write_index_manifest,
+    write_manifest,
+    write_manifest_list,
+)
 from pkray.format.stats import EMPTY_STATS, StatsCollector
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
@@ -70,6 +76,13 @@ class ManifestFiles:
         self._write(name, data)
         manifest_cache.manifest_lists.written(self._store, name, items)
         return WrittenList(name, len(data))
+
+    def write_index(self, entries: Sequence[IndexManifestEntry]) -> str:
+        """An index manifest; its name."""
+        name = self._names.index_manifest()
+        self._write(name, write_index_manifest(entries, self._compression))
+        manifest_cache.index_manifests.written(self._store, name, list(entries))
+        return name
 
     def discard(self) -> None:
         """Delete what was written: for files that no snapshot can name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pkray.format.data_file import DataFileMeta
+from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
 
 
 class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,6 +13,13 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     ``new_files`` and ``changelog_files`` go into the APPEND snapshot; ``compact_before``,
     ``compact_after`` and ``compact_changelog_files`` into the COMPACT snapshot after it.
+
+    Args:
+        index_files: new index files; each replaces the bucket's earlier ones of its type. Deletion
+            vectors go with the COMPACT snapshot, others with the APPEND snapshot.
+        removed_index_types: types of which the bucket has no index file any more.
+        index_base: names of the bucket's index files, of the types changed, that the change starts
+            from; a commit that finds others there is a conflict.
     """
 
     partition: bytes
@@ -22,11 +30,24 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
     compact_before: tuple[DataFileMeta, ...] = ()
     compact_after: tuple[DataFileMeta, ...] = ()
     compact_changelog_files: tuple[DataFileMeta, ...] = ()
+    index_files: tuple[IndexFileMeta, ...] = ()
+    removed_index_types: tuple[str, ...] = ()
+    index_base: tuple[str, ...] = ()
+
+    @property
+    def index_types(self) -> set[str]:
+        """Types of the index files that it changes."""
+        return {file.index_type for file in self.index_files} | set(self.removed_index_types)
 
     @property
     def has_append(self) -> bool:
-        return bool(self.new_files or self.changelog_files)
+        return bool(self.new_files or self.changelog_files or self.index_types - {DELETION_VECTORS})
 
     @property
     def has_compact(self) -> bool:
-        return bool(self.compact_before or self.compact_after or self.compact_changelog_files)
+        return bool(
+            self.compact_before
+            or self.compact_after
+            or self.compact_changelog_files
+            or DELETION_VECTORS in self.index_types
+        )

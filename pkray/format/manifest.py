@@ -16,11 +16,10 @@ from pkray.errors import CorruptFileError
 from pkray.format import avro_schemas
 from pkray.format.avro_file import read_records, write_records
 from pkray.format.data_file import DataFileMeta, ManifestEntry, SimpleStats
+from pkray.format.index_file import DeletionVectorRange, IndexFileMeta
 
 _MANIFEST_VERSION = 2
 _INDEX_MANIFEST_VERSION = 1
-
-HASH_INDEX, DELETION_VECTORS_INDEX = "HASH", "DELETION_VECTORS"
 
 
 class ManifestFileMeta(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,27 +42,13 @@ class ManifestFileMeta(msgspec.Struct, frozen=True, kw_only=True):
     max_row_id: int | None = None
 
 
-class DeletionVectorRange(msgspec.Struct, frozen=True):
-    """Where a data file's deletion vector lies in its index file (bytes)."""
-
-    data_file: str
-    offset: int
-    length: int
-    cardinality: int | None = None
-
-
 class IndexManifestEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One index file added to or deleted from a bucket. ``kind`` is ADD (0) or DELETE (1)."""
 
     kind: int
     partition: bytes
     bucket: int
-    index_type: str
-    file_name: str
-    file_size: int
-    row_count: int
-    deletion_vectors: tuple[DeletionVectorRange, ...] | None = None
-    external_path: str | None = None
+    file: IndexFileMeta
 
 
 def read_manifest(data: bytes, path: str, file_size: int | None = None) -> list[ManifestEntry]:
@@ -259,16 +244,16 @@ def _manifest_record(meta: ManifestFileMeta) -> dict[str, Any]:
 
 def _index_entry(record: dict[str, Any]) -> IndexManifestEntry:
     ranges = record.get("_DELETIONS_VECTORS_RANGES")
-    return IndexManifestEntry(
-        kind=record["_KIND"],
-        partition=record["_PARTITION"],
-        bucket=record["_BUCKET"],
+    file = IndexFileMeta(
         index_type=record["_INDEX_TYPE"],
         file_name=record["_FILE_NAME"],
         file_size=record["_FILE_SIZE"],
         row_count=record["_ROW_COUNT"],
         deletion_vectors=None if ranges is None else tuple(_range(each) for each in ranges),
         external_path=record.get("_EXTERNAL_PATH"),
+    )
+    return IndexManifestEntry(
+        kind=record["_KIND"], partition=record["_PARTITION"], bucket=record["_BUCKET"], file=file
     )
 
 
@@ -277,21 +262,22 @@ def _range(record: dict[str, Any]) -> DeletionVectorRange:
 
 
 def _index_record(entry: IndexManifestEntry) -> dict[str, Any]:
-    ranges = entry.deletion_vectors
+    file = entry.file
+    ranges = file.deletion_vectors
     return {
         "_VERSION": _INDEX_MANIFEST_VERSION,
         "_KIND": entry.kind,
         "_PARTITION": entry.partition,
         "_BUCKET": entry.bucket,
-        "_INDEX_TYPE": entry.index_type,
-        "_FILE_NAME": entry.file_name,
-        "_FILE_SIZE": entry.file_size,
-        "_ROW_COUNT": entry.row_count,
+        "_INDEX_TYPE": file.index_type,
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.file_size,
+        "_ROW_COUNT": file.row_count,
         "_DELETIONS_VECTORS_RANGES": None
         if ranges is None
         else [
             {"f0": r.data_file, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality}
             for r in ranges
         ],
-        "_EXTERNAL_PATH": entry.external_path,
+        "_EXTERNAL_PATH": file.external_path,
     }

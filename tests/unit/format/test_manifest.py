@@ -16,10 +16,13 @@ from pkray.errors import CorruptFileError
 from pkray.format import avro_schemas
 from pkray.format.avro_file import read_records, write_records
 from pkray.format.data_file import ADD, DELETE, DataFileMeta, ManifestEntry, SimpleStats
-from pkray.format.manifest import (
-    DELETION_VECTORS_INDEX,
-    HASH_INDEX,
+from pkray.format.index_file import (
+    DELETION_VECTORS,
+    HASH,
     DeletionVectorRange,
+    IndexFileMeta,
+)
+from pkray.format.manifest import (
     IndexManifestEntry,
     ManifestFileMeta,
     read_index_manifest,
@@ -86,24 +89,28 @@ INDEXES = [
         kind=ADD,
         partition=b"p",
         bucket=1,
-        index_type=DELETION_VECTORS_INDEX,
-        file_name="index-1-0",
-        file_size=40,
-        row_count=2,
-        deletion_vectors=(
-            DeletionVectorRange("data-1-0.parquet", 1, 22, 5),
-            DeletionVectorRange("data-1-1.parquet", 31, 22),
+        file=IndexFileMeta(
+            index_type=DELETION_VECTORS,
+            file_name="index-1-0",
+            file_size=40,
+            row_count=2,
+            deletion_vectors=(
+                DeletionVectorRange("data-1-0.parquet", 1, 22, 5),
+                DeletionVectorRange("data-1-1.parquet", 31, 22),
+            ),
         ),
     ),
     IndexManifestEntry(
         kind=DELETE,
         partition=b"p",
         bucket=1,
-        index_type=HASH_INDEX,
-        file_name="index-1-1",
-        file_size=4,
-        row_count=1,
-        external_path="s3://elsewhere/index",
+        file=IndexFileMeta(
+            index_type=HASH,
+            file_name="index-1-1",
+            file_size=4,
+            row_count=1,
+            external_path="s3://elsewhere/index",
+        ),
     ),
 ]
 
@@ -203,10 +210,10 @@ def test_an_index_manifest_of_java_09_lacks_the_newer_fields() -> None:
     records = list(read_records(write_index_manifest(INDEXES)))
     old = write_records(without(avro_schemas.INDEX_MANIFEST_ENTRY, NEWER), records)
     first, second = read_index_manifest(old, "m")
-    assert first.deletion_vectors is not None
-    assert [each.cardinality for each in first.deletion_vectors] == [None, None]
-    assert [each.offset for each in first.deletion_vectors] == [1, 31]
-    assert second.external_path is None
+    assert first.file.deletion_vectors is not None
+    assert [each.cardinality for each in first.file.deletion_vectors] == [None, None]
+    assert [each.offset for each in first.file.deletion_vectors] == [1, 31]
+    assert second.file.external_path is None
 
 
 @every_kind

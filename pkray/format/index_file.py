@@ -1,0 +1,35 @@
+"""Index files: what a table knows of a bucket beside its data files."""
+
+from __future__ import annotations
+
+import msgspec
+
+HASH = "HASH"
+"""The key hashes of a dynamic bucket: big-endian int32, one a key."""
+DELETION_VECTORS = "DELETION_VECTORS"
+"""The rows of data files above level 0 that newer rows have replaced."""
+
+
+class DeletionVectorRange(msgspec.Struct, frozen=True):
+    """Where a data file's deletion vector lies in its index file (bytes)."""
+
+    data_file: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+
+
+class IndexFileMeta(msgspec.Struct, frozen=True, kw_only=True):
+    """One index file of a bucket, below the table's ``index`` folder.
+
+    Args:
+        index_type: `HASH` or `DELETION_VECTORS`.
+        row_count: hashes or vectors in it.
+    """
+
+    index_type: str
+    file_name: str
+    file_size: int
+    row_count: int
+    deletion_vectors: tuple[DeletionVectorRange, ...] | None = None
+    external_path: str | None = None
