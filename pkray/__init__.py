@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pkray import errors
 from pkray.errors import (
     BackPressureError,
+    BranchExistsError,
+    BranchNotFoundError,
     CommitConflictError,
     CommitError,
     CommitFencedError,
@@ -36,6 +38,8 @@ from pkray.errors import (
     TableError,
     TableExistsError,
     TableNotFoundError,
+    TagExistsError,
+    TagNotFoundError,
     UnsupportedError,
 )
 
@@ -51,6 +55,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BackPressureError",
+    "BranchExistsError",
+    "BranchNotFoundError",
     "Catalog",
     "CommitConflictError",
     "CommitError",
@@ -76,6 +82,8 @@ __all__ = [
     "TableNotFoundError",
     "TableSchema",
     "TableWriter",
+    "TagExistsError",
+    "TagNotFoundError",
     "UnsupportedError",
     "__version__",
     "connect",

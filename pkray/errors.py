@@ -8,7 +8,11 @@
     │   └── InputError                  rows refused before anything was written
     ├── TableError
     │   ├── TableExistsError
-    │   └── TableNotFoundError
+    │   ├── TableNotFoundError
+    │   ├── TagExistsError
+    │   ├── TagNotFoundError
+    │   ├── BranchExistsError
+    │   └── BranchNotFoundError
     ├── CommitError
     │   ├── CommitConflictError         another commit removed what this one builds on
     │   ├── CommitFencedError           a newer writer of the same commit user took over
@@ -73,7 +77,7 @@ class InputError(SchemaError):
 
 
 class TableError(PkrayError):
-    """A table's name or existence."""
+    """The name or existence of a table, a tag or a branch."""
 
 
 class TableExistsError(TableError):
@@ -82,6 +86,22 @@ class TableExistsError(TableError):
 
 class TableNotFoundError(TableError):
     """No table of this name."""
+
+
+class TagExistsError(TableError):
+    """The tag to create is there already."""
+
+
+class TagNotFoundError(TableError):
+    """No tag of this name."""
+
+
+class BranchExistsError(TableError):
+    """The branch to create is there already."""
+
+
+class BranchNotFoundError(TableError):
+    """No branch of this name."""
 
 
 class CommitError(PkrayError):
