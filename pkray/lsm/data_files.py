@@ -12,6 +12,7 @@ import pyarrow as pa
 from pkray.errors import UnsupportedError
 from pkray.format import binary_row, paths
 from pkray.format.data_file import DataFileMeta
+from pkray.format.deletion_vector import DeletionVector
 from pkray.format.partition import PartitionSpec
 from pkray.format.stats import StatsCollector, column_modes
 from pkray.lsm.key_groups import row_schema
@@ -96,11 +97,13 @@ class DataFileStore:
         *,
         batch_rows: int = READ_ROWS,
         row_groups: Sequence[int] | None = None,
+        deleted: DeletionVector | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """A file's key-value rows in key order.
 
         Args:
             columns: system and value columns, in the order wanted; all by default.
+            deleted: rows to leave out.
 
         Raises:
             MissingFileError: the file is gone.
@@ -111,7 +114,13 @@ class DataFileStore:
         names = list(columns) if columns is not None else self.row_schema.names
         wanted = pa.schema([self.row_schema.field(name) for name in names])
         for batch in read_batches(
-            self.store, self.path(file.file_name), names, batch_rows, row_groups, schema=wanted
+            self.store,
+            self.path(file.file_name),
+            names,
+            batch_rows,
+            row_groups,
+            schema=wanted,
+            deleted=deleted,
         ):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -20,6 +21,14 @@ BUFFER_BYTES = 1 << 20
 """Each column of a local file is read this much at a time."""
 
 
+class DeletedRows(Protocol):
+    """Which rows of a file are gone."""
+
+    def within(self, first: int, count: int) -> np.ndarray:
+        """Their positions from ``first`` on, counted from there, in the next ``count`` rows."""
+        ...
+
+
 def read_batches(
     store: ObjectStore,
     path: str,
@@ -30,6 +39,7 @@ def read_batches(
     *,
     schema: pa.Schema | None = None,
     use_threads: bool = False,
+    deleted: DeletedRows | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file, in order, a row group in memory at a time.
 
@@ -41,6 +51,7 @@ def read_batches(
         schema: types wanted by column name, where the file's differ (INT96 timestamps have no
             time zone); the file's own types by default.
         use_threads: decode columns in parallel.
+        deleted: rows of the file to leave out.
 
     Raises:
         MissingFileError: there is no such file.
@@ -52,7 +63,7 @@ def read_batches(
     try:
         try:
             yield from _read(
-                file, columns, batch_rows, row_groups, filter, schema, use_threads, remote
+                file, columns, batch_rows, row_groups, filter, schema, use_threads, remote, deleted
             )
         except StorageError:
             raise
@@ -62,6 +73,47 @@ def read_batches(
             raise _failure(location, error) from error
     finally:
         file.close()
+
+
+def _without(
+    deleted: DeletedRows, batches: Iterable[pa.RecordBatch], ranges: Iterable[range]
+) -> Iterator[pa.RecordBatch]:
+    """Leave rows out.
+
+    Args:
+        ranges: the positions of the batches' rows in the file, in order.
+    """
+    positions = _Positions(ranges)
+    for batch in batches:
+        kept: np.ndarray | None = None
+        for at, first, count in positions.take(batch.num_rows):
+            gone = deleted.within(first, count)
+            if len(gone):
+                kept = np.ones(batch.num_rows, np.bool_) if kept is None else kept
+                kept[gone + at] = False
+        if kept is None:
+            yield batch
+        elif kept.any():
+            yield batch.filter(pa.array(kept))
+
+
+class _Positions:
+    """Positions of rows in a file, of which some row groups are read."""
+
+    def __init__(self, ranges: Iterable[range]) -> None:
+        self._ranges = iter(ranges)
+        self._rest = range(0)
+
+    def take(self, rows: int) -> Iterator[tuple[int, int, int]]:
+        """The next rows as (place among them, position in the file, count)."""
+        at = 0
+        while at < rows:
+            while not self._rest:
+                self._rest = next(self._ranges)
+            count = min(len(self._rest), rows - at)
+            yield at, self._rest[0], count
+            self._rest = self._rest[count:]
+            at += count
 
 
 def corrupt(location: str, error: BaseException) -> CorruptFileError:
@@ -90,6 +142,7 @@ def _read(
     schema: pa.Schema | None,
     use_threads: bool,
     remote: bool,
+    deleted: DeletedRows | None,
 ) -> Iterator[pa.RecordBatch]:
     reader = _Reader(file, schema, remote)
     names = list(columns) if columns is not None else reader.arrow_schema.names
@@ -101,7 +154,10 @@ def _read(
     if filter is not None:
         groups = reader.prune(groups, filter)
         read_names = reader.arrow_schema.names  # an expression does not tell its columns
-    for batch in reader.batches(groups, read_names, batch_rows, use_threads):
+    batches = reader.batches(groups, read_names, batch_rows, use_threads)
+    if deleted is not None:
+        batches = _without(deleted, batches, reader.row_ranges(groups))
+    for batch in batches:
         if filter is not None:
             batch = batch.filter(filter)
             if batch.num_rows == 0:
@@ -126,6 +182,15 @@ class _Reader:
             and field.name in schema.names
             and schema.field(field.name).type != field.type
         }
+
+    def row_ranges(self, groups: Sequence[int]) -> Iterator[range]:
+        """The positions of row groups' rows in the file."""
+        metadata = self._parquet.metadata
+        starts = [0]
+        for group in range(self.num_row_groups):
+            starts.append(starts[-1] + metadata.row_group(group).num_rows)
+        for group in groups:
+            yield range(starts[group], starts[group + 1])
 
     def prune(self, groups: list[int], filter: pc.Expression) -> list[int]:
         """The row groups that may have rows the filter holds for."""

@@ -1,0 +1,75 @@
+"""The files in which a bucket's deletion vectors lie."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+
+from pkray.errors import UnsupportedError
+from pkray.format import paths
+from pkray.format.deletion_vector import DeletionVector, read_index, write_index
+from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
+from pkray.storage.object_store import ObjectStore
+
+Vectors = Mapping[str, DeletionVector]
+"""By data file."""
+
+
+def write_vectors(
+    store: ObjectStore, names: paths.FileNames, vectors: Vectors, target_size: int
+) -> tuple[IndexFileMeta, ...]:
+    """New index files of a bucket's vectors, sorted by data file.
+
+    Args:
+        store: the table's root.
+        target_size: bytes of a file, about. Source: ``deletion-vector.index-file.target-size``.
+    """
+    written = []
+    in_order = {name: vectors[name] for name in sorted(vectors)}
+    for data, ranges in write_index(in_order, target_size):
+        name = names.index()
+        store.write(paths.index(name), data)
+        written.append(
+            IndexFileMeta(
+                index_type=DELETION_VECTORS,
+                file_name=name,
+                file_size=len(data),
+                row_count=len(ranges),
+                deletion_vectors=ranges,
+            )
+        )
+    return tuple(written)
+
+
+def read_vectors(
+    store: ObjectStore,
+    index_files: Iterable[IndexFileMeta],
+    data_files: Container[str] | None = None,
+) -> dict[str, DeletionVector]:
+    """The vectors in a bucket's index files; of some data files, or of all.
+
+    Raises:
+        MissingFileError: an index file is gone.
+        CorruptFileError: it is damaged.
+        UnsupportedError: it lies elsewhere, or is of an unknown kind.
+    """
+    vectors: dict[str, DeletionVector] = {}
+    for file in index_files:
+        wanted = [
+            each
+            for each in file.deletion_vectors or ()
+            if data_files is None or each.data_file in data_files
+        ]
+        if wanted:
+            path = _path(file)
+            vectors.update(read_index(store.read(path), wanted, store.location(path)))
+    return vectors
+
+
+def _path(file: IndexFileMeta) -> str:
+    if file.external_path is not None:
+        raise UnsupportedError(
+            f"the deletion vectors {file.external_path!r} lie outside the table, which is not "
+            "supported: compact the table fully with the engine that wrote them",
+            path=file.external_path,
+        )
+    return paths.index(file.file_name)
