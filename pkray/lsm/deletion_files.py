@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 
 from pkray.errors import UnsupportedError
 from pkray.format import paths
 from pkray.format.deletion_vector import DeletionVector, read_index, write_index
 from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
+from pkray.lsm.levels import Vectors
 from pkray.storage.object_store import ObjectStore
-
-Vectors = Mapping[str, DeletionVector]
-"""By data file."""
 
 
 def write_vectors(

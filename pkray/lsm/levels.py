@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from pkray.format.data_file import DataFileMeta
+from pkray.format.deletion_vector import DeletionVector
+
+Vectors = Mapping[str, DeletionVector]
+"""Deletion vectors by data file."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +47,39 @@ class Levels:
 
     Level 0 holds overlapping files, the newest first: by largest, then smallest sequence number,
     creation time and name. Each level above is one run, newer than the levels above it.
+
+    Args:
+        vectors: rows of the files that are gone.
     """
 
-    def __init__(self, files: Iterable[DataFileMeta] = ()) -> None:
+    def __init__(self, files: Iterable[DataFileMeta] = (), vectors: Vectors | None = None) -> None:
         self.files: tuple[DataFileMeta, ...] = tuple(files)
+        self.vectors: Vectors = vectors or {}
 
-    def apply(self, removed: Iterable[DataFileMeta], added: Iterable[DataFileMeta]) -> Levels:
-        """Without ``removed`` (by name and level; those not here are ignored), with ``added``."""
+    def apply(
+        self,
+        removed: Iterable[DataFileMeta],
+        added: Iterable[DataFileMeta],
+        marked: Vectors | None = None,
+    ) -> Levels:
+        """Without ``removed`` (by name and level; those not here are ignored), with ``added``.
+
+        Args:
+            marked: rows that are gone, beside those that were.
+        """
         live = {_identity(file): file for file in self.files}
         for file in removed:
             live.pop(_identity(file), None)
         live.update((_identity(file), file) for file in added)
-        return Levels(live.values())
+        vectors = united(self.vectors, marked or {})
+        if vectors:
+            names = {name for name, _ in live}
+            vectors = {name: vector for name, vector in vectors.items() if name in names}
+        return Levels(live.values(), vectors)
+
+    def with_vectors(self, vectors: Vectors) -> Levels:
+        """The same files with these vectors instead."""
+        return Levels(self.files, vectors)
 
     def runs(self) -> tuple[SortedRun, ...]:
         """Newest first."""
@@ -95,7 +120,8 @@ class Levels:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Levels):
             return NotImplemented
-        return set(map(_identity, self.files)) == set(map(_identity, other.files))
+        same_files = set(map(_identity, self.files)) == set(map(_identity, other.files))
+        return same_files and self.vectors == other.vectors
 
     def __hash__(self) -> int:
         return hash(frozenset(map(_identity, self.files)))
@@ -103,6 +129,14 @@ class Levels:
     def __repr__(self) -> str:
         runs = ", ".join(f"L{run.level}:{len(run.files)}x{run.row_count}" for run in self._runs)
         return f"Levels({runs})"
+
+
+def united(one: Vectors, other: Vectors) -> Vectors:
+    """The rows that either has."""
+    if not other:
+        return one
+    both = {name: one[name] | vector for name, vector in other.items() if name in one}
+    return {**one, **other, **both}
 
 
 def _identity(file: DataFileMeta) -> tuple[str, int]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
-from pkray.lsm.deletion_files import Vectors
+from pkray.lsm.levels import Vectors
 from pkray.lsm.merge_read import READ_ROWS
 
 
