@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from pkray.columns import KEY_PREFIX, KIND, SEQUENCE, no_column
 from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
 from pkray.options import TableOptions
 from pkray.schema_checks import check_keys, check_names, check_table
+from pkray.schema_fields import renumbered
 from pkray.types import DataField, DataType
 
 __all__ = ["KEY_PREFIX", "KIND", "SEQUENCE", "VERSION", "TableSchema"]
@@ -78,7 +79,12 @@ class TableSchema:
         check_keys({name: data_type for name, data_type, _ in columns}, keys, partitions)
         ids = itertools.count()
         fields = tuple(
-            DataField(next(ids), name, _renumber(_keyed(data_type, name in keys), ids), description)
+            DataField(
+                next(ids),
+                name,
+                renumbered(_keyed(data_type, name in keys), ids.__next__),
+                description,
+            )
             for name, data_type, description in columns
         )
         options = {"bucket": "1", **(options or {})}
@@ -202,22 +208,6 @@ def _name_list(argument: str, names: Sequence[str]) -> tuple[str, ...]:
 
 def _keyed(data_type: DataType, is_key: bool) -> DataType:
     return data_type.with_nullable(False) if is_key else data_type
-
-
-def _renumber(data_type: DataType, ids: Iterator[int]) -> DataType:
-    """Nested fields with ids of this table, depth first, as Paimon numbers them."""
-    if data_type.fields is not None:
-        fields = tuple(
-            replace(part, id=next(ids), type=_renumber(part.type, ids)) for part in data_type.fields
-        )
-        return replace(data_type, fields=fields)
-    if not data_type.is_nested:
-        return data_type
-    element, key, value = (
-        part and _renumber(part, ids)
-        for part in (data_type.element, data_type.key, data_type.value)
-    )
-    return replace(data_type, element=element, key=key, value=value)
 
 
 # What tables of older versions of the format have where their options say nothing.
