@@ -19,7 +19,6 @@ from pkray.errors import (
     CommitConflictError,
     CommitError,
     PkrayError,
-    SnapshotNotFoundError,
 )
 from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
@@ -91,6 +90,7 @@ class Committer:
         self._history = CommitHistory(self.snapshots, commit_user)
         self._live = LiveCache(store, self.snapshots)
         self._newest: Snapshot | None = None
+        self._rollbacks = 0
 
     def commit(
         self,
@@ -162,22 +162,14 @@ class Committer:
         return source if isinstance(source, TableSchema) else source()
 
     def _synchronise(self) -> Snapshot | None:
-        latest, known = self.snapshots.latest(), self._newest
-        if known is not None and latest != known and not self._is_ancestor(known, latest):
+        latest = self.snapshots.latest()
+        if self.snapshots.rollbacks != self._rollbacks:
+            self._rollbacks = self.snapshots.rollbacks
             self._history.reset()
             self._live.reset()
         self._newest = latest
         self._history.advance(latest)
         return latest
-
-    def _is_ancestor(self, known: Snapshot, latest: Snapshot | None) -> bool:
-        """Whether a snapshot is still as it was: else the table was rolled back."""
-        if latest is None or latest.id <= known.id:
-            return False
-        try:
-            return self.snapshots.read(known.id, fresh=True) == known
-        except SnapshotNotFoundError:
-            return False
 
     def _change(
         self,
@@ -249,6 +241,9 @@ class Committer:
                 if snapshot is None:
                     self._refuse_conflict(change, latest, schema)
                     snapshot = attempt.publish(latest)
+                    if snapshot and latest and not self.snapshots.rests_on(latest):
+                        self.snapshots.remove_from(snapshot.id)  # finish the rollback
+                        snapshot = None
                 if snapshot is not None:
                     return self._done(change, snapshot)
                 if give_up is not None and self._clock() > give_up:

@@ -6,7 +6,7 @@ import builtins
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from pkray.errors import MissingFileError, SnapshotNotFoundError, StorageError
@@ -32,6 +32,10 @@ class SnapshotStore:
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, Snapshot] = OrderedDict()
         self._seen = 0
+        self._newest: tuple[Snapshot, Hashable] | None = None
+        self.rollbacks = 0
+        """Grows when `latest` finds that snapshots it knew are no more: what was concluded from
+        them is void."""
 
     def latest_id(self) -> int | None:
         """The newest snapshot's id, or None on a table without snapshots."""
@@ -50,12 +54,20 @@ class SnapshotStore:
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot, as it is in the store now, or None."""
-        while (latest := self.latest_id()) is not None:
+        while (snapshot_id := self.latest_id()) is not None:
             try:
-                return self._load(latest)
-            except SnapshotNotFoundError:  # rolled back or expired in between
+                return self._follow(snapshot_id)
+            except (SnapshotNotFoundError, MissingFileError):  # rolled back or expired meanwhile
                 self._seen = 0
+        self._notice(None, None)
         return None
+
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is there as it was: not expired, nor rolled back and made anew."""
+        try:
+            return self._load(snapshot.id) == snapshot
+        except SnapshotNotFoundError:
+            return False
 
     def earliest_id(self) -> int | None:
         """The oldest snapshot's id that has not expired, or None."""
@@ -144,10 +156,61 @@ class SnapshotStore:
         """Note that a snapshot is visible: keep it and move the hints on."""
         self._keep(snapshot)
         self._seen = max(self._seen, snapshot.id)
+        if self._newest is not None and self._newest[0].id == snapshot.id - 1:
+            self._newest = snapshot, None
         hints = [paths.LATEST_HINT, *([paths.EARLIEST_HINT] if snapshot.id == 1 else [])]
         for hint in hints:
             with contextlib.suppress(StorageError):  # a hint is only a hint: the snapshot is there
                 self._store.write(hint, str(snapshot.id).encode())
+
+    def rests_on(self, base: Snapshot) -> bool:
+        """Whether a snapshot just published on ``base`` has it below still: a rollback may have
+        removed the base between the two. Expiry may too, but it leaves nothing older."""
+        try:
+            return self._load(base.id) == base
+        except SnapshotNotFoundError as error:
+            return error.earliest is None or error.earliest > base.id
+
+    def remove_from(self, first: int) -> builtins.list[int]:
+        """Delete the snapshots from an id on, the newest first, until no more come; their ids.
+
+        At any moment those left are a table. ``LATEST`` goes first: for other engines a hint at
+        what is gone is an error.
+        """
+        removed: builtins.list[int] = []
+        while above := [number for number in self.ids() if number >= first]:
+            self._store.delete(paths.LATEST_HINT)
+            for number in reversed(above):
+                self._store.delete(paths.snapshot(number))
+                removed.append(number)
+        with self._lock:
+            for number in removed:
+                self._kept.pop(number, None)
+        self._seen = 0
+        return sorted(set(removed))
+
+    def _follow(self, snapshot_id: int) -> Snapshot:
+        """The newest snapshot, read again only if it may be another than the last time."""
+        mark = self._store.fingerprint(paths.snapshot(snapshot_id))
+        if self._newest is not None and mark is not None:
+            newest, known = self._newest
+            if newest.id == snapshot_id and known == mark:
+                return newest
+        latest = self._load(snapshot_id)
+        self._notice(latest, mark)
+        return latest
+
+    def _notice(self, latest: Snapshot | None, mark: Hashable) -> None:
+        known = self._newest[0] if self._newest is not None else None
+        if known is not None and latest != known:
+            follows = latest is not None and latest.id > known.id and self.holds(known)
+            if not follows:
+                with self._lock:
+                    self._kept.clear()
+                    self.rollbacks += 1
+                if latest is not None:
+                    self._keep(latest)
+        self._newest = None if latest is None else (latest, mark)
 
     def _climb(self, start: int) -> int:
         """The newest snapshot at or after one that exists, in a logarithmic number of looks."""
