@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import SCHEMA, Measured, batches, in_own_process, measure, report
+from harness import SCHEMA, Measured, batches, in_own_process, measure, report, warm_up
 
 Engine = Callable[[list[pa.Table], str], object]
 
@@ -122,12 +122,14 @@ ENGINES: dict[str, Engine] = {
     "delta": delta,
     "duckdb": duck,
 }
+MODULES = {"paimon-rust": "pypaimon_rust.datafusion", "delta": "deltalake", "duckdb": "duckdb"}
 GOALS = {"floor": 0.40, "paimon-rust": 1.5, "delta": 10.0, "duckdb": 10.0}
 
 
 def run_one(engine: str, rows: int, batch_rows: int) -> None:
     tables = list(batches(rows, rows // 2, batch_rows))
     pc.sum(tables[0].column("a"))
+    warm_up(*(MODULES[name] for name in (engine,) if name in MODULES))
     with tempfile.TemporaryDirectory() as folder:
         report(measure(lambda: ENGINES[engine](tables, folder)))
 

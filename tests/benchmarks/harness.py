@@ -54,6 +54,15 @@ class Measured:
     result: object = None
 
 
+def warm_up(*modules: str) -> None:
+    """Import what a run uses, so that no engine's start is counted as its work."""
+    import importlib
+
+    for module in ("pkray.catalog", "pyarrow.parquet", *modules):
+        importlib.import_module(module)
+    pa.array([1])  # Arrow imports pandas with the first list it is given
+
+
 def measure(work: Callable[[], object]) -> Measured:
     """Run work; its children count when they have ended."""
     before_memory = resident_bytes()

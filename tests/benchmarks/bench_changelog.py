@@ -1,0 +1,140 @@
+"""Uniform updates with the lookup changelog, against none and against RocksDB row by row.
+
+    python tests/benchmarks/bench_changelog.py [--keys 5000000] [--commits 5] [--runs 3]
+
+The table holds every key before the clock starts; then each commit updates a tenth of as many
+rows as there are keys. Each way runs in a process of its own, in turn; ratios are of rows per
+processor second. The row-by-row way keeps one RocksDB entry a row: for each batch it asks for the
+old rows by key, puts the new ones and writes both to a Parquet changelog.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import SCHEMA, Measured, batches, in_own_process, measure, report, warm_up
+
+WAYS = ("lookup", "none", "row by row")
+GOALS = {"none": 0.5, "row by row": 3.0}
+
+
+def every_key(keys: int) -> pa.Table:
+    rows = next(batches(keys, keys, keys, seed=1))
+    return rows.set_column(0, SCHEMA.field(0), pa.array(np.arange(keys)))
+
+
+def through_pkray(producer: str, first: pa.Table, tables: list[pa.Table], folder: str) -> Measured:
+    import pkray
+
+    with pkray.connect(folder) as catalog:
+        settings = {"bucket": "1", "changelog-producer": producer}
+        table = catalog.create_table("bench.t", SCHEMA, primary_keys=["k"], options=settings)
+        with table.open_writer("bench") as writer:
+            writer.upsert(first)
+            writer.commit(commit_identifier=0)
+
+            def work() -> None:
+                for number, rows in enumerate(tables, 1):
+                    writer.upsert(rows)
+                    writer.commit(commit_identifier=number)
+
+            measured = measure(work)
+            if producer == "lookup":
+                changes = table.changelog(from_snapshot=table.latest_snapshot().id)
+                assert changes.num_rows > len(tables[-1])
+            return measured
+
+
+def row_by_row(first: pa.Table, tables: list[pa.Table], folder: str) -> Measured:
+    import pickle
+
+    from rocksdict import Options, Rdict, WriteBatch
+
+    database = Rdict(f"{folder}/rows", Options(raw_mode=True))
+
+    def put(table: pa.Table) -> None:
+        batch = WriteBatch(raw_mode=True)
+        columns = [column.to_pylist() for column in table.columns]
+        for row in zip(*columns, strict=True):
+            batch[row[0].to_bytes(8, "big")] = pickle.dumps(row, protocol=5)
+        database.write(batch)
+
+    for start in range(0, len(first), 100_000):
+        put(first.slice(start, 100_000))
+    database.flush()
+
+    def work() -> None:
+        with pq.ParquetWriter(f"{folder}/changelog.parquet", SCHEMA) as changelog:
+            for rows in tables:
+                keys = sorted(set(rows.column("k").to_pylist()))
+                found = database.get([key.to_bytes(8, "big") for key in keys])
+                old = [pickle.loads(value) for value in found if value is not None]
+                columns = [
+                    pa.array(values, field.type)
+                    for values, field in zip(zip(*old, strict=True), SCHEMA, strict=True)
+                ]
+                put(rows)
+                changelog.write_table(pa.table(columns, schema=SCHEMA))
+                changelog.write_table(rows)
+
+    measured = measure(work)
+    database.close()
+    return measured
+
+
+def run_one(way: str, keys: int, commits: int) -> None:
+    first = every_key(keys)
+    rows = keys // 10
+    tables = list(batches(rows * commits, keys, rows))
+    if way == "row by row":  # it takes a minute for what the others do in a second
+        tables = [table.slice(0, rows // 10) for table in tables]
+    warm_up()
+    with tempfile.TemporaryDirectory() as folder:
+        if way == "row by row":
+            report(row_by_row(first, tables, folder))
+        else:
+            report(through_pkray(way, first, tables, folder))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", type=int, default=5_000_000)
+    parser.add_argument("--commits", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        run_one(options.one, options.keys, options.commits)
+        return
+    found: dict[str, list[Measured]] = {way: [] for way in WAYS}
+    for _ in range(options.runs):
+        for way in WAYS:
+            arguments = ["--one", way, "--keys", str(options.keys)]
+            arguments += ["--commits", str(options.commits)]
+            found[way].append(in_own_process(__file__, *arguments))
+    rows = options.keys // 10 * options.commits
+    print(f"{rows:,} updates of {options.keys:,} keys in {options.commits} commits")
+    for way in WAYS:
+        done = rows // 10 if way == "row by row" else rows
+        cpu = statistics.median(m.cpu_seconds for m in found[way])
+        line = f"{way:12} {done / cpu / 1e6:6.3f}M rows/cpu-s  {cpu:6.2f} cpu-s"
+        if way in GOALS:
+            pairs = zip(found["lookup"], found[way], strict=True)
+            ratio = statistics.median(
+                m.cpu_seconds / done / (own.cpu_seconds / rows) for own, m in pairs
+            )
+            line += f"  lookup is {ratio:5.2f} times as fast (goal {GOALS[way]})"
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
