@@ -44,6 +44,9 @@ class CommittedFiles:
         self._owns = owns
         self._on_removed = on_removed
         self.snapshot_id = 0
+        self.rollbacks = 0
+        """How often `advance` met a table that had been rolled back."""
+        self._snapshot: Snapshot | None = None
         self._lock = threading.Lock()
         self._versions: OrderedDict[int, Mapping[BucketId, Levels]] = OrderedDict({0: {}})
 
@@ -55,18 +58,18 @@ class CommittedFiles:
         return self.buckets.get(bucket, _EMPTY)
 
     def advance(self, snapshot_id: int | None = None) -> int:
-        """Move on to the snapshot (the latest by default); going back is not done."""
+        """Move on to the snapshot (the latest by default).
+
+        Going back is not done, unless the table was rolled back: then everything is read anew.
+        """
         with self._lock:
-            target = self._snapshots.latest_id() if snapshot_id is None else snapshot_id
-            if target is None or target <= self.snapshot_id:
-                return self.snapshot_id
-            try:
-                buckets = self._follow(target)
-            except SnapshotNotFoundError:
-                buckets = None
-            self._keep(target, buckets if buckets is not None else self._load(target))
-            self.snapshot_id = target
-            return target
+            latest = self._snapshots.latest() if snapshot_id is None else None
+            target = snapshot_id if latest is None else latest.id
+            if self._was_rolled_back(latest):
+                self._start_anew(self._snapshots.latest())
+            elif target is not None and target > self.snapshot_id:
+                self._move(latest or self._snapshots.read(target, fresh=True))
+            return self.snapshot_id
 
     def version(self, snapshot_id: int | None) -> tuple[int, Mapping[BucketId, Levels]]:
         """A snapshot's id and levels by bucket; the newest known by default.
@@ -77,8 +80,31 @@ class CommittedFiles:
         with self._lock:
             number = self.snapshot_id if snapshot_id is None else snapshot_id
             if number not in self._versions:
-                self._keep(number, self._load(number))
+                self._keep(number, self._load(self._snapshots.read(number, fresh=True)))
             return number, self._versions[number]
+
+    def _was_rolled_back(self, latest: Snapshot | None) -> bool:
+        held = self._snapshot
+        return held is not None and held != latest and not self._snapshots.rests_on(held)
+
+    def _start_anew(self, latest: Snapshot | None) -> None:
+        before = _file_names(self.buckets)
+        self._versions = OrderedDict({0: {}})
+        self.snapshot_id = 0
+        self._snapshot = None
+        self.rollbacks += 1
+        if latest is not None:
+            self._move(latest)
+        self._on_removed(before - _file_names(self.buckets))
+
+    def _move(self, target: Snapshot) -> None:
+        try:
+            buckets = self._follow(target.id)
+        except SnapshotNotFoundError:
+            buckets = None
+        self._keep(target.id, buckets if buckets is not None else self._load(target))
+        self.snapshot_id = target.id
+        self._snapshot = target
 
     def _follow(self, target: int) -> Mapping[BucketId, Levels] | None:
         if self.snapshot_id == 0 or target - self.snapshot_id > _MAX_DELTAS:
@@ -104,8 +130,7 @@ class CommittedFiles:
                 changes[entry.partition, entry.bucket][entry.kind == ADD].append(entry.file)
         return changes
 
-    def _load(self, snapshot_id: int) -> Mapping[BucketId, Levels]:
-        snapshot = self._snapshots.read(snapshot_id)
+    def _load(self, snapshot: Snapshot) -> Mapping[BucketId, Levels]:
         entries = live_files(self._store, snapshot, self._schema)
         return levels_by_bucket(e for e in entries if self._owns(e.partition, e.bucket))
 
@@ -114,6 +139,10 @@ class CommittedFiles:
         while len(self._versions) > _KEPT_VERSIONS:
             oldest = next(v for v in self._versions if v not in (self.snapshot_id, snapshot_id))
             del self._versions[oldest]
+
+
+def _file_names(buckets: Mapping[BucketId, Levels]) -> set[str]:
+    return {file.file_name for levels in buckets.values() for file in levels.files}
 
 
 def levels_by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, Levels]:

@@ -138,7 +138,7 @@ class BucketOwner:
         with self._lock:
             session = self._session(session_id)
             if session.messages is None:
-                self._committed.advance(base)
+                self._advance(base)
                 for bucket, writer in session.writers.items():
                     writer.rebase(self._committed.levels(bucket))
                 session.promote(attempts)
@@ -154,7 +154,7 @@ class BucketOwner:
     def acknowledge(self, session_id: SessionId, snapshot_id: int) -> None:
         """The session is committed; its work is in ``snapshot_id``."""
         with self._lock:
-            self._committed.advance(snapshot_id)
+            self._advance(snapshot_id)
             session = self._close(session_id)
             if session is not None:
                 session.staging.clear()
@@ -166,7 +166,7 @@ class BucketOwner:
             session = self._close(session_id)
             if session is not None:
                 session.abort()
-            self._committed.advance()
+            self._advance()
 
     def lookup(
         self,
@@ -302,8 +302,16 @@ class BucketOwner:
     def _refresh(self) -> None:
         now = self._clock()
         if now - self._refreshed >= self._settings.refresh_millis:
-            self._committed.advance()
+            self._advance()
             self._refreshed = now
+
+    def _advance(self, snapshot_id: int | None = None) -> None:
+        before = self._committed.rollbacks
+        self._committed.advance(snapshot_id)
+        if self._committed.rollbacks != before:
+            with self._lock:
+                for session in self._sessions.values():
+                    session.rebase(self._committed.levels)
 
 
 _EMPTY = Levels()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pkray.errors import LostBatchesError
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.bucket_writer import BucketWriter
+from pkray.lsm.levels import Levels
 from pkray.service.committed import BucketId
 from pkray.service.protocol import Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
@@ -72,6 +73,12 @@ class OwnerSession:
         if bucket not in self.writers:
             self.writers[bucket] = self._open_writer(bucket)
         return self.writers[bucket]
+
+    def rebase(self, levels: Callable[[BucketId], Levels]) -> None:
+        """Build on other committed files: the table was rolled back."""
+        if self.messages is None:
+            for bucket, writer in self.writers.items():
+                writer.rebase(levels(bucket))
 
     def abort(self) -> None:
         """Let everything go; files that were handed over stay."""
