@@ -9,16 +9,17 @@ from typing import Literal
 
 import pyarrow as pa
 
-from pkray.errors import UnsupportedError
+from pkray.evolution import RowEvolution
 from pkray.format import binary_row, paths
 from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
 from pkray.format.partition import PartitionSpec
+from pkray.format.schema_files import SchemaFiles
 from pkray.format.stats import StatsCollector, column_modes
 from pkray.lsm.key_groups import row_schema
 from pkray.lsm.merge import count_deletes
 from pkray.options import TableOptions
-from pkray.schema import KEY_PREFIX, SEQUENCE, TableSchema
+from pkray.schema import KEY_PREFIX, KIND, SEQUENCE, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import ParquetWriter, read_batches
 
@@ -40,6 +41,7 @@ class DataFileStore:
         partition: as manifests hold it.
         clock: for creation times.
         names: gives new files their names; unique by default.
+        schemas: the table's schemas by id; by default read as they are needed.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class DataFileStore:
         bucket: int,
         clock: Clock = now_millis,
         names: paths.FileNames | None = None,
+        schemas: Callable[[int], TableSchema] | None = None,
     ) -> None:
         self.store = store
         self.schema = schema
@@ -59,7 +62,8 @@ class DataFileStore:
         self.names = names or paths.FileNames()
         self._partition_path = PartitionSpec(schema).path(partition)
         self.row_schema = row_schema(schema)
-        self._same_fields = {schema.id}
+        self._schemas = schemas or SchemaFiles(store, schema)
+        self._evolutions: dict[int, RowEvolution | None] = {schema.id: None}
 
     def path(self, file_name: str) -> str:
         """Of a file of this bucket, relative to the table's root."""
@@ -99,7 +103,7 @@ class DataFileStore:
         row_groups: Sequence[int] | None = None,
         deleted: DeletionVector | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """A file's key-value rows in key order.
+        """A file's key-value rows in key order; those of other schemas as this one has them.
 
         Args:
             columns: system and value columns, in the order wanted; all by default.
@@ -108,10 +112,46 @@ class DataFileStore:
         Raises:
             MissingFileError: the file is gone.
             CorruptFileError: the file cannot be read.
-            UnsupportedError: the file was written under other columns of the table.
+            UnsupportedError: a column had a type that does not convert to what it is now.
+            SchemaError: a newer schema's file has values that do not fit this schema.
         """
-        self._require_same_fields(file)
         names = list(columns) if columns is not None else self.row_schema.names
+        evolution = self.evolution(file)
+        if evolution is None:
+            yield from self._read(file, names, batch_rows, row_groups, deleted)
+            return
+        sources = evolution.sources(names) or [KIND]  # the number of rows, at least
+        own = self.as_written(file)
+        for batch in own._read(file, sources, batch_rows, row_groups, deleted):
+            yield evolution.apply(batch, names)
+
+    def evolution(self, file: DataFileMeta) -> RowEvolution | None:
+        """What makes the rows of a file those of this schema; None if they are that already."""
+        if file.schema_id not in self._evolutions:
+            evolution = RowEvolution(self._schemas(file.schema_id), self.schema)
+            self._evolutions[file.schema_id] = None if evolution.is_identity() else evolution
+        return self._evolutions[file.schema_id]
+
+    def as_written(self, file: DataFileMeta) -> DataFileStore:
+        """These files under the schema that this one was written under."""
+        return DataFileStore(
+            self.store,
+            self._schemas(file.schema_id),
+            self.partition,
+            self.bucket,
+            self.clock,
+            self.names,
+            self._schemas,
+        )
+
+    def _read(
+        self,
+        file: DataFileMeta,
+        names: Sequence[str],
+        batch_rows: int,
+        row_groups: Sequence[int] | None,
+        deleted: DeletionVector | None,
+    ) -> Iterator[pa.RecordBatch]:
         wanted = pa.schema([self.row_schema.field(name) for name in names])
         for batch in read_batches(
             self.store,
@@ -123,21 +163,6 @@ class DataFileStore:
             deleted=deleted,
         ):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
-
-    def _require_same_fields(self, file: DataFileMeta) -> None:
-        if file.schema_id in self._same_fields:
-            return
-        path = f"schema/schema-{file.schema_id}"
-        old = TableSchema.from_json(self.store.read(path), path=path)
-        if old.fields != self.schema.fields:
-            raise UnsupportedError(
-                f"data file {file.file_name} has the columns of schema {file.schema_id}, and the "
-                f"table those of schema {self.schema.id}: reading over a change of columns is not "
-                "supported yet",
-                file=file.file_name,
-                schema_id=file.schema_id,
-            )
-        self._same_fields.add(file.schema_id)
 
     def options_for(self, level: int, prefix: str) -> TableOptions:
         """How a file of this level is written: with its level's codec.

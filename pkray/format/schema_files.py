@@ -1,0 +1,34 @@
+"""The schema files of a table, read by id."""
+
+from __future__ import annotations
+
+from pkray.format import paths
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+
+class SchemaFiles:
+    """Schemas by id; what was read once is kept, as a published schema never changes.
+
+    Args:
+        store: the root of the table, or of a branch.
+        known: schemas that are at hand.
+    """
+
+    def __init__(self, store: ObjectStore, *known: TableSchema) -> None:
+        self._store = store
+        self._read = {schema.id: schema for schema in known}
+
+    def __call__(self, schema_id: int) -> TableSchema:
+        """The schema of that id.
+
+        Raises:
+            MissingFileError: there is none.
+            CorruptFileError: its file is damaged.
+        """
+        found = self._read.get(schema_id)
+        if found is None:
+            path = paths.schema(schema_id)
+            found = TableSchema.from_json(self._store.read(path), path=path)
+            self._read[schema_id] = found
+        return found
