@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.key_ranges import run_ranges
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
 from pkray.lsm.key_groups import RowOrder, row_schema
-from pkray.lsm.levels import Levels, SortedRun
+from pkray.lsm.levels import Levels, SortedRun, Vectors
 from pkray.lsm.merge import MergeEngine, is_add, newest_images
 from pkray.lsm.merge_read import row_order
 from pkray.schema import KIND, TableSchema
@@ -41,7 +42,15 @@ def lookup_levels(
         number, row kind, ``columns``.
     """
     return lookup_runs(
-        store, source, levels.runs(), keys, columns, schema, engine, keep_deletes=keep_deletes
+        store,
+        source,
+        levels.runs(),
+        keys,
+        columns,
+        schema,
+        engine,
+        vectors=levels.vectors,
+        keep_deletes=keep_deletes,
     )
 
 
@@ -54,12 +63,17 @@ def lookup_runs(
     schema: TableSchema,
     engine: MergeEngine,
     *,
+    vectors: Vectors | None = None,
     keep_deletes: bool = False,
 ) -> tuple[Ints, pa.Table]:
-    """As :func:`lookup_levels`, over some of the runs, newest first."""
+    """As :func:`lookup_levels`, over some of the runs, newest first.
+
+    Args:
+        vectors: rows of the runs' files that are gone.
+    """
     order = row_order(runs, schema)
     by_arrival = order.columns == order.key_columns
-    runs_search = _RunsSearch(store, source, schema, keys)
+    runs_search = RunsSearch(store, source, schema, keys, vectors or {})
     if engine.keeps_newest and by_arrival:
         found, rows = runs_search.newest(runs, columns)
     else:
@@ -71,7 +85,7 @@ def lookup_runs(
     return found, rows
 
 
-class _RunsSearch:
+class RunsSearch:
     """Some keys, looked for in one run after the other."""
 
     def __init__(
@@ -80,9 +94,11 @@ class _RunsSearch:
         source: DataFileSource,
         schema: TableSchema,
         keys: pa.RecordBatch | pa.Table,
+        vectors: Vectors,
     ) -> None:
         self._store = store
         self._source = source
+        self._vectors = vectors
         self._schema = schema
         self._names = list(schema.trimmed_primary_keys)
         self._types = tuple(schema.types(schema.trimmed_primary_keys))
@@ -143,17 +159,39 @@ class _RunsSearch:
         found = merged.select(returned).take(pa.array(places[hit]))
         return self._all[hit], pa.Table.from_batches([found])
 
+    def locate(
+        self, runs: Sequence[SortedRun], columns: Sequence[str]
+    ) -> Iterator[tuple[DataFileMeta, Ints, pa.Table]]:
+        """Rows of the keys, with their file and their positions in it."""
+        for run in runs:
+            for file, _, places, rows in self._located(run, self._all, columns):
+                yield file, places, rows
+
     def _in_run(
         self, run: SortedRun, wanted: Ints, columns: Sequence[str]
     ) -> tuple[list[Ints], list[pa.Table]]:
-        keys = self._arrays(wanted)
         positions, tables = [], []
-        for file, inside in run_ranges(run, self._types).files_of(keys):
-            some = wanted if len(inside) == len(wanted) else wanted[inside]
-            found, rows = self._store.find(self._source, file, self._key_table(some), columns)
-            positions.append(some[found])
+        read = list(dict.fromkeys([*SYSTEM_COLUMNS, *columns]))
+        for _, found, _, rows in self._located(run, wanted, read):
+            positions.append(found)
             tables.append(rows)
         return positions, tables
+
+    def _located(
+        self, run: SortedRun, wanted: Ints, columns: Sequence[str]
+    ) -> Iterator[tuple[DataFileMeta, Ints, Ints, pa.Table]]:
+        """For each file positions in the keys, positions in the file, and rows."""
+        keys = self._arrays(wanted)
+        for file, inside in run_ranges(run, self._types).files_of(keys):
+            some = wanted if len(inside) == len(wanted) else wanted[inside]
+            asked = self._key_table(some)
+            found, places, rows = self._store.locate(self._source, file, asked, list(columns))
+            deleted = self._vectors.get(file.file_name)
+            if deleted is not None:
+                kept = ~deleted.contains(places)
+                if not kept.all():
+                    found, places, rows = found[kept], places[kept], rows.filter(pa.array(kept))
+            yield file, some[found], places, rows
 
     def _arrays(self, positions: Ints) -> list[pa.Array]:
         """The keys at these (ascending, distinct) positions."""

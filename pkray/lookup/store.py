@@ -128,19 +128,13 @@ class LookupStore:
             ``columns``. In no particular order.
         """
         wanted = list(dict.fromkeys([*SYSTEM_COLUMNS, *columns]))
-        queries, _, rows = self._find(source, file, keys, wanted)
+        queries, _, rows = self.locate(source, file, keys, wanted)
         return queries, rows
 
-    def find_positions(
-        self, source: DataFileSource, file: DataFileMeta, keys: pa.Table
-    ) -> tuple[Ints, Ints]:
-        """Positions in ``keys``, and for each the row's position in the file."""
-        queries, rows, _ = self._find(source, file, keys, [])
-        return queries, rows
-
-    def _find(
+    def locate(
         self, source: DataFileSource, file: DataFileMeta, keys: pa.Table, columns: list[str]
     ) -> Found:
+        """As `find`, with each row's position in the file, and ``columns`` alone of the rows."""
         names = keys.column_names
         arrays = [one_chunk(column) for column in keys.columns]
         answerable = _not_null(arrays)

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from pkray.format import binary_row
 from pkray.lookup.key_hash import one_chunk
-from pkray.lookup.levels import lookup_runs
+from pkray.lookup.levels import RunsSearch, lookup_runs
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
 from pkray.lsm.key_groups import RowOrder, row_schema
 from pkray.lsm.keys import NormalizedKeys
-from pkray.lsm.levels import SortedRun
+from pkray.lsm.levels import SortedRun, Vectors
+from pkray.lsm.located_rows import LocatedRows, placed
 from pkray.lsm.merge import MergeEngine
 from pkray.lsm.merge_read import FileReader
 from pkray.lsm.upper_lookup import ScanLookup
@@ -35,7 +36,7 @@ class StoreLookup:
         self._files = files
         self._engine = engine
         self._order = RowOrder(schema)
-        self._names = row_schema(schema).names
+        self._row_schema = row_schema(schema)
         self._key_types = schema.types(schema.trimmed_primary_keys)
         self._scan = ScanLookup(schema, files, engine)
 
@@ -52,10 +53,30 @@ class StoreLookup:
         positions, rows = lookup_runs(
             self._store, self._files, runs, keys, columns, self._schema, self._engine
         )
-        in_order = rows.select(self._names).take(pa.array(np.argsort(positions)))
-        return pa.RecordBatch.from_arrays(
-            [one_chunk(column) for column in in_order.columns], schema=in_order.schema
-        )
+        names = self._row_schema.names
+        return _one_batch(rows.select(names).take(pa.array(np.argsort(positions))))
+
+    def locate(
+        self,
+        keys: pa.RecordBatch,
+        runs: Sequence[SortedRun],
+        vectors: Vectors,
+        columns: Sequence[str],
+    ) -> LocatedRows:
+        """The rows of those keys that are there, in key order, and where they are."""
+        if self._are_dense(keys, runs):
+            return self._scan.locate(keys, runs, vectors, columns)
+        names = list(dict.fromkeys([*self._order.key_columns, *columns]))
+        schema = pa.schema([self._row_schema.field(name) for name in names])
+        files = [file.file_name for run in runs for file in run.files]
+        numbers = {name: number for number, name in enumerate(files)}
+        search = RunsSearch(self._store, self._files, self._schema, keys, vectors)
+        found = [
+            placed(_one_batch(rows.cast(schema)), numbers[file.file_name], positions)
+            for file, positions, rows in search.locate(runs, names)
+            if rows.num_rows
+        ]
+        return LocatedRows.of(found, files, schema, self._order)
 
     def _are_dense(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> bool:
         """Whether reading all rows in the keys' range costs less than looking each key up."""
@@ -74,3 +95,9 @@ class StoreLookup:
         shared = np.minimum(highs, last) - np.maximum(lows, first)
         share = np.clip(shared / np.maximum(highs - lows, 1), 0, 1)
         return float((share * [file.row_count for file in files]).sum())
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [one_chunk(column) for column in rows.columns], schema=rows.schema
+    )

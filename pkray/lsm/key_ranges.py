@@ -9,7 +9,7 @@ import numpy as np
 
 from pkray.format import binary_row
 from pkray.format.data_file import DataFileMeta
-from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.keys import KeyBound, NormalizedKeys
 from pkray.lsm.levels import SortedRun
 from pkray.schema import TableSchema
 
@@ -42,6 +42,15 @@ def sections(runs: Sequence[SortedRun], schema: TableSchema) -> list[Section]:
         _section([placed[index] for index in chosen], levels)
         for chosen in _overlapping(by_key, low, high)
     ]
+
+
+def in_key_order(run: SortedRun, schema: TableSchema, first: KeyBound) -> Iterator[DataFileMeta]:
+    """The files of a run that may have keys from ``first`` on."""
+    types = schema.types(schema.trimmed_primary_keys)
+    last_keys = NormalizedKeys(binary_row.decode([file.max_key for file in run.files], types))
+    for number in last_keys.argsort().tolist():
+        if last_keys.bound(number) >= first:
+            yield run.files[number]
 
 
 def key_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> tuple[np.ndarray, np.ndarray]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from pkray.lsm.key_groups import RowOrder, concat, empty_rows, row_schema, take
+from pkray.lsm.key_ranges import in_key_order
 from pkray.lsm.keys import KeyBound
-from pkray.lsm.levels import SortedRun
+from pkray.lsm.levels import SortedRun, Vectors
+from pkray.lsm.located_rows import LocatedRows, placed
 from pkray.lsm.merge import MergeEngine
 from pkray.lsm.merge_read import FileReader, merge_read
 
@@ -35,6 +38,22 @@ class UpperLevelLookup(Protocol):
         """
         ...
 
+    def locate(
+        self,
+        keys: pa.RecordBatch,
+        runs: Sequence[SortedRun],
+        vectors: Vectors,
+        columns: Sequence[str],
+    ) -> LocatedRows:
+        """The rows of those keys, and where they are: where vectors leave one row a key.
+
+        Args:
+            keys: as of `find`.
+            vectors: rows that are not there any more.
+            columns: of the rows, beside the key columns.
+        """
+        ...
+
 
 class ScanLookup:
     """Reads the runs in key order beside the compaction, once."""
@@ -45,19 +64,96 @@ class ScanLookup:
         self._engine = engine
         self._order = RowOrder(schema)
         self._row_schema = row_schema(schema)
-        self._scanned: tuple[SortedRun, ...] | None = None
-        self._batches: Iterator[pa.RecordBatch] = iter(())
-        self._empty = empty_rows(self._row_schema)
-        self._rows, self._keys = self._empty, self._order.keys(self._empty)
-        self._consumed = True
+        self._opened: object = None
+        self._scans: list[_Scan] = []
         self._passed: KeyBound | None = None
 
     def find(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> pa.RecordBatch:
         wanted = self._order.keys(keys)
-        first, last = wanted.bound(0), wanted.bound(-1)
-        if self._scanned != tuple(runs) or self._passed is None or first <= self._passed:
-            self._open(runs)
-        self._passed = last
+        if self._must_open(tuple(runs), wanted.bound(0)):
+            rows = merge_read(
+                runs,
+                self._files,
+                self._engine,
+                self._schema,
+                self._row_schema.names,
+                batch_rows=READ_ROWS,
+            )
+            self._scans = [_Scan(rows, self._order)]
+        self._passed = wanted.bound(-1)
+        found = self._scans[0].find(keys)
+        return concat(found) if found else empty_rows(self._row_schema)
+
+    def locate(
+        self,
+        keys: pa.RecordBatch,
+        runs: Sequence[SortedRun],
+        vectors: Vectors,
+        columns: Sequence[str],
+    ) -> LocatedRows:
+        wanted = self._order.keys(keys)
+        names = list(dict.fromkeys([*self._order.key_columns, *columns]))
+        first = wanted.bound(0)
+        if self._must_open((tuple(runs), tuple(names), vectors), first):
+            self._scans = [
+                _Scan(self._placed_rows(run, runs, vectors, names, first), self._order)
+                for run in runs
+            ]
+        self._passed = wanted.bound(-1)
+        return LocatedRows.of(
+            [rows for scan in self._scans for rows in scan.find(keys)],
+            [file.file_name for run in runs for file in run.files],
+            pa.schema([self._row_schema.field(name) for name in names]),
+            self._order,
+        )
+
+    def _must_open(self, source: object, first: KeyBound) -> bool:
+        """Whether to begin anew: with other runs, or as keys come again."""
+        goes_on = self._opened == source and self._passed is not None and first > self._passed
+        self._opened = source
+        return not goes_on
+
+    def _placed_rows(
+        self,
+        run: SortedRun,
+        runs: Sequence[SortedRun],
+        vectors: Vectors,
+        names: Sequence[str],
+        first: KeyBound,
+    ) -> Iterator[pa.RecordBatch]:
+        """The run's rows that are there, from about the first key on."""
+        numbers = {
+            file.file_name: number
+            for number, file in enumerate(file for run in runs for file in run.files)
+        }
+        for file in in_key_order(run, self._schema, first):
+            deleted = vectors.get(file.file_name)
+            number = numbers[file.file_name]
+            before = 0
+            for rows in self._files.read(file, names, batch_rows=READ_ROWS):
+                count = rows.num_rows
+                positions = np.arange(before, before + count)
+                if deleted is not None:
+                    kept = np.ones(count, np.bool_)
+                    kept[deleted.within(before, count)] = False
+                    rows, positions = rows.filter(pa.array(kept)), positions[kept]
+                before += count
+                if rows.num_rows:
+                    yield placed(rows, number, positions)
+
+
+class _Scan:
+    """Rows in key order, passed once."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], order: RowOrder) -> None:
+        self._batches = iter(batches)
+        self._order = order
+        self._rows: pa.RecordBatch | None = None
+
+    def find(self, keys: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """The rows of these keys, which are beyond those asked for before."""
+        wanted = self._order.keys(keys)
+        last = wanted.bound(-1)
         found = []
         answered = 0
         while self._load():
@@ -66,31 +162,19 @@ class ScanLookup:
             positions, hit = self._keys.search(
                 self._order.keys(keys.slice(answered, here - answered))
             )
-            found.append(take(self._rows, positions[hit]))
+            if hit.any():
+                found.append(take(self._rows, positions[hit]))
             answered = here
             if end >= last:
                 break
-            self._consumed = True
-        return concat(found) if found else self._empty
-
-    def _open(self, runs: Sequence[SortedRun]) -> None:
-        self._scanned = tuple(runs)
-        self._consumed = True
-        self._batches = merge_read(
-            runs,
-            self._files,
-            self._engine,
-            self._schema,
-            self._row_schema.names,
-            batch_rows=READ_ROWS,
-        )
+            self._rows = None
+        return found
 
     def _load(self) -> bool:
         """Make sure that there are rows not passed yet; False at the end."""
-        if self._consumed:
-            rows = next(self._batches, None)
-            if rows is None:
+        if self._rows is None:
+            self._rows = next(self._batches, None)
+            if self._rows is None:
                 return False
-            self._rows, self._keys = rows, self._order.keys(rows)
-            self._consumed = False
+            self._keys = self._order.keys(self._rows)
         return True

@@ -91,7 +91,7 @@ def test_says_the_types_when_nothing_is_found(store, files, every_type, asked):
 
 def test_gives_positions_in_the_file(store, files):
     file = files.add("a", numbers(5_000))
-    queries, rows = store.find_positions(files, file, keys(9_998, 1, 246, 0))
+    queries, rows, _ = store.locate(files, file, keys(9_998, 1, 246, 0), [])
     assert dict(zip(queries.tolist(), rows.tolist(), strict=True)) == {0: 4_999, 2: 123, 3: 0}
 
 
