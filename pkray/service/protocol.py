@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from pkray.format.index_file import IndexFileMeta
 from pkray.format.snapshot import Snapshot
 
 Visibility = Literal["latest", "committed"]
@@ -36,12 +39,17 @@ class SessionId(msgspec.Struct, frozen=True, order=True):
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Rows ``offset .. offset+length`` of a routed batch, all of one bucket."""
+    """Rows ``offset .. offset+length`` of a routed batch, all of one bucket.
+
+    Args:
+        new_hashes: of a dynamic bucket, the key hashes (int32) its committed index may lack.
+    """
 
     partition: bytes
     bucket: int
     offset: int
     length: int
+    new_hashes: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -68,13 +76,40 @@ class Push(msgspec.Struct, frozen=True):
     index: int
 
 
+@dataclass(frozen=True)
+class Assigned:
+    """Buckets of rows, in their order.
+
+    Args:
+        is_new: the row's key is not in a committed index.
+        token: the same as long as the assigner remembers what it assigned for the session.
+    """
+
+    buckets: npt.NDArray[np.int32]
+    is_new: npt.NDArray[np.bool_]
+    token: str
+
+
+class HashFile(msgspec.Struct, frozen=True):
+    """A bucket's hash index from a commit on."""
+
+    partition: bytes
+    bucket: int
+    file: IndexFileMeta
+
+
 class PushReport(msgspec.Struct, frozen=True):
-    """What one attempt pushed: the number of batches by owner."""
+    """What one attempt pushed: the number of batches by owner.
+
+    Args:
+        tokens: of the owners that assigned dynamic buckets.
+    """
 
     source: int
     attempt: int
     rows: int
     batches: dict[int, int]
+    tokens: dict[int, str] = {}
 
     def to_bytes(self) -> bytes:
         return msgspec.msgpack.encode(self)

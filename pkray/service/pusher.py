@@ -12,9 +12,10 @@ from pkray import row_kind
 from pkray.errors import InputError
 from pkray.input import conform, conform_deletes
 from pkray.schema import KIND, TableSchema
+from pkray.service.assigner_client import AssignerClient
 from pkray.service.handle import Pending
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
-from pkray.service.routing import Router
+from pkray.service.routing import Cells, Router
 
 Send = Callable[[int, Push, RoutedBatch], Pending | None]
 """Sends to the owner of that index; None where there is nothing to wait for."""
@@ -30,6 +31,7 @@ class Pusher:
         schema: the table's schema.
         owners: how many owners the table has.
         send: carries a batch to an owner.
+        assigner: asks owners for dynamic buckets, where the table has them.
     """
 
     def __init__(
@@ -40,9 +42,13 @@ class Pusher:
         session: SessionId,
         source: int,
         attempt: int,
+        assigner: AssignerClient | None = None,
     ) -> None:
         self._schema = schema
-        self._router = Router(schema, owners)
+        self._owners = owners
+        self._assigner = assigner
+        self._router = Router(schema, owners) if assigner is None else None
+        self._tokens: dict[int, str] = {}
         self._send = send
         self._session = session
         self._source = source
@@ -62,8 +68,9 @@ class Pusher:
 
     def push_checked(self, batch: pa.RecordBatch) -> None:
         """Send rows that `incoming` has checked."""
+        routes = self._cells(batch).route(batch, self._owners)
         self._rows += batch.num_rows
-        for owner, routed in self._router.route(batch).items():
+        for owner, routed in routes.items():
             index = self._counts.get(owner, 0)
             self._counts[owner] = index + 1
             push = Push(self._session, self._source, self._attempt, index)
@@ -85,7 +92,15 @@ class Pusher:
     def finish(self) -> PushReport:
         """`settle`, and say what was pushed."""
         self.settle()
-        return PushReport(self._source, self._attempt, self._rows, dict(self._counts))
+        return PushReport(
+            self._source, self._attempt, self._rows, dict(self._counts), dict(self._tokens)
+        )
+
+    def _cells(self, batch: pa.RecordBatch) -> Cells:
+        if self._assigner is not None:
+            return self._assigner.assign(self._session, batch, self._tokens)
+        assert self._router is not None
+        return self._router.cells(batch)
 
 
 def incoming(

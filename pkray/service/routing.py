@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,22 +21,105 @@ def owner_of(partition: bytes, bucket: int, owners: int) -> int:
     return (zlib.crc32(partition) + bucket) % owners
 
 
+@dataclass(frozen=True)
+class Cells:
+    """Where rows go.
+
+    Args:
+        codes: each row's partition, as a position in ``partitions``.
+        buckets: each row's bucket, int32; negative ones are left out of `positions`.
+        hashes: each row's key hash, int32, where buckets are dynamic.
+        is_new: whether that hash may be missing in the bucket's committed index.
+    """
+
+    codes: np.ndarray
+    partitions: Sequence[bytes]
+    buckets: np.ndarray
+    hashes: np.ndarray | None = None
+    is_new: np.ndarray | None = None
+
+    def route(self, rows: pa.RecordBatch, owners: int) -> dict[int, RoutedBatch]:
+        """Rows by owner, in arrival order within each bucket."""
+        if rows.num_rows == 0:
+            return {}
+        order, homes, starts = self._grouped(owners)
+        routed: dict[int, RoutedBatch] = {}
+        for owner in sorted({home[0] for home in homes}):
+            slices: list[Slice] = []
+            pieces: list[np.ndarray] = []
+            offset = 0
+            for (home, partition, bucket), start, end in zip(
+                homes, starts[:-1], starts[1:], strict=True
+            ):
+                if home == owner:
+                    length = int(end - start)
+                    taken = slice(None) if order is None else order[start:end]
+                    new = self._new_hashes(taken)
+                    slices.append(Slice(partition, bucket, offset, length, new))
+                    offset += length
+                    if order is not None:
+                        pieces.append(order[start:end])
+            mine = rows if order is None else rows.take(pa.array(np.concatenate(pieces)))
+            routed[owner] = RoutedBatch(mine, tuple(slices))
+        return routed
+
+    def positions(self, owners: int) -> dict[int, list[tuple[Slice, np.ndarray]]]:
+        """Row positions by owner, with the bucket they fall in."""
+        known = np.flatnonzero(self.buckets >= 0)
+        if len(known) < len(self.buckets):
+            some = Cells(self.codes[known], self.partitions, self.buckets[known])
+            found = some.positions(owners) if len(known) else {}
+            return {
+                owner: [(piece, known[rows]) for piece, rows in pieces]
+                for owner, pieces in found.items()
+            }
+        order, homes, starts = self._grouped(owners)
+        found = {}
+        for (owner, partition, bucket), start, end in zip(
+            homes, starts[:-1], starts[1:], strict=True
+        ):
+            rows = np.arange(start, end) if order is None else order[start:end]
+            taken = sum(piece.length for piece, _ in found.get(owner, ()))
+            piece = Slice(partition, bucket, taken, int(end - start))
+            found.setdefault(owner, []).append((piece, rows))
+        return found
+
+    def _grouped(
+        self, owners: int
+    ) -> tuple[np.ndarray | None, list[tuple[int, bytes, int]], np.ndarray]:
+        width = int(self.buckets.max(initial=0)) + 1
+        cells = self.codes.astype(np.int64) * width + self.buckets
+        order, cell_ids, starts = _group(cells, len(self.partitions) * width)
+        homes = []
+        for cell in cell_ids.tolist():
+            code, bucket = divmod(cell, width)
+            partition = self.partitions[code]
+            homes.append((owner_of(partition, bucket, owners), partition, bucket))
+        return order, homes, starts
+
+    def _new_hashes(self, rows: np.ndarray | slice) -> bytes:
+        if self.hashes is None or self.is_new is None:
+            return b""
+        hashes = self.hashes[rows][self.is_new[rows]]
+        return np.unique(hashes).tobytes() if len(hashes) else b""
+
+
 class Router:
-    """Splits rows by owner and bucket.
+    """Splits rows of a table with fixed buckets by owner and bucket.
 
     Args:
         schema: the table's schema.
         owners: how many owners share the buckets.
 
     Raises:
-        UnsupportedError: the table has dynamic buckets (``bucket = -1``).
+        UnsupportedError: the table has dynamic buckets (``bucket = -1``): owners assign them.
     """
 
     def __init__(self, schema: TableSchema, owners: int) -> None:
         if schema.core.bucket < 1:
             raise UnsupportedError(
-                f"rows of a table with bucket={schema.core.bucket} cannot be routed: dynamic "
-                "buckets are not supported; create the table with a fixed number of buckets",
+                f"rows of a table with bucket={schema.core.bucket} have no bucket of their own: "
+                "the table's owners assign one",
                 bucket=schema.core.bucket,
             )
         self.schema = schema
@@ -53,56 +137,15 @@ class Router:
 
     def route(self, rows: pa.RecordBatch) -> dict[int, RoutedBatch]:
         """Rows by owner, in arrival order within each bucket."""
-        if rows.num_rows == 0:
-            return {}
-        codes, partitions = self._partitions.encode(rows)
-        cells = codes.astype(np.int64) * self.schema.core.bucket + self.buckets(rows)
-        order, cell_ids, starts = _group(cells, len(partitions) * self.schema.core.bucket)
-        homes = [self._home(int(cell), partitions) for cell in cell_ids]
-        return self._split(rows, order, homes, starts)
+        return self.cells(rows).route(rows, self.owners)
 
     def positions(self, keys: pa.Table) -> dict[int, list[tuple[Slice, np.ndarray]]]:
         """Row positions by owner, with the bucket they fall in."""
-        codes, partitions = self._partitions.encode(keys)
-        cells = codes.astype(np.int64) * self.schema.core.bucket + self.buckets(keys)
-        order, cell_ids, starts = _group(cells, len(partitions) * self.schema.core.bucket)
-        found: dict[int, list[tuple[Slice, np.ndarray]]] = {}
-        for cell, start, end in zip(cell_ids, starts[:-1], starts[1:], strict=True):
-            owner, partition, bucket = self._home(int(cell), partitions)
-            rows = np.arange(start, end) if order is None else order[start:end]
-            taken = sum(piece.length for piece, _ in found.get(owner, ()))
-            piece = Slice(partition, bucket, taken, int(end - start))
-            found.setdefault(owner, []).append((piece, rows))
-        return found
+        return self.cells(keys).positions(self.owners)
 
-    def _home(self, cell: int, partitions: Sequence[bytes]) -> tuple[int, bytes, int]:
-        code, bucket = divmod(cell, self.schema.core.bucket)
-        return owner_of(partitions[code], bucket, self.owners), partitions[code], bucket
-
-    def _split(
-        self,
-        rows: pa.RecordBatch,
-        order: np.ndarray | None,
-        homes: Sequence[tuple[int, bytes, int]],
-        starts: np.ndarray,
-    ) -> dict[int, RoutedBatch]:
-        routed: dict[int, RoutedBatch] = {}
-        for owner in sorted({home[0] for home in homes}):
-            slices: list[Slice] = []
-            pieces: list[np.ndarray] = []
-            offset = 0
-            for (home, partition, bucket), start, end in zip(
-                homes, starts[:-1], starts[1:], strict=True
-            ):
-                if home == owner:
-                    length = int(end - start)
-                    slices.append(Slice(partition, bucket, offset, length))
-                    offset += length
-                    if order is not None:
-                        pieces.append(order[start:end])
-            mine = rows if order is None else rows.take(pa.array(np.concatenate(pieces)))
-            routed[owner] = RoutedBatch(mine, tuple(slices))
-        return routed
+    def cells(self, rows: pa.Table | pa.RecordBatch) -> Cells:
+        """Where rows go."""
+        return Cells(*self._partitions.encode(rows), self.buckets(rows))
 
 
 def _group(cells: np.ndarray, bound: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:

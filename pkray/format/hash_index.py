@@ -1,0 +1,47 @@
+"""HASH index files: which keys a dynamic bucket has, as the hashes of their trimmed primary keys.
+
+Source: "dynamic bucket" in Apache Paimon; a file is big-endian int32 values without a header.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pkray.errors import CorruptFileError
+from pkray.format import paths
+from pkray.format.index_file import HASH, IndexFileMeta
+from pkray.storage.object_store import ObjectStore
+
+Hashes = npt.NDArray[np.int32]
+
+_FILE_TYPE = np.dtype(">i4")
+
+
+def read_hashes(store: ObjectStore, file: IndexFileMeta) -> Hashes:
+    """The hashes in a file, in its order.
+
+    Raises:
+        MissingFileError: it is gone: the snapshots that name it have expired.
+        CorruptFileError: it is not as long as its entry says.
+    """
+    path = file.external_path or paths.index(file.file_name)
+    data = store.read(path)
+    if len(data) != file.row_count * _FILE_TYPE.itemsize:
+        raise CorruptFileError(
+            f"hash index {path!r} has {len(data)} bytes, where its {file.row_count} hashes make "
+            f"{file.row_count * _FILE_TYPE.itemsize}: it is damaged; restore it from a copy, or "
+            "roll back to an earlier snapshot",
+            path=path,
+        )
+    return np.frombuffer(data, _FILE_TYPE).astype(np.int32)
+
+
+def write_hashes(store: ObjectStore, names: paths.FileNames, hashes: Hashes) -> IndexFileMeta:
+    """A new file of these hashes."""
+    name = names.index()
+    data = hashes.astype(_FILE_TYPE).tobytes()
+    store.write(paths.index(name), data)
+    return IndexFileMeta(
+        index_type=HASH, file_name=name, file_size=len(data), row_count=len(hashes)
+    )

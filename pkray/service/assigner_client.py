@@ -1,0 +1,112 @@
+"""Asks the owners which buckets rows of a table with dynamic buckets go to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pkray.errors import LostBatchesError
+from pkray.format.bucket import hash_rows
+from pkray.format.hash_index import Hashes
+from pkray.format.partition import PartitionSpec
+from pkray.schema import TableSchema
+from pkray.service.assigners import assigner_count, assigning_owners
+from pkray.service.handle import Handle, gather
+from pkray.service.protocol import Assigned, SessionId
+from pkray.service.key_index import Buckets
+from pkray.service.retry import persist
+from pkray.service.routing import Cells
+
+Codes = npt.NDArray[np.int32]
+
+
+class AssignerClient:
+    """Each row is asked of the one owner that assigns its class of hashes.
+
+    Args:
+        owners: all of the table's.
+    """
+
+    def __init__(self, schema: TableSchema, owners: Sequence[Handle]) -> None:
+        self._owners = owners
+        self._partitions = PartitionSpec(schema)
+        self._keys = schema.trimmed_primary_keys
+        self._types = schema.types(self._keys)
+        self._assigners = assigner_count(schema.core, len(owners))
+
+    def assign(
+        self, session: SessionId, rows: pa.RecordBatch, tokens: dict[int, str]
+    ) -> Cells:
+        """Buckets for rows to be written.
+
+        Args:
+            tokens: of the owners, by what they assigned before; new ones are added.
+
+        Raises:
+            LostBatchesError: an owner forgot what it assigned before.
+            CommitConflictError: another process assigned keys of these partitions meanwhile.
+        """
+        codes, partitions, hashes = self._hashes(rows)
+        buckets = np.empty(len(hashes), np.int32)
+        is_new = np.empty(len(hashes), np.bool_)
+        asked = list(self._by_owner(partitions, codes, hashes))
+        answers: list[Assigned] = gather(
+            [
+                self._owners[owner].submit("assign", session, partitions, codes[at], hashes[at])
+                for owner, at in asked
+            ]
+        )
+        for (owner, at), answer in zip(asked, answers, strict=True):
+            if tokens.setdefault(owner, answer.token) != answer.token:
+                raise LostBatchesError(
+                    f"owner {owner} forgot which buckets it had assigned for {session.user!r}: "
+                    "it restarted; push again",
+                    owner=owner,
+                    user=session.user,
+                )
+            buckets[at], is_new[at] = answer.buckets, answer.is_new
+        return Cells(codes, partitions, buckets, hashes, is_new)
+
+    def locate(self, keys: pa.Table, snapshot_id: int | None) -> tuple[Cells, int]:
+        """Buckets of keys, -1 where there is none, and the snapshot they were found in.
+
+        Args:
+            snapshot_id: by default the newest, and what is not committed.
+        """
+        codes, partitions, hashes = self._hashes(keys)
+        asked = list(self._by_owner(partitions, codes, hashes))
+
+        def ask(snapshot_id: int | None) -> list[tuple[Buckets, int]]:
+            return gather(
+                [
+                    self._owners[owner].submit(
+                        "locate", partitions, codes[at], hashes[at], snapshot_id
+                    )
+                    for owner, at in asked
+                ]
+            )
+
+        answers = persist(lambda: ask(snapshot_id))
+        oldest = min(answered for _, answered in answers)
+        if any(answered != oldest for _, answered in answers):
+            answers = persist(lambda: ask(oldest))
+        buckets = np.empty(len(hashes), np.int32)
+        for (_, at), (found, _) in zip(asked, answers, strict=True):
+            buckets[at] = found
+        return Cells(codes, partitions, buckets), oldest
+
+    def _hashes(self, rows: pa.RecordBatch | pa.Table) -> tuple[Codes, list[bytes], Hashes]:
+        codes, partitions = self._partitions.encode(rows)
+        hashes = hash_rows([rows.column(name) for name in self._keys], self._types)
+        return codes, partitions, hashes
+
+    def _by_owner(
+        self, partitions: Sequence[bytes], codes: Codes, hashes: Hashes
+    ) -> Iterator[tuple[int, npt.NDArray[np.int64] | slice]]:
+        owners = assigning_owners(partitions, codes, hashes, self._assigners, len(self._owners))
+        for owner in np.unique(owners).tolist():
+            everything = len(self._owners) == 1
+            yield owner, slice(None) if everything else np.flatnonzero(owners == owner)

@@ -1,0 +1,47 @@
+"""Which owner assigns the bucket of a new key: a pure function of partition and key hash.
+
+As in Paimon's assigners: the hash picks one of the partition's assigners, and that one alone puts
+new keys into the buckets whose number it has modulo the assigners. A key that is there already
+stays in its bucket, wherever that is, so that the number of owners may differ between runs.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pkray.format.hash_index import Hashes
+from pkray.options import TableOptions
+
+
+def assigner_count(options: TableOptions, owners: int) -> int:
+    """Assigners a partition: one an owner, if the options do not ask for fewer."""
+    wanted = (options.dynamic_bucket_assigner_parallelism, options.dynamic_bucket_initial_buckets)
+    return min(owners, *(count for count in wanted if count is not None)) if any(wanted) else owners
+
+
+def classes(hashes: Hashes, count: int) -> npt.NDArray[np.int64]:
+    """The number of each hash's assigner within its partition, 0 … count-1."""
+    return np.mod(hashes, np.int64(count))
+
+
+def assigning_owner(partition: bytes, number: int, owners: int) -> int:
+    """The owner that is the partition's assigner of this number."""
+    return (zlib.crc32(partition) + number) % owners
+
+
+def assigning_owners(
+    partitions: Sequence[bytes],
+    codes: npt.NDArray[np.int32],
+    hashes: Hashes,
+    count: int,
+    owners: int,
+) -> npt.NDArray[np.int64]:
+    """The owner that assigns each row; ``codes`` are the rows' positions in the partitions."""
+    if owners == 1:
+        return np.zeros(len(hashes), np.int64)
+    starts = np.array([assigning_owner(partition, 0, owners) for partition in partitions], np.int64)
+    return (starts[codes] + classes(hashes, count)) % owners
