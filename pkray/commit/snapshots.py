@@ -62,6 +62,10 @@ class SnapshotStore:
         self._notice(None, None)
         return None
 
+    def exists(self, snapshot_id: int) -> bool:
+        """Whether a snapshot has not expired and was made."""
+        return self._exists(snapshot_id)
+
     def holds(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is there as it was: not expired, nor rolled back and made anew."""
         try:
@@ -203,7 +207,7 @@ class SnapshotStore:
     def _notice(self, latest: Snapshot | None, mark: Hashable) -> None:
         known = self._newest[0] if self._newest is not None else None
         if known is not None and latest != known:
-            follows = latest is not None and latest.id > known.id and self.holds(known)
+            follows = latest is not None and latest.id > known.id and self.rests_on(known)
             if not follows:
                 with self._lock:
                     self._kept.clear()

@@ -1,0 +1,115 @@
+"""The places that consumers have reached in a table's changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from pkray.errors import CorruptFileError, MissingFileError, OptionError
+from pkray.format import paths
+from pkray.storage.object_store import ObjectStore
+
+_PREFIX = f"{paths.CONSUMER_DIR}/consumer-"
+
+
+class Consumer(msgspec.Struct, frozen=True):
+    """A consumer's place.
+
+    Args:
+        name: its ``consumer-id``.
+        next_snapshot: the first snapshot it has not read; that one and all later ones are kept.
+        modified_millis: when it last said so, epoch milliseconds.
+    """
+
+    name: str
+    next_snapshot: int
+    modified_millis: int
+
+
+class _Place(msgspec.Struct, rename="camel"):
+    next_snapshot: int
+
+
+class ConsumerStore:
+    """Reads and writes ``consumer/consumer-<id>``: ``{"nextSnapshot": N}``."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def read(self, name: str) -> int | None:
+        """The snapshot the consumer reads next; None if there is no such consumer.
+
+        Raises:
+            CorruptFileError: its file is damaged.
+        """
+        path = _path(name)
+        try:
+            data = self._store.read(path)
+        except MissingFileError:
+            return None
+        try:
+            return msgspec.json.decode(data, type=_Place).next_snapshot
+        except msgspec.DecodeError as error:
+            raise CorruptFileError(
+                f"consumer file {self._store.location(path)} is damaged: {error}; reset the "
+                "consumer to a snapshot, or delete it",
+                path=path,
+                consumer=name,
+            ) from error
+
+    def record(self, name: str, next_snapshot: int) -> None:
+        """Keep a consumer's place; it comes into being with the first.
+
+        Raises:
+            OptionError: a name that no consumer can have, or a snapshot id below 1.
+        """
+        if next_snapshot < 1:
+            raise OptionError(
+                f"consumer {name!r} cannot be at snapshot {next_snapshot}: ids begin at 1",
+                consumer=name,
+                snapshot_id=next_snapshot,
+            )
+        self._store.write(_path(name), msgspec.json.encode(_Place(next_snapshot)))
+
+    def delete(self, name: str) -> None:
+        """Forget a consumer; nothing happens where there is none."""
+        self._store.delete(_path(name))
+
+    def names(self) -> list[str]:
+        """In order."""
+        return [name for name, _ in self._files()]
+
+    def list(self) -> list[Consumer]:
+        """Every consumer, by name."""
+        found = []
+        for name, modified in self._files():
+            place = self.read(name)
+            if place is not None:
+                found.append(Consumer(name, place, modified))
+        return found
+
+    def min_next(self) -> int | None:
+        """The oldest snapshot that a consumer still has to read; None without consumers."""
+        return min((consumer.next_snapshot for consumer in self.list()), default=None)
+
+    def expire(self, before_millis: int) -> tuple[str, ...]:
+        """Delete the consumers that last moved before a time; their names."""
+        idle = tuple(name for name, modified in self._files() if modified < before_millis)
+        self._store.delete([_path(name) for name in idle])
+        return idle
+
+    def _files(self) -> Iterator[tuple[str, int]]:
+        files = self._store.list(paths.CONSUMER_DIR, recursive=False)
+        named = [file for file in files if file.path.startswith(_PREFIX)]
+        for file in sorted(named, key=lambda each: each.path):
+            yield file.path.removeprefix(_PREFIX), file.modified_millis
+
+
+def _path(name: str) -> str:
+    if not name.strip() or "/" in name or "\\" in name:
+        raise OptionError(
+            f"{name!r} is no name of a consumer: give one that is not blank and has no slash",
+            consumer=name,
+        )
+    return paths.consumer(name)

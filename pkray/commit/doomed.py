@@ -1,0 +1,232 @@
+"""The files of dead snapshots that nothing kept names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
+
+from pkray.commit.changelogs import ChangelogStore
+from pkray.commit.expiry_journal import Expiring
+from pkray.commit.expiry_report import ExpiryReport
+from pkray.commit.references import (
+    FileNames,
+    References,
+    branch_roots,
+    collect,
+    data_metadata,
+    entries_if_there,
+    list_files,
+    live_hashes,
+)
+from pkray.commit.tags import TagStore
+from pkray.format import paths
+from pkray.format.data_file import ADD, COMPACT_SOURCE, ManifestEntry
+from pkray.format.partition import PartitionSpec
+from pkray.format.snapshot import Snapshot
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+_CACHED_TAGS = 2
+
+
+class DoomedFiles:
+    """Deletes what dead snapshots and changelogs leave behind.
+
+    What it costs grows with what the dead changed and, where there are tags or branches, with
+    what these hold.
+
+    Args:
+        store: where manifests and data lie.
+        history: the root of the snapshots.
+    """
+
+    def __init__(self, store: ObjectStore, history: ObjectStore) -> None:
+        self._store = store
+        self._history = history
+        self._tags = TagStore(history)
+        self._changelogs = ChangelogStore(history)
+        self._tagged: OrderedDict[str, FileNames] = OrderedDict()
+        self._delta_lists: dict[int, set[str]] = {}
+        self._others: dict[str, tuple[Hashable, References]] = {}
+
+    def delete(self, expiring: Expiring, schema: TableSchema) -> ExpiryReport:
+        """Delete the files of the dead; what is gone already is passed over.
+
+        Data goes before the manifests that lead to it, manifests before the lists that name them:
+        whenever this is cut short, doing it again finds what is left.
+        """
+        kept = _Kept(
+            sorted(self._tags.all().values(), key=lambda tag: tag.id), self._elsewhere(schema)
+        )
+        data = self._data(expiring, kept, schema)
+        self._store.delete(data)
+        if schema.core.snapshot_clean_empty_directories:
+            self._remove_folders({_folder(path) for path in data})
+        lists, others = self._metadata(expiring, kept, schema)
+        self._store.delete(others)
+        self._store.delete(lists)
+        return ExpiryReport(data_files=len(data), metadata_files=len(lists) + len(others))
+
+    def _elsewhere(self, schema: TableSchema) -> References:
+        """What other branches name, and the table itself where this is a branch."""
+        found = References()
+        for root in (self._store, *branch_roots(self._store)):
+            if root == self._history:
+                continue
+            state = _state(root)
+            if self._others.get(root.url, (None,))[0] != state:
+                named = References()
+                collect(self._store, root, named, deltas=_reads_deltas(schema))
+                self._others[root.url] = state, named
+            named = self._others[root.url][1]
+            found.metadata |= named.metadata
+            found.data.update(named.data)
+        return found
+
+    def _data(self, expiring: Expiring, kept: _Kept, schema: TableSchema) -> list[str]:
+        partitions = PartitionSpec(schema)
+        doomed: dict[str, list[str]] = {}
+        for snapshot in expiring.dead:
+            if not expiring.keep_changelogs:
+                for entry in entries_if_there(self._store, snapshot.changelog_manifest_list):
+                    if entry.kind == ADD:
+                        doomed.update(_paths(entry, partitions))
+        dead = expiring.dead if expiring.changelogs else (*expiring.dead[1:], expiring.kept)
+        spare_new = expiring.keep_changelogs and _reads_deltas(schema)
+        for snapshot in dead:
+            tag = kept.tag_before(snapshot.id)
+            for path, entry in self._removed_by(snapshot, partitions).items():
+                if spare_new and entry.file.file_source != COMPACT_SOURCE:
+                    continue  # the changelog is read from it
+                if tag is None or entry.file.file_name not in self._names_of(tag):
+                    doomed[path] = _paths(entry, partitions)[path]
+        return [
+            path
+            for first, every in doomed.items()
+            if first.rpartition("/")[2] not in kept.elsewhere.data
+            for path in every
+        ]
+
+    def _removed_by(
+        self, snapshot: Snapshot, partitions: PartitionSpec
+    ) -> dict[str, ManifestEntry]:
+        """Files a snapshot no longer has, by their path; those that only changed level it has."""
+        removed: dict[str, ManifestEntry] = {}
+        for entry in entries_if_there(self._store, snapshot.delta_manifest_list):
+            path = paths.data_file(
+                partitions.path(entry.partition), entry.bucket, entry.file.file_name
+            )
+            if entry.kind == ADD:
+                removed.pop(path, None)
+            else:
+                removed[path] = entry
+        return removed
+
+    def _metadata(
+        self, expiring: Expiring, kept: _Kept, schema: TableSchema
+    ) -> tuple[list[str], list[str]]:
+        """Paths of the manifest lists, and of all else, that nothing kept names."""
+        dead, reads_deltas = expiring.dead, _reads_deltas(schema)
+        doomed: set[str] = set()
+        lists: set[str] = set()
+        for snapshot in dead:
+            names = [snapshot.base_manifest_list]
+            doomed |= data_metadata(self._store, snapshot)
+            names.append(snapshot.delta_manifest_list)
+            if not expiring.keep_changelogs and snapshot.changelog_manifest_list is not None:
+                doomed |= list_files(self._store, snapshot.changelog_manifest_list)
+                names.append(snapshot.changelog_manifest_list)
+            lists.update(paths.manifest(name) for name in names)
+        named = data_metadata(self._store, expiring.kept, strict=True)
+        for tag in kept.tags_at(dead[0].id, dead[-1].id):
+            named |= data_metadata(self._store, tag)
+        if reads_deltas:
+            named |= self._deltas_of_changelogs()
+        doomed -= named | kept.elsewhere.metadata
+        return sorted(doomed & lists), sorted(doomed - lists)
+
+    def _deltas_of_changelogs(self) -> set[str]:
+        """Delta lists and manifests of the changelogs there are; each is read once."""
+        ids = set(self._changelogs.ids())
+        for number in [number for number in self._delta_lists if number not in ids]:
+            del self._delta_lists[number]
+        for number in ids - self._delta_lists.keys():
+            for changelog in self._changelogs.range(number, number):
+                self._delta_lists[number] = list_files(self._store, changelog.delta_manifest_list)
+        return set().union(*self._delta_lists.values())
+
+    def _names_of(self, tag: Snapshot) -> FileNames:
+        key = f"{tag.base_manifest_list}/{tag.delta_manifest_list}"
+        if key not in self._tagged:
+            names = FileNames()
+            names.add(live_hashes(self._store, tag))
+            self._tagged[key] = names
+            if len(self._tagged) > _CACHED_TAGS:
+                self._tagged.popitem(last=False)
+        self._tagged.move_to_end(key)
+        return self._tagged[key]
+
+    def _remove_folders(self, folders: Iterable[str]) -> None:
+        """Remove folders that have become empty, and those above them; only disks have any."""
+        for folder in folders:
+            while folder:
+                local = self._store.local_path(folder)
+                if local is None:
+                    return
+                try:
+                    Path(local).rmdir()
+                except OSError:  # not empty, or gone
+                    break
+                folder = _folder(folder)
+
+
+class _Kept:
+    """What protects files besides the snapshots that follow the dead.
+
+    Args:
+        tags: tagged snapshots by ascending id.
+    """
+
+    def __init__(self, tags: Sequence[Snapshot], elsewhere: References) -> None:
+        self._tags = tags
+        self.elsewhere = elsewhere
+
+    def tag_before(self, snapshot_id: int) -> Snapshot | None:
+        """The newest tag of an older snapshot: a file that a snapshot removed and some tag has,
+        this one has, as files never come back."""
+        return max(
+            (tag for tag in self._tags if tag.id < snapshot_id),
+            key=lambda tag: tag.id,
+            default=None,
+        )
+
+    def tags_at(self, first: int, last: int) -> list[Snapshot]:
+        """Tags that may name manifests of snapshots first..last: those among them and the newest
+        one before."""
+        before = self.tag_before(first)
+        among = [tag for tag in self._tags if first <= tag.id <= last]
+        return [*([before] if before else []), *among]
+
+
+def _state(root: ObjectStore) -> Hashable:
+    """What changes when a history names other files."""
+    folders = (paths.SNAPSHOT_DIR, paths.TAG_DIR, paths.CHANGELOG_DIR)
+    return tuple(file for folder in folders for file in root.list(folder, recursive=False))
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _reads_deltas(schema: TableSchema) -> bool:
+    """Whether changelogs are what snapshots added, there being no producer."""
+    return schema.core.changelog_producer == "none"
+
+
+def _paths(entry: ManifestEntry, partitions: PartitionSpec) -> dict[str, list[str]]:
+    """A file's path, and with it those of the files beside it."""
+    folder = partitions.path(entry.partition)
+    names = [entry.file.file_name, *entry.file.extra_files]
+    every = [paths.data_file(folder, entry.bucket, name) for name in names]
+    return {every[0]: every}

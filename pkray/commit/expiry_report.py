@@ -1,0 +1,29 @@
+"""What an expiry removed."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ExpiryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts; reports add up.
+
+    Args:
+        snapshots: snapshots that are no more.
+        changelogs: changelogs, of those that outlived their snapshots.
+        data_files: data files, changelog files included.
+        metadata_files: manifests, manifest lists, index files and statistics.
+    """
+
+    snapshots: int = 0
+    changelogs: int = 0
+    data_files: int = 0
+    metadata_files: int = 0
+
+    def __add__(self, other: ExpiryReport) -> ExpiryReport:
+        return ExpiryReport(
+            snapshots=self.snapshots + other.snapshots,
+            changelogs=self.changelogs + other.changelogs,
+            data_files=self.data_files + other.data_files,
+            metadata_files=self.metadata_files + other.metadata_files,
+        )

@@ -1,0 +1,96 @@
+"""Which snapshots, and which changelogs, have been kept for long enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pkray.errors import OptionError
+from pkray.options import TableOptions
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How many are kept and for how long.
+
+    Args:
+        num_min: so many of the newest are kept whatever their age.
+        num_max: more than so many are not kept, however young.
+        time_millis: between the two, how long each is kept.
+        limit: expired at once.
+
+    Raises:
+        OptionError: ``num_min`` exceeds ``num_max``.
+    """
+
+    num_min: int
+    num_max: int
+    time_millis: int
+    limit: int
+
+    def __post_init__(self) -> None:
+        if self.num_min > self.num_max:
+            raise OptionError(
+                f"at least {self.num_min} snapshots are to be kept but at most {self.num_max}: "
+                "raise snapshot.num-retained.max or lower snapshot.num-retained.min",
+                num_min=self.num_min,
+                num_max=self.num_max,
+            )
+
+    def outlives(self, other: Retention) -> bool:
+        """Whether anything is kept longer by this than by the other."""
+        return (
+            self.num_max > other.num_max
+            or self.num_min > other.num_min
+            or self.time_millis > other.time_millis
+        )
+
+
+def snapshot_retention(options: TableOptions) -> Retention:
+    """What ``snapshot.num-retained.*``, ``.time-retained`` and ``.expire.limit`` ask for."""
+    return Retention(
+        num_min=options.snapshot_num_retained_min,
+        num_max=options.snapshot_num_retained_max,
+        time_millis=options.snapshot_time_retained,
+        limit=options.snapshot_expire_limit,
+    )
+
+
+def changelog_retention(options: TableOptions) -> Retention:
+    """What ``changelog.num-retained.*`` and ``.time-retained`` ask for, else the snapshots'."""
+
+    def either(own: int | None, of_snapshots: int) -> int:
+        return of_snapshots if own is None else own
+
+    return Retention(
+        num_min=either(options.changelog_num_retained_min, options.snapshot_num_retained_min),
+        num_max=either(options.changelog_num_retained_max, options.snapshot_num_retained_max),
+        time_millis=either(options.changelog_time_retained, options.snapshot_time_retained),
+        limit=options.snapshot_expire_limit,
+    )
+
+
+def first_kept(
+    earliest: int,
+    latest: int,
+    retention: Retention,
+    now: int,
+    time_of: Callable[[int], int | None],
+    protected: int | None = None,
+) -> int:
+    """The oldest id to keep; all from ``earliest`` up to it may go.
+
+    Args:
+        latest: the newest snapshot's id, from which numbers are counted.
+        now: epoch milliseconds.
+        time_of: when an id was made, epoch milliseconds; None where it is not there.
+        protected: this id and later ones are kept: a consumer has still to read them.
+    """
+    end = min(latest - retention.num_min + 1, earliest + retention.limit)
+    if protected is not None:
+        end = min(end, protected)
+    for number in range(max(latest - retention.num_max + 1, earliest), end):
+        made = time_of(number)
+        if made is not None and made >= now - retention.time_millis:
+            return number
+    return max(end, earliest)
