@@ -94,6 +94,10 @@ _SCAN_MODE = choice(
 )
 
 
+DYNAMIC = -1
+"""The value of ``bucket`` for dynamic buckets."""
+
+
 @dataclass(frozen=True)
 class TableOptions:
     """The typed view of a table's options. Sizes are bytes, durations milliseconds.
@@ -191,7 +195,6 @@ class TableOptions:
         True,
         "Commit waits for the lookup changelog.",
         ("changelog-producer.lookup-wait",),
-        only=(True,),
     )
     force_lookup: bool = _option("force-lookup", BOOLEAN, False, "Look up at every compaction.")
     changelog_file_prefix: str = _option(
@@ -252,7 +255,7 @@ class TableOptions:
         "full-compaction.delta-commits", integer(1), None, "Commits between full compactions."
     )
     commit_force_compact: bool = _option(
-        "commit.force-compact", BOOLEAN, False, "Compact fully before each commit."
+        "commit.force-compact", BOOLEAN, False, "A commit waits for the compaction that is due."
     )
     sort_spill_threshold: int | None = _option(
         "sort-spill-threshold", integer(1), None, "Sorted runs merged at once before spilling."

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
-from pkray.lsm.compaction import CompactionUnit, forces_level_0_up, pick, pick_full, whole_if_small
+from pkray.format.index_file import DELETION_VECTORS
+from pkray.lsm.compaction import (
+    CompactionUnit,
+    forces_level_0_up,
+    pick,
+    pick_full,
+    pick_level_0,
+    whole_if_cheap,
+)
 from pkray.lsm.compactor import CompactionResult, Compactor
 from pkray.lsm.data_files import Clock, DataFileStore, now_millis
+from pkray.lsm.deletion_files import write_vectors
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.levels import Levels
+from pkray.lsm.levels import Levels, Vectors, united
 from pkray.lsm.memtable import Memtable
 from pkray.lsm.row_kinds import accepted_rows
 from pkray.lsm.upper_lookup import ScanLookup, UpperLevelLookup
+from pkray.schema import SEQUENCE
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
@@ -35,6 +47,8 @@ class BucketWriter:
         levels: the committed files to build on.
         lookup: finds old rows for the lookup changelog; by default the files are scanned.
         clock: epoch milliseconds.
+        inline: compact whatever is due before flushes and commits return. Otherwise only what a
+            commit promises: the rest is compacted elsewhere and comes by `adopt`.
 
     Raises:
         UnsupportedError: the table's merge engine is not there.
@@ -49,6 +63,8 @@ class BucketWriter:
         levels: Levels,
         lookup: UpperLevelLookup | None = None,
         clock: Clock = now_millis,
+        *,
+        inline: bool = True,
     ) -> None:
         self.schema = schema
         self.partition = partition
@@ -60,12 +76,14 @@ class BucketWriter:
             schema, files, self._engine, lookup or ScanLookup(schema, files, self._engine)
         )
         self._clock = clock
+        self._inline = inline
         self._memtable = Memtable(schema)
         self._committed = levels
         self._levels = levels
         self._next_sequence = levels.max_sequence + 1
         self._handed_over: list[CommitMessage] = []
-        self._commits_since_full = sum(run.level == 0 for run in levels.runs())
+        self._marked_over: Vectors = {}
+        self._saved = levels.vectors
         self._work = _Work()
 
     @property
@@ -114,30 +132,43 @@ class BucketWriter:
         """Write the rows in memory to level 0, and compact what the rules pick then."""
         if self._memtable.rows:
             self._write_memory()
-            if not self._options.write_only:
+            if self._inline and not self._options.write_only:
                 self._run(pick(self._levels.runs(), self._options))
 
     def compact(self, full: bool = False) -> None:
         """Flush, then compact what the rules pick, or everything."""
         self._write_memory()
         runs = self._levels.runs()
-        self._run(pick_full(runs, self._options) if full else pick(runs, self._options))
-        if full:
-            self._commits_since_full = 0
+        marked = self._levels.vectors.keys()
+        self._run(pick_full(runs, self._options, marked) if full else pick(runs, self._options))
 
-    def prepare_commit(self, *, full_compact: bool = False) -> CommitMessage:
+    def adopt(self, result: CompactionResult) -> None:
+        """Hand over with the next message what was compacted elsewhere.
+
+        Its inputs are files that `rebase` was given, and its files are never deleted from here.
+        """
+        self._work.absorb(result, created=False)
+        self._levels = self._levels.apply(result.before, result.after, result.marked)
+
+    def prepare_commit(
+        self, *, full_compact: bool = False, busy: Collection[str] = ()
+    ) -> CommitMessage:
         """Flush, compact as the table's options ask, and hand the work over.
 
         Args:
             full_compact: compact everything first, even on a write-only table.
+            busy: names of files that are being compacted elsewhere; they are left alone. Not
+                with ``full_compact``.
         """
         if full_compact:
             self.compact(full=True)
         self._write_memory()
         if not self._options.write_only:
-            self._compact_for_commit()
-        message = self._work.message(self.schema, self.partition, self.bucket)
+            self._compact_for_commit(busy)
+        message = self._with_vectors(self._work.message(self.schema, self.partition, self.bucket))
         self._files.delete(self._work.unreferenced())
+        self._marked_over = united(self._marked_over, self._work.marked)
+        self._saved = self._levels.vectors
         self._work = _Work()
         self._handed_over.append(message)
         return message
@@ -145,23 +176,40 @@ class BucketWriter:
     def committed(self, levels: Levels) -> None:
         """All messages handed over so far are committed, and ``levels`` has them."""
         self._handed_over.clear()
+        self._marked_over = {}
         self.rebase(levels)
+
+    def take_back(self) -> None:
+        """Forget the messages handed over, which will not be committed; keep their rows.
+
+        Their files stay where they are: somebody may hold the messages still.
+        """
+        self._work.new_files[:0] = [f for m in self._handed_over for f in m.new_files]
+        self._work.changelog_files[:0] = [f for m in self._handed_over for f in m.changelog_files]
+        self._handed_over.clear()
+        self._marked_over = {}
 
     def rebase(self, levels: Levels) -> None:
         """Build on these committed files from now on.
 
-        If others have changed the bucket since, compactions not yet handed over are undone: their
-        inputs may be gone and their changelog out of date.
+        Where others have committed rows since, this writer's get larger sequence numbers than
+        those; and compactions not yet handed over are undone: their inputs may be gone and their
+        changelog out of date.
         """
-        if levels != self._committed and self._work.compact_before:
+        if self._work.compact_before and (levels != self._committed or not self._inline):
             self._work.undo_compactions()
         self._committed = levels
         for message in self._handed_over:
             levels = levels.apply((), message.new_files)
             levels = levels.apply(message.compact_before, message.compact_after)
+        levels = levels.apply((), (), self._marked_over)
+        self._saved = levels.vectors
+        self._renumber(levels.max_sequence)
         levels = levels.apply((), self._work.new_files)
         self._levels = levels.apply(
-            self._work.compact_before.values(), self._work.compact_after.values()
+            self._work.compact_before.values(),
+            self._work.compact_after.values(),
+            self._work.marked,
         )
         self._next_sequence = max(self._next_sequence, self._levels.max_sequence + 1)
 
@@ -193,25 +241,61 @@ class BucketWriter:
         self._next_sequence += self._memtable.rows
         self._memtable.clear()
 
-    def _compact_for_commit(self) -> None:
+    def _renumber(self, newest: int) -> None:
+        """Write the rows not handed over again if their numbers do not follow the newest's."""
+        files = self._work.new_files
+        least = min((file.min_sequence_number for file in files), default=newest + 1)
+        if least <= newest:
+            self._work.new_files = [
+                new for file in files for new in self._renumbered(file, newest + 1 - least)
+            ]
+
+    def _renumbered(self, file: DataFileMeta, shift: int) -> list[DataFileMeta]:
+        rows = (_shifted(rows, shift) for rows in self._files.read(file))
+        new = self._files.write_run(rows, file.level, APPEND_SOURCE)
+        self._work.created.extend(new)
+        return new
+
+    def _compact_for_commit(self, busy: Collection[str]) -> None:
         options = self._options
-        self._commits_since_full += bool(self._work.new_files)
-        delta = options.full_compaction_delta_commits
-        if options.deletion_vectors_enabled or (delta and self._commits_since_full >= delta):
-            self.compact(full=True)
         forced = forces_level_0_up(self.schema)
         runs = self._levels.runs()
-        unit = pick(runs, options, force_level_0=forced)
-        if unit is not None and self._engine.whole_above_0 and not self._engine.keeps_first:
-            unit = whole_if_small(unit, runs, options)
+        if self._inline or (options.commit_force_compact and not busy):
+            unit = pick(runs, options, force_level_0=forced)
+        else:
+            unit = pick_level_0(runs, options, busy) if forced and options.lookup_wait else None
+        if unit is not None and not busy:
+            unit = whole_if_cheap(unit, runs, options, self._engine)
         self._run(unit)
+
+    def _with_vectors(self, message: CommitMessage) -> CommitMessage:
+        """With new index files, if rows were marked or files with marked rows went."""
+        vectors = self._levels.vectors
+        if vectors == self._saved:
+            return message
+        base = self._levels.vector_files
+        for earlier in self._handed_over:
+            if DELETION_VECTORS in earlier.index_types:
+                base = tuple(file.file_name for file in earlier.index_files)
+        written = write_vectors(
+            self._files.store,
+            self._files.names,
+            vectors,
+            self._options.deletion_vector_index_file_target_size,
+        )
+        return msgspec.structs.replace(
+            message,
+            index_files=written,
+            removed_index_types=() if written else (DELETION_VECTORS,),
+            index_base=base,
+        )
 
     def _run(self, unit: CompactionUnit | None) -> None:
         if unit is None:
             return
         result = self._compactor.run(unit, self._levels)
         self._work.absorb(result)
-        self._levels = self._levels.apply(result.before, result.after)
+        self._levels = self._levels.apply(result.before, result.after, result.marked)
 
 
 class _Work:
@@ -223,23 +307,31 @@ class _Work:
         self.compact_before: dict[str, DataFileMeta] = {}
         self.compact_after: dict[str, DataFileMeta] = {}
         self.compact_changelog: list[DataFileMeta] = []
+        self.marked: Vectors = {}
         self.created: list[DataFileMeta] = []
 
-    def absorb(self, result: CompactionResult) -> None:
-        """Add a compaction; what went in and out again between two commits is left out."""
+    def absorb(self, result: CompactionResult, *, created: bool = True) -> None:
+        """Add a compaction; what went in and out again between two commits is left out.
+
+        Args:
+            created: its files were made by this writer.
+        """
         for file in result.before:
             if self.compact_after.pop(file.file_name, None) is None:
                 self.compact_before[file.file_name] = file
         taken = {file.file_name for file in result.before}
-        self.created.extend(file for file in result.after if file.file_name not in taken)
-        self.created.extend(result.changelog)
+        if created:
+            self.created.extend(file for file in result.after if file.file_name not in taken)
+            self.created.extend(result.changelog)
         self.compact_after.update((file.file_name, file) for file in result.after)
         self.compact_changelog.extend(result.changelog)
+        self.marked = united(self.marked, result.marked)
 
     def undo_compactions(self) -> None:
         self.compact_before.clear()
         self.compact_after.clear()
         self.compact_changelog.clear()
+        self.marked = {}
 
     def unreferenced(self) -> list[DataFileMeta]:
         """Files that no message will name."""
@@ -264,3 +356,10 @@ class _Work:
             compact_after=tuple(self.compact_after.values()),
             compact_changelog_files=tuple(self.compact_changelog),
         )
+
+
+def _shifted(rows: pa.RecordBatch, shift: int) -> pa.RecordBatch:
+    """The rows with larger sequence numbers."""
+    position = rows.schema.get_field_index(SEQUENCE)
+    numbers = pc.add(rows.column(position), shift)
+    return rows.set_column(position, rows.schema.field(position), numbers)

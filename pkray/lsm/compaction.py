@@ -6,13 +6,14 @@ or to the highest level if none is left; never to level 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pkray.lsm.levels import SortedRun
 
 if TYPE_CHECKING:
+    from pkray.lsm.merge import MergeEngine
     from pkray.options import TableOptions
     from pkray.schema import TableSchema
 
@@ -22,10 +23,15 @@ SMALL_BUCKET_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class CompactionUnit:
-    """Merge these runs (newest first) into one of ``output_level``."""
+    """Merge these runs (newest first) into one of ``output_level``.
+
+    Args:
+        purge: also rewrite files that need it only to be rid of rows marked deleted.
+    """
 
     output_level: int
     runs: tuple[SortedRun, ...]
+    purge: bool = False
 
 
 def level_count(options: TableOptions, runs: Sequence[SortedRun]) -> int:
@@ -45,18 +51,23 @@ def forces_level_0_up(schema: TableSchema) -> bool:
 
 
 def pick(
-    runs: Sequence[SortedRun], options: TableOptions, *, force_level_0: bool = False
+    runs: Sequence[SortedRun],
+    options: TableOptions,
+    *,
+    force_level_0: bool = False,
+    expected: int = 0,
 ) -> CompactionUnit | None:
     """The runs to compact now, or None.
 
     Args:
         runs: newest first.
         force_level_0: compact level 0 upwards even where no rule asks for it.
+        expected: runs about to come, which count towards the trigger.
 
     Source: ``num-sorted-run.compaction-trigger``, ``compaction.max-size-amplification-percent``,
         ``compaction.size-ratio``, ``num-levels``.
     """
-    unit = _pick_universal(runs, options)
+    unit = _pick_universal(runs, options, options.compaction_trigger - expected)
     if unit is None and force_level_0:
         fresh = _count_level_0(runs)
         if fresh:
@@ -64,30 +75,66 @@ def pick(
     return unit if unit is not None and _changes_something(unit) else None
 
 
-def pick_full(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUnit | None:
-    """All runs into the highest level; None if that is so already."""
-    top = level_count(options, runs) - 1
-    if not runs or (len(runs) == 1 and runs[0].level == top):
+def pick_level_0(
+    runs: Sequence[SortedRun], options: TableOptions, busy: Collection[str] = ()
+) -> CompactionUnit | None:
+    """Level 0 with what is not much larger, upwards; None where level 0 is empty.
+
+    Args:
+        busy: names of files that another compaction is merging: they are left out. It must have
+            left level 1 free (see `is_free`).
+    """
+    fresh = _count_level_0(runs)
+    if not fresh:
         return None
-    return CompactionUnit(top, tuple(runs))
+    unit = _by_size_ratio(runs, options, fresh, triggered=True)
+    assert unit is not None
+    if any(is_busy(run, busy) for run in unit.runs):
+        unit = _unit(runs, options, fresh)
+    return unit if _changes_something(unit) else None
 
 
-def whole_if_small(
-    unit: CompactionUnit, runs: Sequence[SortedRun], options: TableOptions
+def is_free(runs: Sequence[SortedRun], busy: Collection[str]) -> bool:
+    """Whether level 0 can go up without the files that another compaction is merging."""
+    return not any(run.level <= 1 and is_busy(run, busy) for run in runs)
+
+
+def is_busy(run: SortedRun, busy: Collection[str]) -> bool:
+    return any(file.file_name in busy for file in run.files)
+
+
+def pick_full(
+    runs: Sequence[SortedRun], options: TableOptions, marked: Collection[str] = ()
+) -> CompactionUnit | None:
+    """All runs into the highest level; None if that is so already.
+
+    Args:
+        marked: names of files with rows that are marked deleted.
+    """
+    top = level_count(options, runs) - 1
+    purge = any(file.file_name in marked for run in runs for file in run.files)
+    if not runs or (len(runs) == 1 and runs[0].level == top and not purge):
+        return None
+    return CompactionUnit(top, tuple(runs), purge)
+
+
+def whole_if_cheap(
+    unit: CompactionUnit, runs: Sequence[SortedRun], options: TableOptions, engine: MergeEngine
 ) -> CompactionUnit:
-    """All runs instead of some, in a small bucket.
+    """All runs instead of some, in a small bucket of whole images.
 
     Where rows above level 0 are whole images, one run above it spares readers from telling older
     images of a key from its newest; some cannot, and would merge them.
     """
-    left = runs[len(unit.runs) :]
+    left = runs[len(unit.runs) :] if engine.whole_above_0 and not engine.keeps_first else ()
     if left and sum(run.size for run in left) <= SMALL_BUCKET_BYTES:
         return pick_full(runs, options) or unit
     return unit
 
 
-def _pick_universal(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUnit | None:
-    trigger = options.compaction_trigger
+def _pick_universal(
+    runs: Sequence[SortedRun], options: TableOptions, trigger: int
+) -> CompactionUnit | None:
     if len(runs) < trigger or not runs:
         return None
     fresh_size = sum(run.size for run in runs[:-1])

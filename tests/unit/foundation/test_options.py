@@ -116,7 +116,7 @@ def test_a_value_that_is_not_text_is_refused() -> None:
 @pytest.mark.parametrize(
     ("key", "text"),
     [("file.format", "orc"), ("branch", "dev"), ("data-file.thin-mode", "true"),
-     ("primary-key", "id"), ("lookup-wait", "false"), ("tag.automatic-creation", "watermark")],
+     ("primary-key", "id"), ("tag.automatic-creation", "watermark")],
 )  # fmt: skip
 def test_what_paimon_has_and_pkray_has_not_is_refused_as_such(key: str, text: str) -> None:
     with pytest.raises(UnsupportedError, match=f"'{key}'"):

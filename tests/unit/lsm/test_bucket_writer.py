@@ -171,13 +171,41 @@ def test_deletion_vectors_on_leaves_nothing_below_the_top() -> None:
     assert bucket.content() == [(2, "a", 1)]
 
 
-def test_full_compaction_every_so_many_commits() -> None:
-    bucket = Bucket(make_schema(producer="full-compaction", delta_commits="2"))
-    changes = []
-    for number in range(4):
-        bucket.write(("+I", 1, "a", number))
-        changes.append(bucket.commit())
-    assert changes == [[], [("+I", 1, "a", 1)], [], [("-U", 1, "a", 1), ("+U", 1, "a", 3)]]
+def test_rows_flushed_before_others_committed_get_later_numbers() -> None:
+    bucket = Bucket(make_schema(write_only="true"))
+    mine = bucket.writer
+    bucket.write(("+I", 1, "mine", 1), ("+I", 2, "mine", 1))
+    mine.flush()
+    bucket.write(("+I", 3, "mine", 1))
+    bucket.reopen()
+    bucket.write(*[("+I", key, "theirs", 1) for key in range(5)])
+    bucket.commit()
+    bucket.writer = mine
+    mine.rebase(bucket.committed)
+    bucket.commit()
+    (message,) = bucket.messages[1:]
+    assert [file.min_sequence_number for file in message.new_files] == [5, 7]
+    words = ["theirs", "mine", "mine", "mine", "theirs"]
+    assert bucket.content() == [(key, word, 1) for key, word in enumerate(words)]
+    assert bucket.stored() == names(bucket.committed.files)
+
+
+def test_rows_of_a_message_taken_back_are_numbered_anew() -> None:
+    bucket = Bucket(make_schema(write_only="true", producer="input"))
+    mine = bucket.writer
+    bucket.write(("+I", 1, "mine", 1))
+    lost = mine.prepare_commit()
+    bucket.reopen()
+    bucket.write(("+I", 1, "theirs", 1))
+    bucket.commit()
+    bucket.writer = mine
+    mine.take_back()
+    mine.rebase(bucket.committed)
+    assert bucket.commit() == [("+I", 1, "mine", 1)]
+    (file,) = bucket.messages[-1].new_files
+    assert file.min_sequence_number == 1
+    assert names(lost.new_files) <= bucket.stored(), "somebody may hold the message"
+    assert bucket.content() == [(1, "mine", 1)]
 
 
 def test_a_failed_flush_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

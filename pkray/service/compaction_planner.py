@@ -1,0 +1,197 @@
+"""What an owner compacts beside its writers, and when those wait for it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from pkray.lsm.compaction import (
+    CompactionUnit,
+    forces_level_0_up,
+    is_free,
+    pick,
+    pick_full,
+    whole_if_cheap,
+)
+from pkray.lsm.engines import merge_engine
+from pkray.lsm.levels import Levels
+from pkray.schema import TableSchema
+from pkray.service.committed import BucketId
+from pkray.service.compactions import Compactions
+
+_log = logging.getLogger(__name__)
+
+
+def due(schema: TableSchema, levels: Levels) -> CompactionUnit | None:
+    """What the table's options ask to compact of a bucket's committed files, or None."""
+    options = schema.core
+    forced = forces_level_0_up(schema)
+    # Commits that bring level 0 up themselves do not wait for the runs above it to be due with
+    # it: those are compacted while level 1 is still free.
+    waited_for = forced and options.lookup_wait
+    runs = levels.runs()
+    unit = pick(runs, options, force_level_0=forced, expected=int(waited_for))
+    return unit and whole_if_cheap(unit, runs, options, merge_engine(schema))
+
+
+class CompactionPlanner:
+    """Starts compactions that are due, and makes writers wait where they fall behind.
+
+    Args:
+        schema: the table's newest.
+        levels_of: the committed files of a bucket.
+        overdue: whether a bucket's last full compaction is too long ago.
+    """
+
+    def __init__(
+        self,
+        compactions: Compactions,
+        schema: Callable[[], TableSchema],
+        levels_of: Callable[[BucketId], Levels],
+        overdue: Callable[[BucketId], bool] = lambda _: False,
+    ) -> None:
+        self.compactions = compactions
+        self._schema = schema
+        self._levels_of = levels_of
+        self._overdue = overdue
+        self._open: set[BucketId] = set()
+        self._waiting: Counter[BucketId] = Counter()
+        self._waits = 0
+        self._waited_seconds = 0.0
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether commits compact by themselves, and nothing is compacted beside them.
+
+        Each commit of deletion vectors changes what older files hold.
+        """
+        return self._schema().core.deletion_vectors_enabled
+
+    @property
+    def are_pending(self) -> bool:
+        """Whether something runs, waits to be committed or is to be looked at again."""
+        return self.compactions.are_pending or bool(self._open)
+
+    def consider(self, buckets: Iterable[BucketId] = ()) -> None:
+        """Start what is due in these buckets, and in those that could not be begun before."""
+        if self._schema().core.write_only or self.is_inline:
+            return
+        self._open.update(buckets)
+        for bucket in list(self._open):
+            if self.compactions.has(bucket):
+                continue
+            levels = self._levels_of(bucket)
+            unit = self._unit(bucket, levels)
+            if unit is None or self.compactions.start(bucket, unit, levels):
+                self._open.discard(bucket)
+
+    def settle(self) -> None:
+        """Let go of what is committed or out of date, and look what is due there now."""
+        held = set(self.compactions.buckets())
+        self.compactions.settle(self._levels_of)
+        self.consider(held - set(self.compactions.buckets()))
+
+    def make_room(self, written: Iterable[BucketId], full: Collection[BucketId]) -> None:
+        """Before a commit: wait where compaction is too far behind.
+
+        Args:
+            written: buckets the commit writes to.
+            full: those it compacts fully itself.
+
+        Raises:
+            PkrayError: a bucket that has to be compacted first cannot be.
+        """
+        self.compactions.discard(full)
+        if self._schema().core.write_only or self.is_inline:
+            return
+        for bucket in written:
+            if bucket not in full:
+                self._wait_below_stop(bucket)
+                if not self.has_room(bucket):
+                    self.compactions.wait([bucket])
+
+    def has_room(self, bucket: BucketId) -> bool:
+        """Whether a commit can do what it must beside the bucket's compaction."""
+        schema = self._schema()
+        busy = self.compactions.busy(bucket)
+        if schema.core.commit_force_compact:
+            return not busy
+        forced = forces_level_0_up(schema) and schema.core.lookup_wait
+        return not forced or is_free(self._levels_of(bucket).runs(), busy)
+
+    def compact(self, buckets: Collection[BucketId], full: bool) -> list[BucketId]:
+        """Compact what is due in these buckets, or everything; returns when that is done.
+
+        Returns:
+            The buckets with something to be committed.
+
+        Raises:
+            PkrayError: a compaction failed.
+        """
+        if full:
+            self.compactions.discard(buckets)
+        self.compactions.wait(buckets)
+        begun = []
+        for bucket in buckets:
+            levels = self._levels_of(bucket)
+            if self.compactions.result(bucket, levels) is not None:
+                begun.append(bucket)
+                continue
+            runs, schema = levels.runs(), self._schema()
+            unit = pick_full(runs, schema.core) if full else self._unit(bucket, levels)
+            if unit is not None and self.compactions.start(bucket, unit, levels, rested=True):
+                begun.append(bucket)
+        self.compactions.wait(begun)
+        for bucket in begun:
+            self._raise_failure(bucket)
+        return begun
+
+    def stats(self) -> Mapping[str, object]:
+        """Counters: of compactions, and of commits that had to wait for them."""
+        return {
+            **self.compactions.stats(),
+            "writers_waiting": len(self._waiting),
+            "writer_waits": self._waits,
+            "writer_wait_seconds": round(self._waited_seconds, 3),
+        }
+
+    def _unit(self, bucket: BucketId, levels: Levels) -> CompactionUnit | None:
+        schema = self._schema()
+        if self._overdue(bucket):
+            return pick_full(levels.runs(), schema.core)
+        return due(schema, levels)
+
+    def _wait_below_stop(self, bucket: BucketId) -> None:
+        schema = self._schema()
+        limit = schema.core.num_sorted_run_stop_trigger
+        levels = self._levels_of(bucket)
+        if len(levels.runs()) < limit or self.compactions.result(bucket, levels) is not None:
+            return
+        unit = self._unit(bucket, levels)
+        if unit is None:
+            return
+        _log.warning(
+            "writers to bucket %s wait for its compaction: it has %d sorted runs, and "
+            "num-sorted-run.stop-trigger is %d",
+            bucket[1],
+            len(levels.runs()),
+            limit,
+        )
+        self._waits += 1
+        self._waiting[bucket] += 1
+        began = time.monotonic()
+        try:
+            self.compactions.start(bucket, unit, levels, rested=True)
+            self.compactions.wait([bucket])
+        finally:
+            self._waited_seconds += time.monotonic() - began
+            self._waiting[bucket] -= 1
+            self._waiting += Counter()  # without zeros
+        self._raise_failure(bucket)
+
+    def _raise_failure(self, bucket: BucketId) -> None:
+        error = self.compactions.failure(bucket)
+        if error is not None:
+            raise error
