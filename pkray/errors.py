@@ -5,7 +5,8 @@
     PkrayError
     ├── OptionError                     an option's key or value
     ├── SchemaError                     a table's definition, or data that does not fit it
-    │   └── InputError                  rows refused before anything was written
+    │   ├── InputError                  rows refused before anything was written
+    │   └── SchemaChangedError          the table has changed: load it again
     ├── TableError
     │   ├── TableExistsError
     │   ├── TableNotFoundError
@@ -74,6 +75,10 @@ class SchemaError(PkrayError):
 
 class InputError(SchemaError):
     """Rows that do not fit the table: nothing of them was written."""
+
+
+class SchemaChangedError(SchemaError):
+    """The table's definition has changed since it was loaded, in a way that matters here."""
 
 
 class TableError(PkrayError):

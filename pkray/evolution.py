@@ -71,6 +71,17 @@ class RowEvolution:
             fields.append(column.field)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
+    def apply_table(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+        """As `apply`."""
+        if rows.num_rows == 0:
+            columns = [(name, self._column(name)) for name in names]
+            return pa.schema(
+                rows.schema.field(name) if column is None else column.field
+                for name, column in columns
+            ).empty_table()
+        batches = rows.combine_chunks().to_batches()
+        return pa.Table.from_batches([self.apply(batch, names) for batch in batches])
+
     def _column(self, name: str) -> _Column | None:
         """None for a system column."""
         if name not in self._new.names:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import SchemaError, UnsupportedError
+from pkray.errors import SchemaChangedError, UnsupportedError
 from pkray.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
 
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
@@ -112,7 +112,7 @@ class _Cast:
                     column=self._column,
                     type=str(self._old),
                 ) from error
-            raise SchemaError(
+            raise SchemaChangedError(
                 f"column {self._column!r} is {self._old} now, and a value does not fit {self._new} "
                 f"({error}): load the table again",
                 column=self._column,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from pkray.errors import TableExistsError, TableNotFoundError
+from pkray.format import paths
+from pkray.format.schema_files import SchemaFiles
 from pkray.schema import TableSchema
+from pkray.schema_changes import SchemaChange, apply_changes
 from pkray.storage.object_store import ObjectStore
 
-_PREFIX = "schema/schema-"
+_PREFIX = paths.schema(0).removesuffix("0")
 
 
 class SchemaStore:
@@ -15,10 +20,10 @@ class SchemaStore:
     def __init__(self, store: ObjectStore, table: str) -> None:
         self._store = store
         self._table = table
-        self._read: dict[int, TableSchema] = {}
+        self._files = SchemaFiles(store)
 
     def exists(self) -> bool:
-        return self._store.exists(f"{_PREFIX}0") or bool(self.ids())
+        return self._store.exists(paths.schema(0)) or bool(self.ids())
 
     def ids(self) -> list[int]:
         """Schema ids, ascending."""
@@ -45,10 +50,47 @@ class SchemaStore:
         return self.read(ids[-1])
 
     def read(self, schema_id: int) -> TableSchema:
-        if schema_id not in self._read:
-            path = f"{_PREFIX}{schema_id}"
-            self._read[schema_id] = TableSchema.from_json(self._store.read(path), path=path)
-        return self._read[schema_id]
+        """The schema of that id.
+
+        Raises:
+            MissingFileError: there is none.
+            CorruptFileError: its file is damaged.
+        """
+        return self._files(schema_id)
+
+    def newest(self, known: TableSchema) -> TableSchema:
+        """The newest schema, looked for from one that is known: one request where that is it."""
+        newest = known
+        while self._store.exists(paths.schema(newest.id + 1)):
+            newest = self.read(newest.id + 1)
+        return newest
+
+    def change(
+        self,
+        changes: Sequence[SchemaChange],
+        *,
+        has_snapshots: Callable[[], bool],
+        clock: Callable[[], int],
+    ) -> TableSchema:
+        """Publish the newest schema with some changes; again on top of what others publish first.
+
+        Args:
+            has_snapshots: whether the table may have rows.
+            clock: epoch milliseconds.
+
+        Raises:
+            TableNotFoundError: there is no schema to change.
+            SchemaError: a change is not safe; nothing was published.
+            OptionError, UnsupportedError: likewise.
+        """
+        while True:
+            changed = apply_changes(
+                self.latest(), changes, has_snapshots=has_snapshots(), now_millis=clock()
+            )
+            path, data = paths.schema(changed.id), changed.to_json()
+            # Where the answer to our own creation was lost, a second try finds the file there.
+            if self._store.create(path, data) or self._store.read(path) == data:
+                return changed
 
     def create(self, schema: TableSchema) -> None:
         """Publish a schema under its id.
@@ -56,7 +98,7 @@ class SchemaStore:
         Raises:
             TableExistsError: another process published this id first.
         """
-        if not self._store.create(f"{_PREFIX}{schema.id}", schema.to_json()):
+        if not self._store.create(paths.schema(schema.id), schema.to_json()):
             raise TableExistsError(
                 f"table {self._table} exists already: load it, or create it with "
                 "if_not_exists=True",

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from pkray.evolution import RowEvolution
 from pkray.format.data_file import DataFileMeta
 from pkray.schema import KIND, SEQUENCE
 
@@ -18,4 +19,12 @@ class DataFileSource(Protocol):
 
     def read(self, file: DataFileMeta, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
         """These columns of the file's key-value rows, in file order."""
+        ...
+
+    def evolution(self, file: DataFileMeta) -> RowEvolution | None:
+        """From the rows as they were written to those that `read` gives; None where they are."""
+        ...
+
+    def as_written(self, file: DataFileMeta) -> DataFileSource:
+        """Reads the file as it was written."""
         ...

@@ -18,6 +18,7 @@ from pkray.lookup.cached_file import CachedFile
 from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.scan_search import ScanSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
+from pkray.schema import KIND
 from pkray.storage.owned_directory import OwnedDirectory
 
 _log = logging.getLogger(__name__)
@@ -135,6 +136,14 @@ class LookupStore:
         self, source: DataFileSource, file: DataFileMeta, keys: pa.Table, columns: list[str]
     ) -> Found:
         """As `find`, with each row's position in the file, and ``columns`` alone of the rows."""
+        evolution = source.evolution(file)
+        if evolution is not None:
+            # Copies hold rows as they were written: they outlive changes of the table's columns.
+            old_keys = keys.rename_columns([str(evolution.source(n)) for n in keys.column_names])
+            sources = evolution.sources(columns) or [KIND]
+            own = source.as_written(file)
+            queries, places, rows = self.locate(own, file, old_keys, sources)
+            return queries, places, evolution.apply_table(rows, columns)
         names = keys.column_names
         arrays = [one_chunk(column) for column in keys.columns]
         answerable = _not_null(arrays)

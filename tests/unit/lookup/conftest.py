@@ -51,6 +51,12 @@ class MemoryFiles:
         self.reads += 1
         yield from self.files[file.file_name].select(columns).to_batches(max_chunksize=1_000)
 
+    def evolution(self, file: DataFileMeta) -> None:
+        return None
+
+    def as_written(self, file: DataFileMeta) -> MemoryFiles:
+        return self
+
 
 class Clock:
     def __init__(self) -> None:

@@ -360,7 +360,7 @@ def test_a_directory_that_cannot_be_made_degrades(files, tmp_path, clock):
 def test_an_unreadable_data_file_is_the_callers_to_know(store, files):
     file = files.add("a", numbers(10))
 
-    class Broken:
+    class Broken(type(files)):
         def read(self, file, columns):
             raise RuntimeError("the data file is gone")
             yield
