@@ -16,6 +16,7 @@
     │   └── BranchNotFoundError
     ├── CommitError
     │   ├── CommitConflictError         another commit removed what this one builds on
+    │   │   └── CommitBaseMovedError    rows were added to its buckets: prepare it again
     │   ├── CommitFencedError           a newer writer of the same commit user took over
     │   └── CommitUnknownError          the answer was lost: commit again with the same identifier
     ├── StorageError
@@ -115,6 +116,10 @@ class CommitError(PkrayError):
 
 class CommitConflictError(CommitError):
     """Another commit removed or overlaps what this one builds on."""
+
+
+class CommitBaseMovedError(CommitConflictError):
+    """Rows were added to its buckets since it was prepared: prepare it again on the newest."""
 
 
 class CommitFencedError(CommitError):

@@ -40,6 +40,10 @@ class Change:
     token: str
     """The snapshot's uuid, the same in every attempt: by it a lost answer is found again."""
     index: Sequence[IndexChange] = ()
+    assigned_at: int | None = None
+    """The snapshot whose hash indexes gave the rows their dynamic buckets; 0 before the first."""
+    base: int | None = None
+    """The snapshot after which the rows were numbered; 0 before the first, None: any will do."""
 
     @property
     def added_rows(self) -> int:

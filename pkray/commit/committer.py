@@ -12,10 +12,18 @@ from typing import Any
 from pkray.commit.attempt import Attempt, Change
 from pkray.commit.conflicts import find_conflict, needs_check
 from pkray.commit.history import CommitHistory, Committed
-from pkray.commit.index_files import IndexChange, find_index_conflict, index_changes, index_entries
+from pkray.commit.index_files import (
+    IndexChange,
+    find_assignment_conflict,
+    find_index_conflict,
+    index_changes,
+    index_entries,
+)
 from pkray.commit.live_cache import LiveCache
+from pkray.commit.moved_base import bucket_moved
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
+    CommitBaseMovedError,
     CommitConflictError,
     CommitError,
     PkrayError,
@@ -99,15 +107,26 @@ class Committer:
         *,
         watermark: int | None = None,
         properties: dict[str, str] | None = None,
+        assigned_at: int | None = None,
+        base: int | None = None,
     ) -> CommitResult:
         """Publish an APPEND snapshot, then a COMPACT snapshot if the messages compact.
 
         An identifier not above the newest committed one makes no APPEND snapshot again; of the
         newest one the COMPACT snapshot is still made, where it is missing.
 
+        Args:
+            assigned_at: for a table with dynamic buckets, the snapshot (0 before the first) by
+                whose hash indexes rows were given their buckets.
+            base: the snapshot (0 before the first) after which the new rows were numbered. By
+                default other commits may add rows to the same buckets meanwhile; which row of a
+                key wins then is chance.
+
         Raises:
+            CommitBaseMovedError: rows were added to a bucket after ``base``: number the new ones
+                again and commit with this identifier; nothing was committed.
             CommitConflictError: nothing was committed: files it deletes are gone, or files it
-                adds above level 0 overlap others.
+                adds above level 0 overlap others, or hash indexes have changed.
             CommitUnknownError: the store gave no answer; commit again with this identifier.
             CommitError: others kept committing first; nothing was committed.
             StorageError: a file could not be read or written; commit again with this identifier.
@@ -120,7 +139,15 @@ class Committer:
         index = index_changes(messages, APPEND)
         if append or changelog or index or not self._ignore_empty:
             change = self._change(
-                APPEND, identifier, append, changelog, watermark, properties, index
+                APPEND,
+                identifier,
+                append,
+                changelog,
+                watermark,
+                properties,
+                index,
+                assigned_at,
+                base,
             )
             try:
                 published = self._publish(change)
@@ -180,6 +207,8 @@ class Committer:
         watermark: int | None,
         properties: dict[str, str] | None,
         index: Sequence[IndexChange] = (),
+        assigned_at: int | None = None,
+        base: int | None = None,
     ) -> Change:
         token = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
         return Change(
@@ -192,6 +221,8 @@ class Committer:
             properties,
             token,
             index,
+            assigned_at,
+            base,
         )
 
     def _compact(
@@ -239,6 +270,7 @@ class Committer:
                 latest = self._newest if tries == 0 else self._synchronise()
                 snapshot = self._published_before(change)
                 if snapshot is None:
+                    self._refuse_moved_base(change, latest)
                     self._refuse_conflict(change, latest, schema)
                     snapshot = attempt.publish(latest)
                     if snapshot and latest and not self.snapshots.rests_on(latest):
@@ -277,6 +309,24 @@ class Committer:
             raise _CommittedElsewhere
         return None
 
+    def _refuse_moved_base(self, change: Change, latest: Snapshot | None) -> None:
+        base = change.base
+        if base is None or base == (latest.id if latest else 0):
+            return
+        buckets = {(entry.partition, entry.bucket) for entry in change.entries}
+        moved = bucket_moved(self._store, self.snapshots, base, latest, buckets)
+        if moved:
+            raise CommitBaseMovedError(
+                f"commit {change.identifier} of {self.commit_user!r} to {self._store.url!r} was "
+                f"prepared on snapshot {base} of its buckets, and {moved}; nothing was committed: "
+                "commit again with this identifier",
+                user=self.commit_user,
+                identifier=change.identifier,
+                base=base,
+                conflict=moved,
+                snapshot_id=latest.id if latest else None,
+            )
+
     def _refuse_conflict(
         self, change: Change, latest: Snapshot | None, schema: TableSchema
     ) -> None:
@@ -286,6 +336,8 @@ class Committer:
             conflict = find_conflict(change.entries, self._live.at(latest), types)
         if conflict is None and change.index:
             conflict = find_index_conflict(index_entries(self._store, latest), change.index)
+        if conflict is None and change.assigned_at is not None:
+            conflict = self._assignment_conflict(change, change.assigned_at, latest)
         if conflict:
             raise CommitConflictError(
                 f"commit {change.identifier} of {self.commit_user!r} to {self._store.url!r} "
@@ -296,6 +348,19 @@ class Committer:
                 conflict=conflict,
                 snapshot_id=latest.id if latest else None,
             )
+
+    def _assignment_conflict(
+        self, change: Change, base: int, latest: Snapshot | None
+    ) -> str | None:
+        if base == (latest.id if latest else 0):
+            return None
+        before = self.snapshots.read(base) if base else None
+        return find_assignment_conflict(
+            index_entries(self._store, before),
+            index_entries(self._store, latest),
+            {entry.partition for entry in (*change.entries, *change.changelog)}
+            | {each.partition for each in change.index},
+        )
 
     def _done(self, change: Change, snapshot: Snapshot) -> Snapshot:
         self._live.committed(snapshot, change.entries)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pkray.commit import manifest_cache
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import ADD
-from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
+from pkray.format.index_file import DELETION_VECTORS, HASH, IndexFileMeta
 from pkray.format.manifest import IndexManifestEntry
 from pkray.format.snapshot import APPEND, Snapshot
 from pkray.storage.object_store import ObjectStore
@@ -91,6 +91,31 @@ def apply_changes(
         for each in changes
         for file in each.files
     ]
+
+
+def find_assignment_conflict(
+    before: Sequence[IndexManifestEntry],
+    now: Sequence[IndexManifestEntry],
+    partitions: Collection[bytes],
+) -> str | None:
+    """Why keys that were given buckets by the hash indexes before may not be in these now.
+
+    Args:
+        before, now: the index files of two snapshots.
+        partitions: those with such keys.
+    """
+    known, found = (
+        {
+            (entry.partition, entry.bucket, entry.file.file_name)
+            for entry in entries
+            if entry.file.index_type == HASH and entry.partition in partitions
+        }
+        for entries in (before, now)
+    )
+    for partition, bucket, _ in sorted(known ^ found):
+        place = f" of partition {partition.hex()}" if any(partition) else ""
+        return f"the {HASH} index of bucket {bucket}{place} was changed by another commit"
+    return None
 
 
 def find_index_conflict(
