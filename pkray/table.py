@@ -18,6 +18,7 @@ from pkray.input import conform
 from pkray.scan.inspect import files_table, snapshots_table
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
+from pkray.scan.report import ScanReport
 from pkray.scan.split import Split, arrow_schema
 from pkray.schema import TableSchema
 from pkray.service.lookup_client import LookupClient
@@ -69,7 +70,12 @@ class Table:
         service = self._service()
         user = commit_user or f"pkray-{uuid.uuid4()}"
         return TableWriter(
-            self.schema, service.coordinator, service.owners, user, keep=service.keep
+            self.schema,
+            service.coordinator,
+            service.owners,
+            user,
+            keep=service.keep,
+            fetch=service.fetch,
         )
 
     def open_push(self, commit_user: str, commit_identifier: int) -> PushSession:
@@ -173,6 +179,16 @@ class Table:
         """The read in parts for other processes: each pickles and has ``read()``."""
         predicate = None if filter is None else Predicate.parse(filter, self.schema)
         return self._planner.plan(columns, predicate, snapshot_id)
+
+    def explain(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: object = None,
+        snapshot_id: int | None = None,
+    ) -> ScanReport:
+        """What `to_arrow` would read of the table: print it, or take its counts."""
+        predicate = None if filter is None else Predicate.parse(filter, self.schema)
+        return self._planner.explain(self._planner.snapshot(snapshot_id), columns, predicate)
 
     def changelog(
         self, from_snapshot: int | None = None, to_snapshot: int | None = None

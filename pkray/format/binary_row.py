@@ -185,3 +185,8 @@ def decode(rows: Sequence[bytes] | pa.Array, types: Sequence[DataType]) -> list[
         UnsupportedError: a type is nested.
     """
     return RowReader(rows, len(types)).columns(types)
+
+
+def decode_column(rows: pa.Array, position: int, types: Sequence[DataType]) -> pa.Array:
+    """One column of such rows. Raises as `decode`."""
+    return RowReader(rows, len(types)).column(position, types[position])

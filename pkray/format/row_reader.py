@@ -53,9 +53,9 @@ class RowReader:
             raise _corrupt(f"a row has {wrong} columns, {self.arity} are due")
 
     def columns(self, types: Sequence[DataType]) -> list[pa.Array]:
-        return [self._column(i, kind) for i, kind in enumerate(types)]
+        return [self.column(i, kind) for i, kind in enumerate(types)]
 
-    def _column(self, i: int, kind: DataType) -> pa.Array:
+    def column(self, i: int, kind: DataType) -> pa.Array:
         which, bit = divmod(i + HEADER_BITS, 64)
         word = self.view[self.starts + 8 * which]
         valid = (word >> np.uint64(bit)) & np.uint64(1) == 0

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from pkray.commit.index_files import index_files
+from pkray.commit.live import data_manifests
+from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
-from pkray.errors import InputError
-from pkray.format.data_file import DataFileMeta, ManifestEntry
-from pkray.format.partition import PartitionSpec
+from pkray.errors import InputError, StorageError
+from pkray.format.data_file import DataFileMeta
+from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
+from pkray.format.manifest import ManifestFileMeta
 from pkray.format.snapshot import Snapshot
-from pkray.scan.files import live_files
+from pkray.scan.bucket_filter import BucketFilter
+from pkray.scan.file_set import FileSet
+from pkray.scan.file_set_cache import file_sets
+from pkray.scan.manifest_pruning import holding_buckets, holding_partitions
 from pkray.scan.predicate import Predicate
+from pkray.scan.pruning import Pruned, prune
+from pkray.scan.report import ScanReport, counted
 from pkray.scan.split import Split
+from pkray.scan.split_packing import pack
 from pkray.schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
@@ -32,6 +43,7 @@ class ScanPlanner:
         self._store = store
         self._schema = schema
         self._snapshots = SnapshotStore(store)
+        self._schemas = SchemaStore(store, location.name)
 
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
         """The snapshot of that id, the newest by default; None on an empty table.
@@ -49,12 +61,64 @@ class ScanPlanner:
         predicate: Predicate | None = None,
         snapshot_id: int | None = None,
     ) -> list[Split]:
-        """One split a bucket, those that cannot match left out.
+        """The splits of a snapshot, by id (default the newest). Raises as `scan`."""
+        return self.scan(self.snapshot(snapshot_id), columns, predicate)
+
+    def scan(
+        self,
+        snapshot: Snapshot | None,
+        columns: Sequence[str] | None = None,
+        predicate: Predicate | None = None,
+    ) -> list[Split]:
+        """One split a bucket, or several where it is large; files that cannot matter left out.
 
         Raises:
             InputError: a column the table does not have.
+            MissingFileError: the snapshot has expired.
+            CorruptFileError: a manifest is damaged.
         """
-        names = tuple(field.name for field in self._schema.fields)
+        wanted = self._known(columns)
+        if snapshot is None:
+            return []
+        buckets = BucketFilter.of(predicate, self._schema) if predicate else None
+        manifests = data_manifests(self._store, snapshot)
+        kept = self._matching(manifests, predicate, buckets)
+        if 2 * _entries(kept) > _entries(manifests) or file_sets.knows(self._store, manifests):
+            files = file_sets.read(self._store, manifests)
+        else:
+            files = file_sets.read(self._store, kept, whole=False)
+        pruned = prune(files, predicate, self._schema, self._schemas.read, buckets)
+        return self._splits(snapshot, files, pruned, wanted, predicate)
+
+    def explain(
+        self,
+        snapshot: Snapshot | None,
+        columns: Sequence[str] | None = None,
+        predicate: Predicate | None = None,
+    ) -> ScanReport:
+        """What `scan` would have to read. Raises as it."""
+        wanted = self._known(columns)
+        written = str(predicate.to_expression()) if predicate else None
+        if snapshot is None:
+            return ScanReport(self._location.name, None, wanted, written)
+        buckets = BucketFilter.of(predicate, self._schema) if predicate else None
+        manifests = data_manifests(self._store, snapshot)
+        kept = self._matching(manifests, predicate, buckets)
+        files = file_sets.read(self._store, manifests)
+        pruned = prune(files, predicate, self._schema, self._schemas.read, buckets)
+        return replace(
+            counted(files, pruned),
+            table=self._location.name,
+            snapshot_id=snapshot.id,
+            columns=wanted,
+            filter=written,
+            manifests_total=len(manifests),
+            manifests_read=len(kept),
+            splits=len(self._splits(snapshot, files, pruned, wanted, predicate)),
+        )
+
+    def _known(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        names = self._schema.names
         for column in columns or ():
             if column not in names:
                 raise InputError(
@@ -62,35 +126,64 @@ class ScanPlanner:
                     f"{', '.join(names)}",
                     column=column,
                 )
-        snapshot = self.snapshot(snapshot_id)
-        if snapshot is None:
-            return []
-        entries = self._matching(live_files(self._store, snapshot, self._schema), predicate)
-        buckets: dict[tuple[bytes, int], list[DataFileMeta]] = defaultdict(list)
-        for entry in entries:
-            buckets[entry.partition, entry.bucket].append(entry.file)
-        wanted = names if columns is None else tuple(columns)
-        return [
-            Split(self._location, self._schema, *bucket, tuple(files), wanted, predicate)
-            for bucket, files in sorted(buckets.items())
-        ]
+        return names if columns is None else tuple(columns)
 
     def _matching(
-        self, entries: list[ManifestEntry], predicate: Predicate | None
-    ) -> list[ManifestEntry]:
-        if self._schema.core.deletion_vectors_enabled or (
-            self._schema.core.merge_engine == "first-row"
-        ):
-            entries = [entry for entry in entries if entry.file.level > 0]
-        on_partition = predicate.only(self._schema.partition_keys) if predicate else None
-        if on_partition is None or not self._schema.partition_keys or not entries:
-            return entries
-        partitions = sorted({entry.partition for entry in entries})
-        values = PartitionSpec(self._schema).values(partitions)
-        named = dict(zip(self._schema.partition_keys, values, strict=True))
-        nulls = {
-            name: column.is_null().to_numpy(False).astype(int) for name, column in named.items()
-        }
-        keep = on_partition.prune(named, named, nulls, np.ones(len(partitions), np.int64))
-        kept = {partition for partition, kept in zip(partitions, keep, strict=True) if kept}
-        return [entry for entry in entries if entry.partition in kept]
+        self,
+        manifests: list[ManifestFileMeta],
+        predicate: Predicate | None,
+        buckets: BucketFilter | None,
+    ) -> list[ManifestFileMeta]:
+        if predicate is None:
+            return manifests
+        kept = holding_partitions(manifests, predicate, self._schema)
+        if buckets is not None and len(kept) > 1:
+            totals = self._bucket_counts(max(manifest.schema_id for manifest in kept))
+            if totals:
+                found = [buckets.buckets(total) for total in totals]
+                kept = holding_buckets(kept, set(np.concatenate(found).tolist()))
+        return kept
+
+    def _bucket_counts(self, newest_schema: int) -> set[int]:
+        """All numbers of buckets that a partition may have; none where they are not known."""
+        counts = {self._schema.core.bucket}
+        try:
+            for schema_id in range(max(self._schema.id, newest_schema + 1)):
+                counts.add(self._schemas.read(schema_id).core.bucket)
+        except StorageError:
+            return set()
+        return counts if min(counts) > 0 else set()
+
+    def _splits(
+        self,
+        snapshot: Snapshot,
+        files: FileSet,
+        pruned: Pruned,
+        columns: tuple[str, ...],
+        predicate: Predicate | None,
+    ) -> list[Split]:
+        codes, partitions = files.partitions
+        buckets = files.numbers("bucket")
+        found: dict[tuple[bytes, int], list[DataFileMeta]] = defaultdict(list)
+        for place, file in zip(pruned.places.tolist(), files.files(pruned.places), strict=True):
+            found[partitions[codes[place]], int(buckets[place])].append(file)
+        vectors: dict[tuple[bytes, int], list[IndexFileMeta]] = {}
+        if self._schema.core.deletion_vectors_enabled:
+            vectors = index_files(self._store, snapshot, DELETION_VECTORS)
+        return [
+            Split(
+                self._location,
+                self._schema,
+                *bucket,
+                group,
+                columns,
+                predicate,
+                tuple(vectors.get(bucket, ())),
+            )
+            for bucket, of_bucket in sorted(found.items())
+            for group in pack(of_bucket, self._schema)
+        ]
+
+
+def _entries(manifests: Sequence[ManifestFileMeta]) -> int:
+    return sum(manifest.num_added_files + manifest.num_deleted_files for manifest in manifests)

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pkray.format.data_file import DataFileMeta
+from pkray.format.index_file import IndexFileMeta
 from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge_read import merge_read
+from pkray.lsm.raw_read import raw_read
 from pkray.scan.predicate import Predicate
 from pkray.schema import TableSchema
 from pkray.storage.location import TableLocation
@@ -25,6 +28,7 @@ class Split:
     Args:
         columns: the columns to yield, in this order.
         predicate: rows for which it is not true are left out.
+        vector_files: the bucket's index files of deletion vectors.
     """
 
     location: TableLocation
@@ -34,6 +38,7 @@ class Split:
     files: tuple[DataFileMeta, ...]
     columns: tuple[str, ...]
     predicate: Predicate | None = None
+    vector_files: tuple[IndexFileMeta, ...] = ()
 
     @property
     def row_count(self) -> int:
@@ -41,19 +46,27 @@ class Split:
         return sum(file.row_count for file in self.files)
 
     def read(self, store: ObjectStore | None = None) -> Iterator[pa.RecordBatch]:
-        """The merged rows, in key order, in bounded memory."""
+        """The merged rows, in bounded memory.
+
+        They are in key order, but for deletion vectors: then each file's are.
+        """
         files = DataFileStore(
             store or self.location.open(), self.schema, self.partition, self.bucket
         )
         wanted = self._columns_to_read()
-        rows = merge_read(
-            Levels(self.files).runs(),
-            files,
-            merge_engine(self.schema),
-            self.schema,
-            columns=wanted,
-            drop_deletes=True,
-        )
+        if self.schema.core.deletion_vectors_enabled:
+            names = {file.file_name for file in self.files}
+            vectors = read_vectors(files.store, self.vector_files, names)
+            rows = raw_read(self.files, files, vectors, wanted)
+        else:
+            rows = merge_read(
+                Levels(self.files).runs(),
+                files,
+                merge_engine(self.schema),
+                self.schema,
+                columns=wanted,
+                drop_deletes=True,
+            )
         schema = pa.schema([self.schema.arrow_schema.field(name) for name in self.columns])
         expression = self.predicate.to_expression() if self.predicate else None
         for batch in rows:

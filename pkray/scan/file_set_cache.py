@@ -1,0 +1,116 @@
+"""The file sets of tables read lately, in memory: manifests never change once written."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+
+from pkray.commit.live import read_entries
+from pkray.errors import CorruptFileError
+from pkray.format import paths
+from pkray.format.manifest import ManifestFileMeta
+from pkray.scan.file_set import FileSet
+from pkray.storage.object_store import ObjectStore
+
+CACHED_BYTES = 128 << 20
+"""Kept in a process, some 2 KB a file."""
+
+_EMPTY = FileSet.of(())
+_Names = tuple[str, ...]
+_Marks = tuple[Hashable, ...]
+
+
+class FileSetCache:
+    """File sets by the manifests that they are of; the least recently used go first. Thread-safe.
+
+    The next snapshot's manifests mostly are those of the last one and a few more: then only these
+    few are read, and applied to the set of the last one.
+    """
+
+    def __init__(self, capacity: int = CACHED_BYTES) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._held: OrderedDict[tuple[str, _Names], tuple[_Marks, FileSet]] = OrderedDict()
+        self._bytes = 0
+
+    def knows(self, store: ObjectStore, manifests: Sequence[ManifestFileMeta]) -> bool:
+        """Whether no more than a few of the manifests would have to be read."""
+        names = _names(manifests)
+        with self._lock:
+            start = self._longest_start(store.url, names)
+        return start is not None and 2 * _entries(manifests[len(start) :]) <= _entries(manifests)
+
+    def read(
+        self, store: ObjectStore, manifests: Sequence[ManifestFileMeta], *, whole: bool = True
+    ) -> FileSet:
+        """The files that the manifests, oldest first, leave.
+
+        Args:
+            whole: they are all of a snapshot's, so that they hold each file that they delete.
+
+        Raises:
+            MissingFileError: a manifest is gone: the snapshot has expired.
+            CorruptFileError: a manifest is damaged.
+        """
+        names = _names(manifests)
+        marks = tuple(store.fingerprint(paths.manifest(name)) for name in names)
+        with self._lock:
+            start = self._longest_start(store.url, names)
+            held = None if start is None else self._held[store.url, start]
+            if start is not None and held is not None and held[0] == marks[: len(start)]:
+                self._held.move_to_end((store.url, start))
+            else:
+                start, held = (), None
+        files = _EMPTY if held is None else held[1]
+        if len(start) < len(names):
+            files, unmatched = files.apply(read_entries(store, manifests[len(start) :]))
+            if unmatched and whole:
+                lost = unmatched[0].file.file_name
+                raise CorruptFileError(
+                    f"the manifests of {store.url!r} delete the file {lost!r} that they do not "
+                    "hold: they are damaged; roll back to an earlier snapshot",
+                    path=lost,
+                )
+            self._put((store.url, names), marks, files)
+        return files
+
+    def clear(self) -> None:
+        with self._lock:
+            self._held.clear()
+            self._bytes = 0
+
+    def _longest_start(self, url: str, names: _Names) -> _Names | None:
+        """Of the sets here, the one of most of these manifests, counted from the first."""
+        if (url, names) in self._held:
+            return names
+        fitting = [
+            known
+            for place, known in self._held
+            if place == url and len(known) < len(names) and names[: len(known)] == known
+        ]
+        return max(fitting, key=len, default=None)
+
+    def _put(self, key: tuple[str, _Names], marks: _Marks, files: FileSet) -> None:
+        with self._lock:
+            replaced = self._held.pop(key, None)
+            if replaced is not None:
+                self._bytes -= replaced[1].nbytes
+            if files.nbytes > self._capacity // 2:
+                return
+            self._held[key] = marks, files
+            self._bytes += files.nbytes
+            while self._bytes > self._capacity:
+                self._bytes -= self._held.popitem(last=False)[1][1].nbytes
+
+
+file_sets = FileSetCache()
+"""Of this process."""
+
+
+def _names(manifests: Sequence[ManifestFileMeta]) -> _Names:
+    return tuple(manifest.file_name for manifest in manifests)
+
+
+def _entries(manifests: Sequence[ManifestFileMeta]) -> int:
+    return sum(manifest.num_added_files + manifest.num_deleted_files for manifest in manifests)

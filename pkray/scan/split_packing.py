@@ -1,0 +1,40 @@
+"""Cuts a bucket into parts that can be read at once.
+
+Source: "source.split.target-size" and "source.split.open-file-cost" in Apache Paimon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pkray.format.data_file import DataFileMeta
+from pkray.lsm.key_ranges import sections
+from pkray.lsm.levels import Levels
+from pkray.schema import TableSchema
+
+
+def pack(files: Sequence[DataFileMeta], schema: TableSchema) -> list[tuple[DataFileMeta, ...]]:
+    """Groups of a bucket's files, in key order; files that overlap are in one group.
+
+    A group ends before it would outgrow the target size; a section of files that overlap counts
+    its size, but at least the cost of opening a file.
+    """
+    target, least = schema.core.split_target_size, schema.core.split_open_file_cost
+    if len(files) < 2 or (_weight(files, least) <= target and least * len(files) <= target):
+        return [tuple(files)]
+    groups: list[tuple[DataFileMeta, ...]] = []
+    group: list[DataFileMeta] = []
+    filled = 0
+    for section in sections(Levels(files).runs(), schema):
+        weight = _weight(section.files, least)
+        if group and filled + weight > target:
+            groups.append(tuple(group))
+            group, filled = [], 0
+        group += section.files
+        filled += weight
+    groups.append(tuple(group))
+    return groups
+
+
+def _weight(files: Iterable[DataFileMeta], least: int) -> int:
+    return max(least, sum(file.file_size for file in files))
