@@ -87,10 +87,12 @@ def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
     if schema.crosses_partitions and options.bucket != -1:
         raise SchemaError(
             f"the primary key {list(schema.primary_keys)} lacks partition columns of "
-            f"{list(schema.partition_keys)}: add them to it, or set bucket to -1",
+            f"{list(schema.partition_keys)}: add them to it",
             primary_keys=schema.primary_keys,
             partition_keys=schema.partition_keys,
         )
+    if schema.crosses_partitions:
+        raise crosses_partitions(schema.primary_keys, schema.partition_keys)
     if not options.bucket_key:
         bucket_keys = schema.trimmed_primary_keys
     elif options.bucket == -1:
@@ -113,6 +115,19 @@ def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
                 f"{', '.join(bucket_keys)} ({', '.join(roots)})",
                 columns=bucket_keys,
             )
+
+
+def crosses_partitions(
+    primary_keys: Sequence[str], partition_keys: Sequence[str]
+) -> UnsupportedError:
+    """Of a table with dynamic buckets whose keys are unique over partitions."""
+    return UnsupportedError(
+        f"the primary key {list(primary_keys)} lacks partition columns of {list(partition_keys)}: "
+        "upserts that move a key from one partition to another are not supported; add the "
+        "partition columns to the primary key",
+        primary_keys=tuple(primary_keys),
+        partition_keys=tuple(partition_keys),
+    )
 
 
 def _check_option_columns(schema: TableSchema, options: TableOptions) -> None:

@@ -36,6 +36,7 @@ from pkray.errors import (
 )
 from pkray.format.hash_index import Hashes, read_hashes
 from pkray.format.index_file import HASH, IndexFileMeta
+from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
 from pkray.service.assigners import assigner_count, assigning_owner, classes
 from pkray.service.key_index import ABSENT, Buckets, KeyIndex, distinct
@@ -97,7 +98,7 @@ class BucketAssigner:
         self._refresh_millis = refresh_millis
         self._memory_limit = memory_limit
         self._lock = threading.RLock()
-        self._snapshot_id = 0
+        self._snapshot: Snapshot | None = None
         self._files: dict[bytes, dict[int, IndexFileMeta]] = {}
         self._states: dict[bytes, int] = {}
         self._loaded: OrderedDict[tuple[bytes, frozenset[str]], KeyIndex] = OrderedDict()
@@ -155,9 +156,10 @@ class BucketAssigner:
         buckets = np.empty(len(hashes), np.int32)
         with self._lock:
             self._refresh()
-            answered, files = self._snapshot_id, self._files
+            answered, files = self._snapshot.id if self._snapshot else 0, self._files
             if snapshot_id is not None and snapshot_id != answered:
-                answered, files = snapshot_id, self._files_at(snapshot_id)
+                snapshot = self._snapshots.read(snapshot_id) if snapshot_id else None
+                answered, files = snapshot_id, self._files_at(snapshot)
             for partition, rows in _by_partition(partitions, codes):
                 keys = distinct(hashes[rows])
                 found = self._committed(partition, files.get(partition, {})).find(keys.hashes)
@@ -188,10 +190,11 @@ class BucketAssigner:
                     owner=self._index,
                     user=session_id.user,
                 )
-            self._advance(base)
+            self._move(self._snapshots.read(base) if base else None)
             self._pending = session_id, self._clock() + PENDING_MILLIS
-            for partition in session.used if session is not None else ():
-                self._refuse_changed(session, partition)
+            if session is not None:
+                for partition in session.used:
+                    self._refuse_changed(session, partition)
 
     def committed(self, session_id: SessionId, changes: Iterable[HashFile]) -> None:
         """The session is committed, with these index files for buckets of the table."""
@@ -289,11 +292,10 @@ class BucketAssigner:
     ) -> Buckets:
         """Fill the class's buckets in order, and then as many new ones as it takes."""
         filled: list[tuple[int, int]] = []
-        mine = (bucket for bucket in sorted(sizes) if bucket % self._assigners == number)
-        unused = (
-            bucket for bucket in range(number, MAX_BUCKETS, self._assigners) if bucket not in sizes
-        )
-        for bucket in (*mine, *unused) if False else _chain(mine, unused):
+        there = (bucket for bucket in sorted(sizes) if bucket % self._assigners == number)
+        numbers = range(number, MAX_BUCKETS, self._assigners)
+        unused = (bucket for bucket in numbers if bucket not in sizes)
+        for bucket in itertools.chain(there, unused):
             room = min(self._target - sizes.get(bucket, 0), count)
             if room > 0:
                 filled.append((bucket, room))
@@ -335,23 +337,26 @@ class BucketAssigner:
         if self._pending is not None and now < self._pending[1]:
             return
         if self._refreshed is None or now - self._refreshed >= self._refresh_millis:
-            self._advance(self._snapshots.latest_id() or 0)
+            self._move(self._snapshots.latest())
             self._refreshed = now
 
-    def _advance(self, snapshot_id: int) -> None:
+    def _move(self, target: Snapshot | None) -> None:
         """Move on to a snapshot, and note the partitions whose index others have changed."""
-        if snapshot_id <= self._snapshot_id:
+        held = self._snapshot
+        if target == held:
             return
-        files = self._files_at(snapshot_id)
+        behind = held is not None and (target is None or target.id <= held.id)
+        if behind and held is not None and self._snapshots.rests_on(held):
+            return
+        files = self._files_at(target)
         for partition in files.keys() | self._files.keys():
             if files.get(partition) != self._files.get(partition):
                 self._states[partition] = self._states.get(partition, 0) + 1
         self._files = files
-        self._snapshot_id = snapshot_id
+        self._snapshot = target
 
-    def _files_at(self, snapshot_id: int) -> dict[bytes, dict[int, IndexFileMeta]]:
+    def _files_at(self, snapshot: Snapshot | None) -> dict[bytes, dict[int, IndexFileMeta]]:
         files: dict[bytes, dict[int, IndexFileMeta]] = {}
-        snapshot = self._snapshots.read(snapshot_id)
         for (partition, bucket), found in index_files(self._store, snapshot, HASH).items():
             files.setdefault(partition, {})[bucket] = found[-1]
         return files

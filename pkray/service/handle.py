@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 
@@ -37,6 +38,8 @@ class LocalHandle:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     def submit(self, method: str, *args: Any) -> Pending:
+        if method in _AT_ONCE:
+            return _Answered(getattr(self.target, method)(*args))
         return self._pool.submit(getattr(self.target, method), *args)
 
     def call(self, method: str, *args: Any) -> Any:
@@ -44,6 +47,18 @@ class LocalHandle:
 
     def close(self) -> None:
         self._pool.shutdown()
+
+
+_AT_ONCE = frozenset({"assign", "locate"})
+"""What does not wait for the writes before it, as on Ray."""
+
+
+@dataclass(frozen=True)
+class _Answered:
+    answer: Any
+
+    def result(self) -> Any:
+        return self.answer
 
 
 def call_all(

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.schema import TableSchema
+from pkray.service.assigner_client import AssignerClient
 from pkray.service.handle import Handle, gather
 from pkray.service.protocol import Slice, Visibility
 from pkray.service.retry import persist
-from pkray.service.routing import Router
+from pkray.service.routing import Cells, Router
 
 
 class LookupClient:
@@ -20,7 +21,8 @@ class LookupClient:
     def __init__(self, schema: TableSchema, owners: Sequence[Handle]) -> None:
         self._schema = schema
         self._owners = owners
-        self._router = Router(schema, len(owners))
+        self._assigner = AssignerClient.of(schema, owners)
+        self._router = Router(schema, len(owners)) if self._assigner is None else None
 
     def find(
         self,
@@ -37,7 +39,12 @@ class LookupClient:
         """
         if keys.num_rows == 0:
             return wanted.empty_table()
-        requests = self._requests(keys)
+        cells, located = self._locate(keys, visibility, snapshot_id)
+        if visibility == "committed":
+            snapshot_id = located
+        requests = self._requests(keys, cells)
+        if not requests:
+            return wanted.empty_table()
         answers = persist(lambda: self._ask(requests, wanted.names, visibility, snapshot_id))
         answered = {snapshot for _, _, snapshot in answers.values()}
         if visibility == "committed" and len(answered) > 1:
@@ -52,11 +59,20 @@ class LookupClient:
         chosen = rows.select(wanted.names)
         return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
 
+    def _locate(
+        self, keys: pa.Table, visibility: Visibility, snapshot_id: int | None
+    ) -> tuple[Cells, int | None]:
+        """Where keys are, and the snapshot that said so where buckets are dynamic."""
+        if self._assigner is not None:
+            return self._assigner.locate(keys, snapshot_id)
+        assert self._router is not None
+        return self._router.cells(keys), snapshot_id
+
     def _requests(
-        self, keys: pa.Table
+        self, keys: pa.Table, cells: Cells
     ) -> dict[int, tuple[pa.RecordBatch, tuple[Slice, ...], np.ndarray]]:
         requests = {}
-        for owner, pieces in self._router.positions(keys).items():
+        for owner, pieces in cells.positions(len(self._owners)).items():
             positions = np.concatenate([rows for _, rows in pieces])
             batch = (
                 keys.take(pa.array(positions))
@@ -76,11 +92,11 @@ class LookupClient:
     ) -> dict[int, tuple[np.ndarray, pa.Table, int]]:
         if len(requests) == 1:
             ((owner, (rows, slices, _)),) = requests.items()
-            arguments = (rows, slices, visibility, list(columns), snapshot_id)
+            arguments = (rows, slices, visibility, list(columns), snapshot_id, self._schema.id)
             return {owner: self._owners[owner].call("lookup", *arguments)}
         pending = [
             self._owners[owner].submit(
-                "lookup", rows, slices, visibility, list(columns), snapshot_id
+                "lookup", rows, slices, visibility, list(columns), snapshot_id, self._schema.id
             )
             for owner, (rows, slices, _) in requests.items()
         ]
