@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from pkray.errors import MissingFileError, SnapshotNotFoundError, StorageError
+from pkray.errors import CorruptFileError, MissingFileError, SnapshotNotFoundError, StorageError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, decode, encode
 from pkray.storage.object_store import ObjectStore
@@ -164,8 +164,7 @@ class SnapshotStore:
             self._newest = snapshot, None
         hints = [paths.LATEST_HINT, *([paths.EARLIEST_HINT] if snapshot.id == 1 else [])]
         for hint in hints:
-            with contextlib.suppress(StorageError):  # a hint is only a hint: the snapshot is there
-                self._store.write(hint, str(snapshot.id).encode())
+            self._write_hint(hint, snapshot.id)
 
     def rests_on(self, base: Snapshot) -> bool:
         """Whether a snapshot just published on ``base`` has it below still: a rollback may have
@@ -175,23 +174,33 @@ class SnapshotStore:
         except SnapshotNotFoundError as error:
             return error.earliest is None or error.earliest > base.id
 
-    def remove_from(self, first: int) -> builtins.list[int]:
-        """Delete the snapshots from an id on, the newest first, until no more come; their ids.
+    def remove_from(self, first: int) -> builtins.list[Snapshot]:
+        """Delete the snapshots from an id on, the newest first, until no more come.
 
         At any moment those left are a table. ``LATEST`` goes first: for other engines a hint at
         what is gone is an error.
+
+        Returns:
+            Those removed, as far as they could be read, newest first.
         """
-        removed: builtins.list[int] = []
+        removed: builtins.list[Snapshot] = []
         while above := [number for number in self.ids() if number >= first]:
             self._store.delete(paths.LATEST_HINT)
             for number in reversed(above):
+                with contextlib.suppress(SnapshotNotFoundError, CorruptFileError):
+                    removed.append(self.read(number, fresh=True))
                 self._store.delete(paths.snapshot(number))
-                removed.append(number)
-        with self._lock:
-            for number in removed:
-                self._kept.pop(number, None)
+                with self._lock:
+                    self._kept.pop(number, None)
         self._seen = 0
-        return sorted(set(removed))
+        return removed
+
+    def write_hints(self) -> None:
+        """Let the hints say what is there."""
+        ids = self.ids()
+        if ids:
+            self._write_hint(paths.EARLIEST_HINT, ids[0])
+            self._write_hint(paths.LATEST_HINT, ids[-1])
 
     def _follow(self, snapshot_id: int) -> Snapshot:
         """The newest snapshot, read again only if it may be another than the last time."""
@@ -237,6 +246,10 @@ class SnapshotStore:
         except StorageError:
             return None
         return int(text) if text.isdecimal() and len(text) < 19 else None
+
+    def _write_hint(self, path: str, snapshot_id: int) -> None:
+        with contextlib.suppress(StorageError):  # a hint is only a hint: the snapshot is there
+            self._store.write(path, str(snapshot_id).encode())
 
     def _load(self, snapshot_id: int) -> Snapshot:
         path = paths.snapshot(snapshot_id)

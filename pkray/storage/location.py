@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from pkray.storage.branch_store import BranchStore
 from pkray.storage.object_store import ObjectStore
 
 
@@ -19,16 +20,29 @@ class TableLocation:
         url: the table's root, a local path or an object store's URL.
         name: ``database.table``, for messages.
         storage_options: what the object store needs to be opened.
+        branch: the branch whose metadata count; None is the table itself.
     """
 
     url: str
     name: str
     storage_options: Mapping[str, Any] = field(default_factory=dict)
+    branch: str | None = None
 
     def open(self) -> ObjectStore:
-        return ObjectStore.open(self.url, **self.storage_options)
+        store = ObjectStore.open(self.url, **self.storage_options)
+        return store if self.branch is None else BranchStore(store, self.branch)
+
+    def on_branch(self, branch: str | None) -> TableLocation:
+        """The same table on a branch of it, or on none."""
+        name = self.name.partition("$branch_")[0]
+        if branch is not None:
+            name = f"{name}$branch_{branch}"
+        return replace(self, name=name, branch=branch)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that tell tables apart."""
-        return hashlib.blake2b(self.url.rstrip("/").encode(), digest_size=8).hexdigest()
+        """Sixteen hexadecimal digits that tell tables, and their branches, apart."""
+        text = self.url.rstrip("/")
+        if self.branch is not None:
+            text += f"$branch_{self.branch}"
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

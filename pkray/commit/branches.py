@@ -1,0 +1,262 @@
+"""The branches of a table: histories of their own above the same files."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from pkray.commit.changelogs import ChangelogStore
+from pkray.commit.leftovers import delete_leftovers
+from pkray.commit.schemas import SchemaStore
+from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.tags import TagStore
+from pkray.errors import (
+    BranchExistsError,
+    BranchNotFoundError,
+    CommitConflictError,
+    StorageError,
+    TableError,
+)
+from pkray.format import paths
+from pkray.format.snapshot import Snapshot, encode
+from pkray.format.tag import Tag
+from pkray.format.tag import encode as encode_tag
+from pkray.storage.object_store import ObjectStore
+
+MAIN = "main"
+_PREFIX = "branch-"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch.
+
+    Args:
+        create_time: epoch milliseconds.
+        snapshot_id: its newest snapshot; None while it is empty.
+    """
+
+    name: str
+    create_time: int
+    snapshot_id: int | None
+
+
+class Branches:
+    """Creates, lists, deletes and takes over ``branch/branch-<name>/{schema,snapshot,tag}``.
+
+    A branch is there once it has a schema, which is what comes last when it is made and goes
+    first when it is deleted.
+
+    Args:
+        main: the table's root.
+        table: its name, for messages.
+    """
+
+    def __init__(self, main: ObjectStore, table: str) -> None:
+        self._main = main
+        self._table = table
+
+    def names(self) -> list[str]:
+        """In order."""
+        folders = (path.rstrip("/").rsplit("/", 1)[-1] for path in self._folders())
+        return sorted(
+            folder.removeprefix(_PREFIX)
+            for folder in folders
+            if folder.startswith(_PREFIX) and self.exists(folder.removeprefix(_PREFIX))
+        )
+
+    def all(self) -> list[Branch]:
+        """Every branch, by name."""
+        found = []
+        for name in self.names():
+            history = self._history(name)
+            made = [file.modified_millis for file in history.list(paths.SCHEMA_DIR)]
+            latest = SnapshotStore(history).latest_id()
+            found.append(Branch(name, min(made, default=0), latest))
+        return found
+
+    def exists(self, name: str) -> bool:
+        return SchemaStore(self._history(name), self._table).exists()
+
+    def require(self, name: str) -> None:
+        """Raises `BranchNotFoundError` where there is no such branch."""
+        if not self.exists(name):
+            names = self.names()
+            there = f"its branches are {', '.join(names)}" if names else "it has no branches"
+            raise BranchNotFoundError(
+                f"branch {name!r} of {self._table} does not exist: {there}", branch=name
+            )
+
+    def create(self, name: str, tag: str | None = None) -> None:
+        """Make a branch that begins with the snapshot of a tag, or one without rows.
+
+        Without a tag it has the table's newest schema and no snapshot, as in Paimon.
+
+        Raises:
+            TableError: a name that no branch can have.
+            BranchExistsError: it is there.
+            TagNotFoundError: there is no such tag.
+        """
+        check_name(name)
+        tagged = TagStore(self._main).get(tag) if tag is not None else None
+        history = self._history(name)
+        ids = SchemaStore(self._main, self._table).ids()
+        if tagged is not None:
+            ids = [number for number in ids if number <= tagged.snapshot.schema_id]
+        there = SchemaStore(history, self._table).ids()
+        if there and not self._was_cut_short(history, tagged, there, ids):
+            raise BranchExistsError(
+                f"branch {name!r} of {self._table} exists already: delete it first, or choose "
+                "another name",
+                branch=name,
+            )
+        if not there:
+            history.delete([file.path for file in history.list()])
+        if tagged is not None:
+            history.write(paths.tag(tagged.name), encode_tag(tagged))
+            history.create(paths.snapshot(tagged.snapshot.id), encode(tagged.snapshot))
+        for number in reversed(ids):
+            history.create(paths.schema(number), self._main.read(paths.schema(number)))
+
+    def delete(self, name: str) -> None:
+        """Remove a branch, and the files that only it named.
+
+        Raises:
+            BranchNotFoundError: there is none.
+        """
+        self.require(name)
+        history = self._history(name)
+        schema = SchemaStore(history, self._table).latest()
+        snapshots = list(SnapshotStore(history).all())
+        changelogs = list(ChangelogStore(history).all())
+        tagged = list(TagStore(history).all().values())
+        history.delete([file.path for file in history.list(paths.SCHEMA_DIR)])
+        history.delete([file.path for file in history.list()])
+        with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
+            delete_leftovers(
+                self._main, schema, [*snapshots, *changelogs], [*snapshots[:1], *tagged]
+            )
+
+    def fast_forward(self, name: str) -> Snapshot:
+        """Make the table what a branch is: its snapshots, schemas and tags take the place of the
+        table's own from where the branch began. What the table committed since is gone.
+
+        Killed at any point it leaves the table at one of its own snapshots or one of the
+        branch's, and doing it again ends it.
+
+        Returns:
+            The table's newest snapshot from now on.
+
+        Raises:
+            BranchNotFoundError: there is none.
+            TableError: the branch has no snapshots.
+            CommitConflictError: the table was committed to meanwhile; do it again.
+        """
+        self.require(name)
+        history = self._history(name)
+        schema = SchemaStore(history, self._table).latest()
+        branch, main = SnapshotStore(history), SnapshotStore(self._main)
+        snapshots = list(branch.all())
+        if not snapshots:
+            raise TableError(
+                f"branch {name!r} of {self._table} has no snapshots: commit to it before the "
+                "table is made what it is",
+                branch=name,
+            )
+        shared = snapshots[0].id - 1
+        for snapshot in snapshots:
+            if not main.holds(snapshot):
+                break
+            shared = snapshot.id
+        coming = [snapshot for snapshot in snapshots if snapshot.id > shared]
+        tags = self._remove_tags(history, shared)
+        removed = self._make_room(main, shared, snapshots[0].schema_id, history, coming)
+        for snapshot in coming:
+            if not main.publish(snapshot) and not main.holds(snapshot):
+                raise CommitConflictError(
+                    f"table {self._table} was committed to while branch {name!r} took its place, "
+                    f"and has another snapshot {snapshot.id}: do it again",
+                    branch=name,
+                    snapshot_id=snapshot.id,
+                )
+        for tag in TagStore(history).tags():
+            self._main.write(paths.tag(tag.name), encode_tag(tag))
+        main.write_hints()
+        with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
+            delete_leftovers(self._main, schema, removed, tags)
+        return snapshots[-1]
+
+    def _make_room(
+        self,
+        main: SnapshotStore,
+        shared: int,
+        first_schema: int,
+        history: ObjectStore,
+        coming: list[Snapshot],
+    ) -> list[Snapshot]:
+        """Remove the table's snapshots above the last shared one, and take over the schemas.
+
+        At no time is there no snapshot: where none is shared, the oldest of the table's stays
+        until the first of the branch's is there.
+        """
+        ids = main.ids()
+        if not ids or shared in ids:
+            removed = main.remove_from(shared + 1)
+            self._take_schemas(history, first_schema)
+            return removed
+        oldest, first = ids[0], coming[0]
+        removed = [*main.remove_from(oldest + 1), main.read(oldest, fresh=True)]
+        self._take_schemas(history, first_schema)
+        self._main.delete(paths.LATEST_HINT)
+        self._main.write(paths.snapshot(first.id), encode(first))
+        if first.id != oldest:
+            self._main.delete(paths.snapshot(oldest))
+        return removed
+
+    def _take_schemas(self, history: ObjectStore, first: int) -> None:
+        wanted = SchemaStore(history, self._table).ids()
+        for number in reversed(SchemaStore(self._main, self._table).ids()):
+            if number > wanted[-1]:
+                self._main.delete(paths.schema(number))
+        for number in wanted:
+            if number >= first:
+                self._main.write(paths.schema(number), history.read(paths.schema(number)))
+
+    def _remove_tags(self, history: ObjectStore, shared: int) -> list[Snapshot]:
+        """Remove the table's tags above a snapshot, but those the branch has too."""
+        own = TagStore(history).all()
+        removed = []
+        tags = TagStore(self._main)
+        for tag in tags.tags():
+            if tag.snapshot.id > shared and own.get(tag.name) != tag.snapshot:
+                tags.delete(tag.name)
+                removed.append(tag.snapshot)
+        return removed
+
+    def _was_cut_short(
+        self, history: ObjectStore, tagged: Tag | None, there: list[int], wanted: list[int]
+    ) -> bool:
+        """Whether a branch is one that this very creation made, up to some point."""
+        if tagged is None or there == wanted or there != wanted[-len(there) :]:
+            return False
+        snapshots = SnapshotStore(history)
+        return snapshots.ids() == [tagged.snapshot.id] and snapshots.holds(tagged.snapshot)
+
+    def _history(self, name: str) -> ObjectStore:
+        return self._main.child(paths.branch(name))
+
+    def _folders(self) -> list[str]:
+        return self._main.list_dirs(paths.BRANCH_DIR)
+
+
+def check_name(name: str) -> None:
+    """Raises `TableError` for what Paimon takes for no branch: blank, digits alone, ``main``."""
+    if not name.strip() or "/" in name or "\\" in name or "$" in name:
+        reason = "give one that is not blank and has no slash or dollar sign"
+    elif name == MAIN:
+        reason = "main is the table itself"
+    elif name.isdigit():
+        reason = "give one that is no number"
+    else:
+        return
+    raise TableError(f"{name!r} is no name of a branch: {reason}", branch=name)
