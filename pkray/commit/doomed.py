@@ -72,7 +72,7 @@ class DoomedFiles:
         """What other branches name, and the table itself where this is a branch."""
         found = References()
         for root in (self._store, *branch_roots(self._store)):
-            if root == self._history:
+            if root.url == self._history.url:
                 continue
             state = _state(root)
             if self._others.get(root.url, (None,))[0] != state:

@@ -83,7 +83,7 @@ class SnapshotExpirer:
         """
         options = self._schema.core
         snapshots = retention or snapshot_retention(options)
-        changelogs = changelogs or changelog_retention(options)
+        changelogs = changelogs or changelog_retention(options, snapshots)
         report = self._resume()
         if latest is None:
             latest = self._snapshots.latest_id()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from pkray.commit import manifest_cache
-from pkray.errors import CorruptFileError
-from pkray.format import binary_row
+from pkray.errors import CorruptFileError, MissingFileError, SnapshotNotFoundError
+from pkray.format import binary_row, paths
 from pkray.format.data_file import DELETE, ManifestEntry
 from pkray.format.key_range import rank_columns
 from pkray.format.manifest import ManifestFileMeta
@@ -43,20 +44,22 @@ def live_files(
         buckets: these only, of every partition.
 
     Raises:
-        MissingFileError: a manifest is gone: the snapshot has expired.
+        SnapshotNotFoundError: the snapshot has expired.
+        MissingFileError: a manifest is gone, though the snapshot is there.
         CorruptFileError: a manifest is damaged.
     """
-    manifests = data_manifests(store, snapshot)
-    if buckets is not None:
-        manifests = [m for m in manifests if _may_hold_bucket(m, buckets)]
-    if partitions is not None and schema is not None:
-        manifests = _holding_partitions(manifests, partitions, schema)
-    entries: Iterable[ManifestEntry] = read_entries(store, manifests)
-    if partitions is not None:
-        entries = (entry for entry in entries if entry.partition in partitions)
-    if buckets is not None:
-        entries = (entry for entry in entries if entry.bucket in buckets)
-    files, unmatched = merge_entries(entries)
+    with unless_expired(store, snapshot.id):
+        manifests = data_manifests(store, snapshot)
+        if buckets is not None:
+            manifests = [m for m in manifests if _may_hold_bucket(m, buckets)]
+        if partitions is not None and schema is not None:
+            manifests = _holding_partitions(manifests, partitions, schema)
+        entries: Iterable[ManifestEntry] = read_entries(store, manifests)
+        if partitions is not None:
+            entries = (entry for entry in entries if entry.partition in partitions)
+        if buckets is not None:
+            entries = (entry for entry in entries if entry.bucket in buckets)
+        files, unmatched = merge_entries(entries)
     if unmatched:
         lost = unmatched[0].file.file_name
         raise CorruptFileError(
@@ -70,15 +73,38 @@ def live_files(
 
 def delta_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEntry]:
     """The files that a snapshot added and deleted. Raises as `live_files`."""
-    return list(read_entries(store, delta_manifests(store, snapshot)))
+    with unless_expired(store, snapshot.id):
+        return list(read_entries(store, delta_manifests(store, snapshot)))
 
 
 def changelog_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEntry]:
     """The changelog files of a snapshot. Raises as `live_files`."""
     if snapshot.changelog_manifest_list is None:
         return []
-    manifests = read_list(store, snapshot.changelog_manifest_list)
-    return list(read_entries(store, manifests))
+    with unless_expired(store, snapshot.id):
+        manifests = read_list(store, snapshot.changelog_manifest_list)
+        return list(read_entries(store, manifests))
+
+
+@contextmanager
+def unless_expired(store: ObjectStore, snapshot_id: int | None) -> Iterator[None]:
+    """While a snapshot's files are read: that one is gone means that the snapshot is.
+
+    Raises:
+        SnapshotNotFoundError: a file was missing and the snapshot has expired.
+        MissingFileError: a file was missing, though the snapshot is there.
+    """
+    try:
+        yield
+    except MissingFileError as error:
+        if snapshot_id is None or store.exists(paths.snapshot(snapshot_id)):
+            raise
+        raise SnapshotNotFoundError(
+            f"snapshot {snapshot_id} of {store.url!r} has expired while it was read: read a newer "
+            "one, or keep it by a tag or a consumer beforehand",
+            snapshot_id=snapshot_id,
+            path=error.values.get("path"),
+        ) from error
 
 
 def data_manifests(store: ObjectStore, snapshot: Snapshot) -> list[ManifestFileMeta]:

@@ -56,17 +56,17 @@ def snapshot_retention(options: TableOptions) -> Retention:
     )
 
 
-def changelog_retention(options: TableOptions) -> Retention:
-    """What ``changelog.num-retained.*`` and ``.time-retained`` ask for, else the snapshots'."""
+def changelog_retention(options: TableOptions, snapshots: Retention) -> Retention:
+    """What ``changelog.num-retained.*`` and ``.time-retained`` ask for, else as the snapshots."""
 
     def either(own: int | None, of_snapshots: int) -> int:
         return of_snapshots if own is None else own
 
     return Retention(
-        num_min=either(options.changelog_num_retained_min, options.snapshot_num_retained_min),
-        num_max=either(options.changelog_num_retained_max, options.snapshot_num_retained_max),
-        time_millis=either(options.changelog_time_retained, options.snapshot_time_retained),
-        limit=options.snapshot_expire_limit,
+        num_min=either(options.changelog_num_retained_min, snapshots.num_min),
+        num_max=either(options.changelog_num_retained_max, snapshots.num_max),
+        time_millis=either(options.changelog_time_retained, snapshots.time_millis),
+        limit=snapshots.limit,
     )
 
 

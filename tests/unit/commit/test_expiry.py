@@ -1,0 +1,286 @@
+"""Expiry: what goes, what stays, and what is left of one that was killed."""
+
+from __future__ import annotations
+
+import copy
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import commit_samples as samples
+import pytest
+from expiry_samples import KilledError, KillingStore, Walk, Writer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pkray.commit.changelogs import ChangelogStore
+from pkray.commit.consumers import ConsumerStore
+from pkray.commit.expiry import SnapshotExpirer
+from pkray.commit.live import live_files
+from pkray.commit.retention import Retention
+from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.tags import TagStore
+from pkray.errors import SnapshotNotFoundError
+from pkray.storage.object_store import ObjectStore
+
+MANIFESTS = {"manifest.merge-min-count": "3", "manifest.compression": "none"}
+KEEP_TWO = Retention(num_min=2, num_max=2, time_millis=0, limit=50)
+KEEP_FOUR = Retention(num_min=4, num_max=4, time_millis=0, limit=50)
+
+
+def table(path: Path, seed: int = 7, **options: str) -> Writer:
+    schema = samples.schema(partitioned=True, **MANIFESTS, **options)
+    return Writer(ObjectStore.open(path), schema, random.Random(seed))
+
+
+def fill(writer: Writer, commits: int = 6) -> None:
+    for number in range(commits):
+        writer.compact() if number % 2 else writer.append()
+
+
+def expirer(writer: Writer, store: ObjectStore | None = None) -> SnapshotExpirer:
+    return SnapshotExpirer(store or writer.store, writer.schema, writer.clock)
+
+
+def assert_whole(writer: Writer) -> None:
+    """Every snapshot, tag and changelog has its files, and no other file is there."""
+    walk, deltas = Walk(writer.store), writer.schema.core.changelog_producer == "none"
+    for number, snapshot in walk.snapshots().items():
+        assert walk.live(snapshot) == writer.live[number]
+    for tag in walk.tags().values():
+        assert walk.live(tag) == writer.live[tag["id"]]
+    for number, changelog in {**walk.snapshots(), **walk.changelogs()}.items():
+        name = "deltaManifestList" if deltas else "changelogManifestList"
+        if deltas and changelog["commitKind"] == "COMPACT":
+            continue
+        assert (walk.added(changelog[name]) if name in changelog else set()) == (
+            writer.changes[number]
+        )
+    assert walk.there() == walk.named(deltas)
+
+
+def test_the_newest_snapshots_stay(tmp_path):
+    writer = table(tmp_path)
+    fill(writer)
+    latest = SnapshotStore(writer.store).latest_id()
+    report = expirer(writer).expire(KEEP_TWO)
+    assert list(Walk(writer.store).snapshots()) == [latest - 1, latest]
+    assert report.snapshots == latest - 2
+    assert report.data_files > 0
+    assert_whole(writer)
+
+
+def test_nothing_expires_by_default_within_the_hour(tmp_path):
+    writer = table(tmp_path)
+    fill(writer, 12)
+    assert expirer(writer).expire().snapshots == 0
+    writer.now += 3_600_001
+    assert expirer(writer).expire().snapshots == SnapshotStore(writer.store).latest_id() - 10
+
+
+def test_the_limit_bounds_one_expiry(tmp_path):
+    writer = table(tmp_path, **{"snapshot.expire.limit": "3"})
+    fill(writer)
+    assert expirer(writer).expire(Retention(1, 1, 0, limit=3)).snapshots == 3
+    assert_whole(writer)
+
+
+def test_a_tag_keeps_its_files_after_its_snapshot(tmp_path):
+    writer = table(tmp_path)
+    fill(writer, 8)
+    tags = TagStore(writer.store)
+    for name, number in (("early", 2), ("later", 5)):
+        tags.create(name, SnapshotStore(writer.store).read(number))
+    expirer(writer).expire(Retention(1, 1, 0, limit=3))
+    assert_whole(writer)
+    expirer(writer).expire(KEEP_TWO)
+    assert 2 not in Walk(writer.store).snapshots()
+    assert_whole(writer)
+
+
+def test_a_consumer_keeps_the_snapshots_it_has_to_read(tmp_path):
+    writer = table(tmp_path)
+    fill(writer)
+    consumers = ConsumerStore(writer.store)
+    consumers.record("slow", 3)
+    consumers.record("fast", 6)
+    expirer(writer).expire(KEEP_TWO)
+    assert min(Walk(writer.store).snapshots()) == 3
+    consumers.delete("slow")
+    expirer(writer).expire(KEEP_TWO)
+    assert min(Walk(writer.store).snapshots()) == 6
+
+
+def test_an_idle_consumer_expires(tmp_path):
+    writer = table(tmp_path, **{"consumer.expiration-time": "1 d"})
+    fill(writer)
+    ConsumerStore(writer.store).record("gone", 1)
+    expirer(writer).expire(KEEP_TWO)  # the clock of the test is long before the file's time
+    assert min(Walk(writer.store).snapshots()) == 1
+    writer.now = ConsumerStore(writer.store).list()[0].modified_millis + 86_400_001
+    expirer(writer).expire(KEEP_TWO)
+    assert ConsumerStore(writer.store).names() == []
+    assert min(Walk(writer.store).snapshots()) > 1
+
+
+@pytest.mark.parametrize("producer", ["input", "none"])
+def test_changelogs_outlive_their_snapshots(tmp_path, producer):
+    writer = table(tmp_path, changelog_producer=producer)
+    fill(writer)
+    latest = SnapshotStore(writer.store).latest_id()
+    report = expirer(writer).expire(KEEP_TWO, KEEP_FOUR)
+    assert (report.snapshots, report.changelogs) == (latest - 2, latest - 4)
+    assert list(Walk(writer.store).changelogs()) == [latest - 3, latest - 2]
+    assert ChangelogStore(writer.store).earliest_id() == latest - 3
+    assert ChangelogStore(writer.store).latest_id() == latest - 2
+    assert_whole(writer)
+
+
+def test_changelog_options_are_honoured(tmp_path):
+    options = {
+        "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "2",
+        "changelog.num-retained.max": "5",
+        "changelog-producer": "input",
+    }
+    writer = table(tmp_path, **options)
+    fill(writer, 8)
+    expirer(writer).expire()
+    assert len(Walk(writer.store).snapshots()) == 2
+    assert len(Walk(writer.store).changelogs()) == 3
+    assert_whole(writer)
+
+
+def test_an_expired_snapshot_is_not_found(tmp_path):
+    writer = table(tmp_path)
+    fill(writer)
+    snapshots = SnapshotStore(writer.store)
+    held = snapshots.read(2)
+    expirer(writer).expire(KEEP_TWO)
+    with pytest.raises(SnapshotNotFoundError):
+        live_files(writer.store, held)
+    with pytest.raises(SnapshotNotFoundError):
+        SnapshotStore(writer.store).read(2)
+
+
+def test_a_rolled_back_table_is_left_alone(tmp_path):
+    writer = table(tmp_path)
+    fill(writer)
+    store = KillingStore(writer.store, at=0, after=True)
+    with pytest.raises(KilledError):
+        expirer(writer, store).expire(KEEP_TWO)
+    SnapshotStore(writer.store).remove_from(3)
+    expirer(writer).expire(Retention(5, 5, 0, limit=50))
+    assert list(Walk(writer.store).snapshots()) == [1, 2]
+    assert not writer.store.exists("snapshot/EXPIRING")
+
+
+def test_costs_grow_with_what_expires(tmp_path):
+    """The base manifest of a large table is not read to expire a small change."""
+    writer = table(tmp_path, seed=1)
+    writer.append(files=3000)
+    big = Walk(writer.store).manifest_names(Walk(writer.store).snapshots()[1]["deltaManifestList"])[
+        0
+    ]
+    writer.append()
+    writer.append()
+    writer.append()
+    store = samples.WrappedStore(writer.store)
+    expirer(writer, store).expire(KEEP_TWO)
+    assert f"manifest/{big}" not in store.reads
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+@pytest.mark.parametrize("after", [False, True])
+def test_an_expiry_killed_anywhere_is_finished_by_the_next(tmp_path, producer, after):
+    origin = table(tmp_path / "origin", changelog_producer=producer)
+    fill(origin, 5)
+    TagStore(origin.store).create("kept", SnapshotStore(origin.store).read(3))
+    points = 0
+    while True:
+        writer = copy.copy(origin)
+        shutil.copytree(tmp_path / "origin", tmp_path / str(points))
+        writer.store = ObjectStore.open(tmp_path / str(points))
+        killing = KillingStore(writer.store, points, after)
+        try:
+            expirer(writer, killing).expire(KEEP_TWO, KEEP_FOUR)
+        except KilledError:
+            assert_readable(writer)
+            expirer(writer).expire(KEEP_TWO, KEEP_FOUR)
+            # What the first one kept may be more, as changelogs expire when it is their turn.
+            assert_whole(writer)
+        else:
+            break
+        points += 1
+        shutil.rmtree(tmp_path / str(points - 1))
+    assert points > 20
+    print(f"{points} of {points}")
+
+
+def assert_readable(writer: Writer) -> None:
+    """What is found of snapshots and tags is whole, at any moment."""
+    walk = Walk(writer.store)
+    there = walk.there()
+    for snapshot in [*walk.snapshots().values(), *walk.tags().values()]:
+        live = walk.live(snapshot)
+        assert live == writer.live[snapshot["id"]]
+        assert {f"p=a/bucket-0/{name}" for name in live} <= there
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 3)),
+        st.tuples(st.just("compact"), st.just(0)),
+        st.tuples(st.just("tag"), st.integers(0, 5)),
+        st.tuples(st.just("consume"), st.integers(0, 5)),
+        st.tuples(st.just("forget"), st.just(0)),
+        st.tuples(st.just("expire"), st.integers(1, 5)),
+        st.tuples(st.just("restart"), st.just(0)),
+    ),
+    min_size=5,
+    max_size=40,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    ACTIONS,
+    st.sampled_from(["none", "input"]),
+    st.integers(0, 4),
+    st.integers(1, 6),
+    st.integers(0, 1000),
+)
+def test_random_histories(
+    tmp_path_factory: Any, actions: Any, producer: str, more: int, limit: int, seed: int
+) -> None:
+    writer = table(tmp_path_factory.mktemp("t"), seed, changelog_producer=producer)
+    store, process = writer.store, expirer(writer)
+    consumers, tags = ConsumerStore(store), TagStore(store)
+    for action, value in actions:
+        ids = SnapshotStore(store).ids()
+        if action == "append":
+            writer.append(value)
+        elif action == "compact":
+            writer.compact()
+        elif action == "tag" and ids:
+            number = ids[value % len(ids)]
+            tags.create(f"t{number}", SnapshotStore(store).read(number), if_not_exists=True)
+        elif action == "consume" and ids:
+            consumers.record(f"c{value % 2}", ids[value % len(ids)])
+        elif action == "forget" and consumers.names():
+            consumers.delete(consumers.names()[0])
+        elif action == "restart":
+            process = expirer(writer)
+        elif action == "expire":
+            process.expire(
+                Retention(value, value, 0, limit), Retention(value + more, value + more, 0, limit)
+            )
+            if ids:
+                place = consumers.min_next()
+                assert SnapshotStore(store).read(ids[-1])
+                if place is not None and ids[0] <= place:
+                    assert SnapshotStore(store).earliest_id() <= place
+                assert_whole(writer)
+    if SnapshotStore(store).ids():
+        assert_whole(writer)
