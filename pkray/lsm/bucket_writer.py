@@ -128,6 +128,25 @@ class BucketWriter:
         """
         return self._memtable.lookup(keys, self._engine, self._next_sequence)
 
+    def change_schema(
+        self, schema: TableSchema, files: DataFileStore, lookup: UpperLevelLookup | None = None
+    ) -> None:
+        """Go on under a newer schema; rows in memory are written to level 0 under the old one.
+
+        Args:
+            files: of this bucket, under the new schema.
+            lookup: likewise.
+        """
+        self._write_memory()
+        self.schema = schema
+        self._options = schema.core
+        self._files = files
+        self._engine = merge_engine(schema)
+        self._compactor = Compactor(
+            schema, files, self._engine, lookup or ScanLookup(schema, files, self._engine)
+        )
+        self._memtable = Memtable(schema)
+
     def flush(self) -> None:
         """Write the rows in memory to level 0, and compact what the rules pick then."""
         if self._memtable.rows:
@@ -276,7 +295,11 @@ class BucketWriter:
         base = self._levels.vector_files
         for earlier in self._handed_over:
             if DELETION_VECTORS in earlier.index_types:
-                base = tuple(file.file_name for file in earlier.index_files)
+                base = tuple(
+                    file.file_name
+                    for file in earlier.index_files
+                    if file.index_type == DELETION_VECTORS
+                )
         written = write_vectors(
             self._files.store,
             self._files.names,

@@ -50,6 +50,11 @@ def forces_level_0_up(schema: TableSchema) -> bool:
     )
 
 
+def skips_level_0(schema: TableSchema) -> bool:
+    """Whether readers of a snapshot see only what was compacted."""
+    return schema.core.merge_engine == "first-row" or schema.core.deletion_vectors_enabled
+
+
 def pick(
     runs: Sequence[SortedRun],
     options: TableOptions,

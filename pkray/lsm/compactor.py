@@ -11,15 +11,17 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from pkray.errors import SchemaChangedError
 from pkray.format.data_file import COMPACT_SOURCE, DataFileMeta
 from pkray.lsm.changelog_rows import ChangelogRows
 from pkray.lsm.compaction import CompactionUnit, level_count
 from pkray.lsm.data_files import DataFileStore
-from pkray.lsm.key_groups import KeyGroups, concat
+from pkray.lsm.key_groups import KeyGroups, concat, take
 from pkray.lsm.key_ranges import Section, sections
-from pkray.lsm.levels import Levels, SortedRun
+from pkray.lsm.levels import Levels, SortedRun, Vectors, united
+from pkray.lsm.live_rows import LiveRows
 from pkray.lsm.merge import MergeEngine, newest_images, without_deletes
-from pkray.lsm.merge_read import row_order, section_groups
+from pkray.lsm.merge_read import FileReader, row_order, section_groups
 from pkray.lsm.upper_lookup import UpperLevelLookup
 
 if TYPE_CHECKING:
@@ -28,18 +30,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class CompactionResult:
-    """Files taken out, files put in their place, and changelog files."""
+    """Files taken out, files put in their place, changelog files, and rows replaced elsewhere."""
 
     before: list[DataFileMeta] = field(default_factory=list)
     after: list[DataFileMeta] = field(default_factory=list)
     changelog: list[DataFileMeta] = field(default_factory=list)
+    marked: Vectors = field(default_factory=dict)
 
 
 class Compactor:
     """Compacts one bucket.
 
     Args:
-        lookup: finds rows in the levels above; for the lookup changelog.
+        lookup: finds rows in the levels above; for the lookup changelog and deletion vectors.
     """
 
     def __init__(
@@ -59,8 +62,20 @@ class Compactor:
         """Write the unit's output; nothing is deleted.
 
         A large file that overlaps with no other is not rewritten, it just changes its level.
-        Deletes are dropped where no older row is left below the output.
+        Deletes are dropped where no older row is left below the output. With deletion vectors
+        none is: older rows in the files above the output are marked.
+
+        Raises:
+            SchemaChangedError: files have a newer schema: rewriting them would lose its columns.
         """
+        newest = max(file.schema_id for run in unit.runs for file in run.files)
+        if newest > self._schema.id:
+            raise SchemaChangedError(
+                f"the table's schema is {newest} now, and this compaction began under schema "
+                f"{self._schema.id}: compact again",
+                schema_id=self._schema.id,
+                newest=newest,
+            )
         task = _Task(self, unit, levels)
         with ExitStack() as undo:
             undo.callback(task.undo)
@@ -77,13 +92,18 @@ class _Task:
         self._schema = compactor._schema
         self._options = self._schema.core
         self._files = compactor._files
+        self._vectors = levels.vectors
+        self._reader: FileReader = (
+            LiveRows(self._files, self._vectors) if self._vectors else self._files
+        )
         self._engine = compactor._engine
         self._lookup = compactor._lookup
         self._producer = compactor._producer
         self._unit = unit
         self._output_level = unit.output_level
         self._top_level = level_count(self._options, levels.runs()) - 1
-        self._drops_deletes = unit.output_level >= levels.max_level
+        self._marks = self._options.deletion_vectors_enabled
+        self._drops_deletes = self._marks or unit.output_level >= levels.max_level
         self._above = levels.above(unit.output_level)
         self._order = row_order([*unit.runs, *self._above], self._schema)
         self._changes = ChangelogRows(self._schema)
@@ -119,7 +139,7 @@ class _Task:
     def _upgrade(self, section: Section) -> None:
         """Change the level of the section's one file."""
         (file,) = section.files
-        if file.level == self._output_level:
+        if file.level == self._output_level and not self._purges(file):
             return
         if self._must_rewrite(file):
             self._rewrite([section])
@@ -129,10 +149,19 @@ class _Task:
                 for _, changes in self._merged(section, with_changes=True, single_too=False):
                     changelog.write(changes)
             self._keep(changelog.files, self.result.changelog)
+        elif self._marks and file.level == 0 and self._above:
+            for rows in self._reader.read(file, self._order.key_columns):
+                self._mark_older(rows)
         self.result.before.append(file)
         self.result.after.append(msgspec.structs.replace(file, level=self._output_level))
 
+    def _purges(self, file: DataFileMeta) -> bool:
+        """Whether the file is rewritten for the rows in it that are gone."""
+        return self._unit.purge and file.file_name in self._vectors
+
     def _must_rewrite(self, file: DataFileMeta) -> bool:
+        if self._purges(file) or (self._marks and file.level == 0 and file.delete_row_count != 0):
+            return True
         if self._output_level == self._top_level:
             return file.delete_row_count != 0
         is_final = self._engine.keeps_newest and not self._options.sequence_field
@@ -159,7 +188,12 @@ class _Task:
 
     def _completes(self, levels: Iterable[int]) -> bool:
         """Whether rows of level 0 are merged with all older ones on their way up."""
-        return (self._producer == "lookup" or self._engine.whole_above_0) and 0 in levels
+        is_asked = (
+            self._producer == "lookup"
+            or self._engine.whole_above_0
+            or (self._marks and bool(self._order.sequence_fields))
+        )
+        return is_asked and 0 in levels
 
     def _makes_changelog(self, chosen: Iterable[Section]) -> bool:
         if self._producer == "full-compaction":
@@ -179,16 +213,20 @@ class _Task:
         columns = self._files.row_schema.names
         if len(section.runs) == 1 and not with_changes:
             for file in section.files:
-                for rows in self._files.read(file, columns):
+                for rows in self._reader.read(file, columns):
+                    if file.level == 0:
+                        self._mark_older(rows)
                     yield rows, rows.slice(0, 0)
             return
         levels = np.array([run.level for run in section.runs])
-        for groups, source in section_groups(section, self._files, self._order, columns):
+        for groups, source in section_groups(section, self._reader, self._order, columns):
             if with_changes:
                 yield self._merge_with_changes(groups, levels[source], single_too)
             else:
-                groups = newest_images(self._engine, groups, levels[source] > 0)
-                rows = self._engine.merge(groups)
+                is_old = levels[source] > 0
+                if self._marks and self._above:
+                    self._mark_older(_first_rows(groups, ~_any_in_group(groups, is_old)))
+                rows = self._engine.merge(newest_images(self._engine, groups, is_old))
                 yield rows, rows.slice(0, 0)
 
     def _merge_with_changes(
@@ -211,6 +249,8 @@ class _Task:
         after = self._engine.merge(groups, always=by_lookup and single_too)
         old_groups, keys_of_old = groups.restrict(is_old)
         before = self._engine.merge(old_groups)
+        if self._producer == "none":
+            return after, after.slice(0, 0)
         return after, self._changes.between(before, keys_of_old, after, touched)
 
     def _first_rows(
@@ -237,13 +277,34 @@ class _Task:
         missing = ~_any_in_group(groups, is_old)
         if not self._above or not missing.any():
             return groups, is_old
-        rows = pa.array(groups.order[groups.starts[missing]])
-        keys = groups.rows.select(list(self._order.key_columns)).take(rows)
-        found = self._lookup.find(keys, self._above)
+        keys = self._keys_of(_first_rows(groups, missing))
+        if self._marks:
+            found = self._mark(keys, groups.rows.schema.names)
+        else:
+            found = self._lookup.find(keys, self._above)
         if not found.num_rows:
             return groups, is_old
         together = concat([found.select(groups.rows.schema.names), groups.rows])
         return self._order.group(together), np.concatenate([np.ones(len(found), bool), is_old])
+
+    def _mark_older(self, rows: pa.RecordBatch) -> None:
+        """Mark what these keys, of level 0 alone here, have in the levels above."""
+        if self._marks and self._above and rows.num_rows:
+            self._mark(self._keys_of(rows), ())
+
+    def _mark(self, keys: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        """The rows of these keys in the levels above; they are replaced by what is written here."""
+        found = self._lookup.locate(keys, self._above, self._vectors, columns)
+        self.result.marked = united(self.result.marked, found.vectors())
+        return found.rows
+
+    def _keys_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.select(list(self._order.key_columns))
+
+
+def _first_rows(groups: KeyGroups, chosen: np.ndarray) -> pa.RecordBatch:
+    """A row of each of the chosen keys, in key order."""
+    return take(groups.rows, groups.order[groups.starts[chosen]])
 
 
 def _any_in_group(groups: KeyGroups, holds: np.ndarray) -> np.ndarray:

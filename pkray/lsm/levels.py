@@ -50,11 +50,18 @@ class Levels:
 
     Args:
         vectors: rows of the files that are gone.
+        vector_files: names of the index files of the snapshot that the levels began with.
     """
 
-    def __init__(self, files: Iterable[DataFileMeta] = (), vectors: Vectors | None = None) -> None:
+    def __init__(
+        self,
+        files: Iterable[DataFileMeta] = (),
+        vectors: Vectors | None = None,
+        vector_files: tuple[str, ...] = (),
+    ) -> None:
         self.files: tuple[DataFileMeta, ...] = tuple(files)
         self.vectors: Vectors = vectors or {}
+        self.vector_files = vector_files
 
     def apply(
         self,
@@ -75,11 +82,15 @@ class Levels:
         if vectors:
             names = {name for name, _ in live}
             vectors = {name: vector for name, vector in vectors.items() if name in names}
-        return Levels(live.values(), vectors)
+        return Levels(live.values(), vectors, self.vector_files)
 
-    def with_vectors(self, vectors: Vectors) -> Levels:
+    def with_vectors(self, vectors: Vectors, vector_files: tuple[str, ...]) -> Levels:
         """The same files with these vectors instead."""
-        return Levels(self.files, vectors)
+        return Levels(self.files, vectors, vector_files)
+
+    def compacted(self) -> Levels:
+        """Without level 0."""
+        return Levels((f for f in self.files if f.level > 0), self.vectors, self.vector_files)
 
     def runs(self) -> tuple[SortedRun, ...]:
         """Newest first."""

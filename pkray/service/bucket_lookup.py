@@ -71,7 +71,7 @@ class BucketLookup:
     ) -> tuple[np.ndarray, pa.Table]:
         for writer in writers:
             own = writer.levels
-            levels = own if len(writers) == 1 else levels.apply((), own.files)
+            levels = own if len(writers) == 1 else levels.apply((), own.files, own.vectors)
         distinct = self._distinct(keys)
         _, stored = lookup_levels(
             self._cache,

@@ -6,10 +6,13 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
+from pkray.commit.index_files import index_files
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
+from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import Snapshot
+from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.levels import Levels
 from pkray.scan.files import delta_entries, live_files
 from pkray.schema import TableSchema
@@ -102,7 +105,8 @@ class CommittedFiles:
             buckets = self._follow(target.id)
         except SnapshotNotFoundError:
             buckets = None
-        self._keep(target.id, buckets if buckets is not None else self._load(target))
+        held = self._load(target) if buckets is None else self._with_vectors(target, buckets)
+        self._keep(target.id, held)
         self.snapshot_id = target.id
         self._snapshot = target
 
@@ -132,7 +136,24 @@ class CommittedFiles:
 
     def _load(self, snapshot: Snapshot) -> Mapping[BucketId, Levels]:
         entries = live_files(self._store, snapshot, self._schema)
-        return levels_by_bucket(e for e in entries if self._owns(e.partition, e.bucket))
+        owned = levels_by_bucket(e for e in entries if self._owns(e.partition, e.bucket))
+        return self._with_vectors(snapshot, owned)
+
+    def _with_vectors(
+        self, snapshot: Snapshot, buckets: Mapping[BucketId, Levels]
+    ) -> Mapping[BucketId, Levels]:
+        """With the snapshot's deletion vectors; those held already are not read again."""
+        if not self._schema.core.deletion_vectors_enabled:
+            return buckets
+        saved = index_files(self._store, snapshot, DELETION_VECTORS)
+        held = {}
+        for bucket, levels in buckets.items():
+            files = saved.get(bucket, [])
+            names = tuple(sorted(file.file_name for file in files))
+            if names != levels.vector_files:
+                levels = levels.with_vectors(read_vectors(self._store, files), names)
+            held[bucket] = levels
+        return held
 
     def _keep(self, snapshot_id: int, buckets: Mapping[BucketId, Levels]) -> None:
         self._versions[snapshot_id] = buckets

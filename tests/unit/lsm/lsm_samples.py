@@ -12,9 +12,12 @@ from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import DataFileMeta, SimpleStats
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels, SortedRun
+from pkray.lsm.live_rows import LiveRows
 from pkray.lsm.merge_read import merge_read
+from pkray.lsm.raw_read import raw_read
 from pkray.schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
 
@@ -82,6 +85,11 @@ class Bucket:
         self.messages.append(message)
         self.committed = self.committed.apply((), message.new_files)
         self.committed = self.committed.apply(message.compact_before, message.compact_after)
+        if message.index_types:
+            assert set(message.index_base) == set(self.committed.vector_files)
+            vectors = read_vectors(self.store, message.index_files)
+            names = tuple(sorted(file.file_name for file in message.index_files))
+            self.committed = self.committed.with_vectors(vectors, names)
         self.writer.committed(self.committed)
         return self.rows_of([*message.changelog_files, *message.compact_changelog_files])
 
@@ -95,10 +103,16 @@ class Bucket:
         ]
 
     def content(self, levels: Levels | None = None, **options: Any) -> list[tuple[Any, ...]]:
-        """The merged rows of the committed files."""
+        """The merged rows of the committed files, as readers see them."""
+        if levels is None and self.schema.core.deletion_vectors_enabled:
+            files = self.committed.compacted().files
+            vectors = self.committed.vectors
+            rows = rows_of(raw_read(files, self.files, vectors, self.schema.names))
+            return sorted(rows, key=lambda row: row[0])
         levels = self.committed if levels is None else levels
         engine = merge_engine(self.schema)
-        return rows_of(merge_read(levels.runs(), self.files, engine, self.schema, **options))
+        files = LiveRows(self.files, levels.vectors)
+        return rows_of(merge_read(levels.runs(), files, engine, self.schema, **options))
 
     def latest(self) -> list[tuple[Any, ...]]:
         """The merged rows of the writer's files; what is in memory not among them."""

@@ -162,15 +162,6 @@ def test_rebasing_on_another_writers_commit_redoes_compactions() -> None:
     assert names(bucket.messages[-1].compact_before) <= bucket.stored()
 
 
-def test_deletion_vectors_on_leaves_nothing_below_the_top() -> None:
-    bucket = Bucket(make_schema(vectors="true"))
-    for number in range(3):
-        bucket.write(("+I", number, "a", 1), ("-D", number - 1, None, None))
-        bucket.commit()
-        assert {run.level for run in bucket.committed.runs()} == {5}
-    assert bucket.content() == [(2, "a", 1)]
-
-
 def test_rows_flushed_before_others_committed_get_later_numbers() -> None:
     bucket = Bucket(make_schema(write_only="true"))
     mine = bucket.writer
