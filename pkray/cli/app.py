@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 import pkray
-from pkray.cli import commands
+from pkray.cli import alter, commands
 from pkray.errors import PkrayError
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ for _command in (
     commands.compact,
 ):
     app.command()(_command)
+app.add_typer(alter.app)
 
 
 def _version(asked: bool) -> None:

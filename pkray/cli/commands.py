@@ -90,7 +90,7 @@ def create(
             comment,
             if_not_exists=if_not_exists,
         )
-        output.record(_described(made), as_json)
+        output.record(described(made), as_json)
 
 
 def tables(
@@ -114,7 +114,7 @@ def describe(
 ) -> None:
     """Show a table's columns, keys and options."""
     with _connect(warehouse, storage) as catalog:
-        output.record(_described(catalog.load_table(table)), as_json)
+        output.record(described(catalog.load_table(table)), as_json)
 
 
 def snapshots(
@@ -269,7 +269,7 @@ def _first(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.
             return
 
 
-def _described(table: Table) -> dict[str, Any]:
+def described(table: Table) -> dict[str, Any]:
     schema = table.schema
     columns = [
         {"name": field.name, "type": str(field.type), "description": field.description}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pkray.errors import TableExistsError, TableNotFoundError
+from pkray.errors import StorageError, TableExistsError, TableNotFoundError
 from pkray.format import paths
 from pkray.format.schema_files import SchemaFiles
 from pkray.schema import TableSchema
@@ -21,6 +21,7 @@ class SchemaStore:
         self._store = store
         self._table = table
         self._files = SchemaFiles(store)
+        self._newest: TableSchema | None = None
 
     def exists(self) -> bool:
         return self._store.exists(paths.schema(0)) or bool(self.ids())
@@ -58,11 +59,12 @@ class SchemaStore:
         """
         return self._files(schema_id)
 
-    def newest(self, known: TableSchema) -> TableSchema:
-        """The newest schema, looked for from one that is known: one request where that is it."""
-        newest = known
+    def newest(self) -> TableSchema:
+        """As `latest`, by one request where it is still the one found last."""
+        newest = self._newest or self.latest()
         while self._store.exists(paths.schema(newest.id + 1)):
             newest = self.read(newest.id + 1)
+        self._newest = newest
         return newest
 
     def change(
@@ -88,9 +90,19 @@ class SchemaStore:
                 self.latest(), changes, has_snapshots=has_snapshots(), now_millis=clock()
             )
             path, data = paths.schema(changed.id), changed.to_json()
-            # Where the answer to our own creation was lost, a second try finds the file there.
-            if self._store.create(path, data) or self._store.read(path) == data:
+            if self._create(path, data):
                 return changed
+
+    def _create(self, path: str, data: bytes) -> bool:
+        """Whether the file of that name is ours: also where the answer to its creation was lost."""
+        try:
+            if self._store.create(path, data):
+                return True
+        except StorageError:
+            if not (self._store.exists(path) and self._store.read(path) == data):
+                raise
+            return True
+        return self._store.read(path) == data
 
     def create(self, schema: TableSchema) -> None:
         """Publish a schema under its id.

@@ -1,0 +1,121 @@
+"""Changes of a table's columns, options and comments."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from pkray.commit.schemas import SchemaStore
+from pkray.commit.snapshots import SnapshotStore
+from pkray.schema import TableSchema
+from pkray.schema_changes import (
+    AddColumn,
+    ChangeNullability,
+    ChangeType,
+    ColumnName,
+    CommentColumn,
+    CommentTable,
+    DropColumn,
+    MoveColumn,
+    RenameColumn,
+    SchemaChange,
+    SetOptions,
+    UnsetOptions,
+)
+from pkray.storage.object_store import ObjectStore
+from pkray.types import DataType
+
+
+class Alter:
+    """Changes a table's schema; ``table.alter``.
+
+    Each change makes a schema of the next id; files that are there stay as they are and are read
+    under it. Writers that are open go on: their rows are turned into the table's at the owner,
+    columns they do not know are null. Readers of other processes see it when they load the table
+    again. A column is named by its name, a field of a ROW as ``"address.city"``.
+
+    All raise SchemaError for a change that is not safe, OptionError and UnsupportedError as
+    `Catalog.create_table`; nothing has changed then.
+
+    Args:
+        store: the table's root.
+        table: its name.
+        changed: told the new schema.
+    """
+
+    def __init__(
+        self, store: ObjectStore, table: str, changed: Callable[[TableSchema], None]
+    ) -> None:
+        self._schemas = SchemaStore(store, table)
+        self._snapshots = SnapshotStore(store)
+        self._changed = changed
+
+    def add_column(
+        self,
+        name: ColumnName,
+        type: str | DataType,
+        comment: str | None = None,
+        first: bool = False,
+        after: str | None = None,
+    ) -> TableSchema:
+        """Add a nullable column, at the end by default; rows that are there have nulls."""
+        return self.apply([AddColumn(name, type, comment, first, after)])
+
+    def drop_column(self, name: ColumnName) -> TableSchema:
+        """Drop a column; not one of a key, nor one that options name."""
+        return self.apply([DropColumn(name)])
+
+    def rename_column(self, name: ColumnName, new_name: str) -> TableSchema:
+        """Rename a column; options that name it follow. Not one of the partition."""
+        return self.apply([RenameColumn(name, new_name)])
+
+    def change_type(self, name: ColumnName, type: str | DataType) -> TableSchema:
+        """Give a column a wider type, such as BIGINT for INT; whether it is nullable stays."""
+        return self.apply([ChangeType(name, type)])
+
+    def change_nullability(self, name: ColumnName, nullable: bool = True) -> TableSchema:
+        """Let a NOT NULL column hold nulls."""
+        return self.apply([ChangeNullability(name, nullable)])
+
+    def move_column(
+        self, name: ColumnName, first: bool = False, after: str | None = None
+    ) -> TableSchema:
+        """Move a column to the front, or behind another."""
+        return self.apply([MoveColumn(name, first, after)])
+
+    def comment_column(self, name: ColumnName, comment: str | None) -> TableSchema:
+        """Describe a column; None removes the comment."""
+        return self.apply([CommentColumn(name, comment)])
+
+    def comment_table(self, comment: str | None) -> TableSchema:
+        """Describe the table; None removes the comment."""
+        return self.apply([CommentTable(comment)])
+
+    def set_options(self, options: Mapping[str, str]) -> TableSchema:
+        """Set table options.
+
+        Raises:
+            OptionError: one is unknown, has a bad value, or is fixed once a table has rows.
+        """
+        return self.apply([SetOptions(dict(options))])
+
+    def unset_options(self, keys: Sequence[str]) -> TableSchema:
+        """Give table options their defaults.
+
+        Raises:
+            OptionError: one is not set, or is fixed once a table has rows.
+        """
+        return self.apply([UnsetOptions(keys)])
+
+    def apply(self, changes: Sequence[SchemaChange]) -> TableSchema:
+        """Make changes (see `pkray.schema_changes`) one after the other, all or none of them.
+
+        If another process changes the table at the same time, they are made on top of its.
+        """
+        schema = self._schemas.change(
+            list(changes),
+            has_snapshots=lambda: self._snapshots.latest_id() is not None,
+            clock=lambda: time.time_ns() // 1_000_000,
+        )
+        self._changed(schema)
+        return schema
