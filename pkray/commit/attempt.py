@@ -89,6 +89,16 @@ class Attempt:
             StorageError: writing failed; nothing was published.
         """
         snapshot = self._snapshot(latest)
+        published = self._publish(snapshot)
+        if published is None or latest is None or self._rests_on(latest):
+            return published
+        try:
+            self._snapshots.remove_from(snapshot.id)  # the rollback was not to leave it
+        except StorageError as error:
+            raise self._unknown(error) from error
+        return None
+
+    def _publish(self, snapshot: Snapshot) -> Snapshot | None:
         try:
             if self._snapshots.publish(snapshot):
                 return snapshot
@@ -98,6 +108,22 @@ class Attempt:
             return self._find(snapshot)
         except StorageError as error:
             raise self._unknown(error) from error
+
+    def _rests_on(self, base: Snapshot) -> bool:
+        try:
+            return self._snapshots.rests_on(base)
+        except StorageError:  # a rollback at this very moment is less likely
+            return True
+
+    def renew(self, change: Change) -> None:
+        """Publish other entries from now on: the snapshot that they build on is another."""
+        if change == self._change:
+            return
+        if self._certain:
+            self._own.discard()
+        self._own = self._manifest_files()
+        self._lists = self._index = None
+        self._change = change
 
     def discard(self) -> None:
         """Delete the files of a change, unless a snapshot may name them."""

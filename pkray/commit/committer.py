@@ -6,7 +6,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pkray.commit.attempt import Attempt, Change
@@ -21,6 +21,7 @@ from pkray.commit.index_files import (
 )
 from pkray.commit.live_cache import LiveCache
 from pkray.commit.moved_base import bucket_moved
+from pkray.commit.overwriting import Partitions, overwrite_entries
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
     CommitBaseMovedError,
@@ -31,7 +32,7 @@ from pkray.errors import (
 from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import ADD, DELETE, ManifestEntry
-from pkray.format.snapshot import APPEND, COMPACT, Snapshot
+from pkray.format.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
@@ -99,6 +100,7 @@ class Committer:
         self._live = LiveCache(store, self.snapshots)
         self._newest: Snapshot | None = None
         self._rollbacks = 0
+        self._based_at: int | None = None
 
     def commit(
         self,
@@ -156,6 +158,45 @@ class Committer:
         compact, conflict = self._compact(identifier, messages, watermark, properties)
         return CommitResult(published, compact, bool(published or compact), conflict)
 
+    def overwrite(
+        self,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        replaced: Partitions,
+        *,
+        watermark: int | None = None,
+        properties: dict[str, str] | None = None,
+    ) -> CommitResult:
+        """Publish an OVERWRITE snapshot: new files in the place of all that are in some partitions.
+
+        An identifier not above the newest committed one changes nothing. No changelog is made, as
+        in Paimon.
+
+        Args:
+            messages: of these the ``new_files`` and ``index_files`` count; they are finished
+                files, of any level.
+            replaced: the partitions that are emptied, among those there are when it happens.
+
+        Raises:
+            As `commit`.
+        """
+        self._synchronise()
+        if self._history.identifier is not None and identifier <= self._history.identifier:
+            return CommitResult(self._history.find(identifier).append, None, False)
+        first = self._change(OVERWRITE, identifier, [], [], watermark, properties)
+
+        def on_top_of(latest: Snapshot | None) -> Change:
+            live = self._live.at(latest)
+            entries, index = overwrite_entries(
+                self._store, self._schema, latest, live, replaced, messages
+            )
+            return replace(first, entries=entries, index=index)
+
+        try:
+            return CommitResult(self._publish(first, on_top_of), None, True)
+        except _CommittedElsewhere:
+            return CommitResult(self._history.find(identifier).append, None, False)
+
     def committed_identifier(self, user: str | None = None) -> int | None:
         """The newest identifier that the commit user (this one's by default) committed."""
         latest = self._synchronise()
@@ -174,6 +215,16 @@ class Committer:
         """The newest snapshot of a commit; None if it was not made or has expired."""
         self._synchronise()
         return self._history.find(identifier).newest
+
+    def base(self) -> int:
+        """The newest snapshot's id (0: none) for what is to be committed next.
+
+        If the table is rolled back meanwhile, new rows are refused where they are numbered after
+        a base, and a compaction is dropped.
+        """
+        latest = self._synchronise()
+        self._based_at = self._rollbacks
+        return latest.id if latest else 0
 
     def latest_id(self) -> int | None:
         """The table's newest snapshot's id, or None."""
@@ -257,7 +308,9 @@ class Committer:
             compact, conflict = self._compact(identifier, messages, watermark, properties)
         return CommitResult(append, compact, False, conflict)
 
-    def _publish(self, change: Change) -> Snapshot:
+    def _publish(
+        self, change: Change, on_top_of: Callable[[Snapshot | None], Change] | None = None
+    ) -> Snapshot:
         schema = self._schema
         attempt = Attempt(self._store, self.snapshots, schema, self._names, self._clock, change)
         retries = schema.core.commit_max_retries
@@ -269,13 +322,13 @@ class Committer:
                 # latest, creating the next one fails.
                 latest = self._newest if tries == 0 else self._synchronise()
                 snapshot = self._published_before(change)
+                if snapshot is None and on_top_of is not None:
+                    change = on_top_of(latest)
+                    attempt.renew(change)
                 if snapshot is None:
                     self._refuse_moved_base(change, latest)
                     self._refuse_conflict(change, latest, schema)
                     snapshot = attempt.publish(latest)
-                    if snapshot and latest and not self.snapshots.rests_on(latest):
-                        self.snapshots.remove_from(snapshot.id)  # finish the rollback
-                        snapshot = None
                 if snapshot is not None:
                     return self._done(change, snapshot)
                 if give_up is not None and self._clock() > give_up:
@@ -309,12 +362,21 @@ class Committer:
             raise _CommittedElsewhere
         return None
 
+    @property
+    def _lost_base(self) -> bool:
+        return self._based_at is not None and self._based_at != self._rollbacks
+
     def _refuse_moved_base(self, change: Change, latest: Snapshot | None) -> None:
         base = change.base
-        if base is None or base == (latest.id if latest else 0):
+        if base is None:
             return
-        buckets = {(entry.partition, entry.bucket) for entry in change.entries}
-        moved = bucket_moved(self._store, self.snapshots, base, latest, buckets)
+        if self._lost_base:
+            moved: str | None = "the table was rolled back since"
+        elif base == (latest.id if latest else 0):
+            return
+        else:
+            buckets = {(entry.partition, entry.bucket) for entry in change.entries}
+            moved = bucket_moved(self._store, self.snapshots, base, latest, buckets)
         if moved:
             raise CommitBaseMovedError(
                 f"commit {change.identifier} of {self.commit_user!r} to {self._store.url!r} was "
@@ -336,6 +398,8 @@ class Committer:
             conflict = find_conflict(change.entries, self._live.at(latest), types)
         if conflict is None and change.index:
             conflict = find_index_conflict(index_entries(self._store, latest), change.index)
+        if conflict is None and change.kind == COMPACT and self._lost_base:
+            conflict = "the table was rolled back since the compaction"
         if conflict is None and change.assigned_at is not None:
             conflict = self._assignment_conflict(change, change.assigned_at, latest)
         if conflict:

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from pkray.commit.committer import Committer
-from pkray.errors import CommitFencedError
+from pkray.commit.committer import FIRST_WAIT, LONGEST_WAIT, Committer
+from pkray.errors import CommitBaseMovedError, CommitFencedError
 from pkray.format.commit_message import CommitMessage
+from pkray.format.index_file import HASH
+from pkray.options import DYNAMIC
+from pkray.service.alarm import Alarm
 from pkray.service.handle import Handle, call_all
-from pkray.service.protocol import Attempts, CommitOutcome, CommitRequest, SessionId
+from pkray.service.protocol import (
+    Attempts,
+    Chosen,
+    CommitOutcome,
+    CommitRequest,
+    HashFile,
+    SessionId,
+)
 
 MakeCommitter = Callable[[str, bool], Committer]
 """Takes a commit user, and whether a commit without changes makes no snapshot."""
+
+
+_ALARM_SECONDS = 5.0
+"""How long after a commit finished compactions are committed by themselves."""
+_ROUNDS = 8
+"""Compactions one after the other, as one may make the next due."""
+_MAX_PREPARED_AGAIN = 100
+"""Each time another process has published rows, so that all together go on."""
+_NO_BUCKETS = Chosen(full=False, buckets=frozenset())
 
 
 class Coordinator:
@@ -24,14 +45,27 @@ class Coordinator:
         owners: every owner of the table.
         make_committer: a committer for a commit user.
         clock: epoch milliseconds.
+        alarm: commits compactions that finished when no other commit has taken them along; by
+            default they wait for one.
+        sleep: takes seconds.
     """
 
     def __init__(
-        self, owners: Sequence[Handle], make_committer: MakeCommitter, clock: Callable[[], int]
+        self,
+        owners: Sequence[Handle],
+        make_committer: MakeCommitter,
+        clock: Callable[[], int],
+        *,
+        alarm: Alarm | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._owners = owners
         self._make_committer = make_committer
         self._clock = clock
+        self._alarm = alarm
+        self._sleep = sleep
+        self._rng = random.SystemRandom()
+        self._prepared_again = 0
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._committers: dict[str, Committer] = {}
         self._generations: dict[str, int] = {}
@@ -43,7 +77,12 @@ class Coordinator:
 
     def stats(self) -> dict[str, object]:
         """Counters for people and metrics."""
-        return {"pid": os.getpid(), "owners": len(self._owners), "users": len(self._committers)}
+        return {
+            "pid": os.getpid(),
+            "owners": len(self._owners),
+            "users": len(self._committers),
+            "prepared_again": self._prepared_again,
+        }
 
     def begin(self, user: str) -> SessionId:
         """A new writer of the commit user; those before it are fenced."""
@@ -77,18 +116,49 @@ class Coordinator:
                 call_all(self._owners, "abort", lambda _: (session,))
                 return known
             self._refuse_fenced(session)
-            return self._commit(request, self._committer(session.user))
+            outcome, forestalled = self._commit(request, self._committer(session.user))
+        if forestalled:  # what the commit promised of them is still to be done
+            self._commit_compactions(_buckets_of(forestalled))
+        return outcome
 
     def abort(self, session: SessionId) -> None:
         """Drop a session that was not committed."""
         call_all(self._owners, "abort", lambda _: (session,))
 
-    def compact(self, full: bool) -> CommitOutcome:
-        """Compact every bucket; no snapshot where nothing was to be done.
+    def compact(self, chosen: Chosen) -> CommitOutcome:
+        """Compact buckets beside the writers; no snapshot where nothing was to be done."""
+        made = CommitOutcome(None, new=False)
+        for _ in range(_ROUNDS):
+            begun = call_all(self._owners, "compact", lambda _: (chosen,))
+            outcome = self._commit_compactions(chosen)
+            made = outcome if outcome.snapshot is not None else made
+            if not any(begun) or (chosen.full and outcome.snapshot is not None):
+                break
+        return made
+
+    def commit_finished(self, wait: bool = False) -> None:
+        """Commit compactions that have finished.
 
         Args:
-            full: into one sorted run a bucket, else what is due.
+            wait: for those that run.
         """
+        answers = call_all(self._owners, "compactions", lambda _: (wait,))
+        if any(finished for finished, _ in answers):
+            self._commit_compactions(None)
+        elif any(pending for _, pending in answers):
+            self.watch()
+
+    def watch(self) -> None:
+        """Look for finished compactions a little later."""
+        if self._alarm is not None:
+            self._alarm.set(_ALARM_SECONDS, self.commit_finished)
+
+    def close(self) -> None:
+        """Nothing more is committed by itself."""
+        if self._alarm is not None:
+            self._alarm.close()
+
+    def _commit_compactions(self, chosen: Chosen | None) -> CommitOutcome:
         session = self.begin(self._compact_user)
         with self._lock:
             committer = self._committer(self._compact_user, ignore_empty=True)
@@ -96,14 +166,35 @@ class Coordinator:
             request = CommitRequest(
                 session=session,
                 identifier=0 if newest is None else newest + 1,
-                compact_all=True,
-                full_compact=full,
+                compaction=chosen or _NO_BUCKETS,
             )
-            return self._commit(request, committer)
+            return self._commit(request, committer)[0]
 
-    def _commit(self, request: CommitRequest, committer: Committer) -> CommitOutcome:
+    def _commit(
+        self, request: CommitRequest, committer: Committer
+    ) -> tuple[CommitOutcome, list[CommitMessage]]:
+        """The outcome, and what of its compaction others forestalled.
+
+        Raises:
+            CommitBaseMovedError: other processes kept adding rows to the same buckets.
+        """
+        tries = 0
+        while True:
+            try:
+                return self._try_commit(request, committer)
+            except CommitBaseMovedError:
+                tries += 1
+                if tries > _MAX_PREPARED_AGAIN:
+                    raise
+            self._prepared_again += 1
+            longest = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(tries, 10))
+            self._sleep(self._rng.uniform(0, longest) if tries > 1 else 0)
+
+    def _try_commit(
+        self, request: CommitRequest, committer: Committer
+    ) -> tuple[CommitOutcome, list[CommitMessage]]:
         session = request.session
-        base = committer.latest_id() or 0
+        base = committer.base()
         prepared = call_all(
             self._owners,
             "prepare",
@@ -111,15 +202,30 @@ class Coordinator:
                 session,
                 _attempts_of(request, owner),
                 base,
-                request.compact_all,
+                request.compaction,
                 request.full_compact,
+                _tokens_of(request, owner),
             ),
         )
         messages: list[CommitMessage] = [message for answer in prepared for message in answer]
-        result = committer.commit(request.identifier, messages, watermark=request.watermark)
+        dynamic = any(message.total_buckets == DYNAMIC for message in messages)
+        result = committer.commit(
+            request.identifier,
+            messages,
+            watermark=request.watermark,
+            assigned_at=base if dynamic else None,
+            base=base,
+        )
         newest = result.compact or result.append
-        call_all(self._owners, "acknowledge", lambda _: (session, newest.id if newest else base))
-        return CommitOutcome(newest, new=result.new)
+        hash_files = _hash_files(messages) if result.new else ()
+        answer_from = newest.id if newest else base
+        pending = call_all(
+            self._owners, "acknowledge", lambda _: (session, answer_from, hash_files)
+        )
+        if any(pending):
+            self.watch()
+        forestalled = [m for m in messages if m.has_compact] if result.compact_conflict else []
+        return CommitOutcome(newest, new=result.new), forestalled
 
     def _known(self, user: str, identifier: int) -> CommitOutcome | None:
         committer = self._committer(user)
@@ -143,6 +249,27 @@ class Coordinator:
                 generation=session.generation,
                 newest=newest,
             )
+
+
+def _buckets_of(messages: Sequence[CommitMessage]) -> Chosen:
+    return Chosen(
+        full=False,
+        partitions=frozenset(message.partition for message in messages),
+        buckets=frozenset(message.bucket for message in messages),
+    )
+
+
+def _tokens_of(request: CommitRequest, owner: int) -> tuple[str, ...]:
+    return tuple(report.tokens[owner] for report in request.reports if owner in report.tokens)
+
+
+def _hash_files(messages: Sequence[CommitMessage]) -> tuple[HashFile, ...]:
+    return tuple(
+        HashFile(message.partition, message.bucket, file)
+        for message in messages
+        for file in message.index_files
+        if file.index_type == HASH
+    )
 
 
 def _attempts_of(request: CommitRequest, owner: int) -> Attempts:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -18,13 +19,23 @@ from pkray.errors import CommitFencedError
 from pkray.format.commit_message import CommitMessage
 from pkray.lookup.store import LookupStore
 from pkray.lsm.bucket_writer import BucketWriter
+from pkray.lsm.compaction import skips_level_0
+from pkray.lsm.compactor import Compactor
 from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
-from pkray.service.bucket_lookup import BucketLookup
+from pkray.schema import KIND, TableSchema
 from pkray.service.committed import BucketId, CommittedFiles
+from pkray.service.compaction_age import CompactionAge
+from pkray.service.compaction_planner import CompactionPlanner
+from pkray.service.compactions import Compactions, Stop, StoppableFiles
+from pkray.service.dynamic_buckets import DynamicBuckets
 from pkray.service.protocol import (
     DRIVER,
+    Assigned,
     Attempts,
+    Chosen,
+    HashFile,
     Push,
     RoutedBatch,
     SessionId,
@@ -32,6 +43,7 @@ from pkray.service.protocol import (
     Visibility,
 )
 from pkray.service.routing import owner_of
+from pkray.service.schema_views import SchemaViews
 from pkray.service.session import OwnerSession
 from pkray.service.staging import StagingArea
 from pkray.storage.location import TableLocation
@@ -48,6 +60,7 @@ class OwnerSettings:
         staging_memory: bytes of staged rows kept in memory. Default 128 MB.
         refresh_millis: look for other processes' snapshots at most this often before a
             committed lookup. Default 0: every time.
+        compaction_threads: compactions at a time, beside writing. Default 1.
         idle_millis: a session not touched for so long is dropped, as its writer is gone; one
             that is not gone pushes again. Default: never.
     """
@@ -58,6 +71,7 @@ class OwnerSettings:
     staging_memory: int = 128 << 20
     refresh_millis: int = 0
     idle_millis: int | None = None
+    compaction_threads: int = 1
 
 
 class BucketOwner:
@@ -65,16 +79,24 @@ class BucketOwner:
 
     The constructor recovers from the latest snapshot; rows not committed before a crash are
     pushed again by whoever pushed them.
+
+    Args:
+        clock: epoch milliseconds.
+        executor: runs compactions; by default threads of its own.
     """
 
     def __init__(
-        self, location: TableLocation, settings: OwnerSettings, clock: Callable[[], int]
+        self,
+        location: TableLocation,
+        settings: OwnerSettings,
+        clock: Callable[[], int],
+        executor: Executor | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
         store = location.open()
-        self._schema = SchemaStore(store, location.name).latest()
-        self._files: dict[BucketId, DataFileStore] = {}
+        self._schemas = SchemaStore(store, location.name)
+        self._schema = self._schemas.newest()
         self._store = store
         core = self._schema.core
         self._cache = LookupStore(
@@ -87,13 +109,32 @@ class BucketOwner:
         self._committed = CommittedFiles(
             store, self._schema, SnapshotStore(store), self._owns, self._cache.drop
         )
-        self._lookup = BucketLookup(self._schema, self._cache)
+        self._views = SchemaViews(store, self._schemas.read, self._cache)
+        self._buckets = DynamicBuckets(
+            store,
+            self._schema,
+            settings.index,
+            settings.owners,
+            clock,
+            settings.refresh_millis,
+        )
         self._sessions: dict[SessionId, OwnerSession] = {}
         self._generations: dict[str, int] = {}
         self._closed: dict[str, SessionId] = {}
         self._lock = threading.RLock()
         self._refreshed = 0
         self._committed.advance()
+        self._age = CompactionAge(store, lambda: self._schema, SnapshotStore(store))
+        self._executor = executor or ThreadPoolExecutor(
+            settings.compaction_threads, f"pkray-compaction-{settings.index}"
+        )
+        self._compaction = CompactionPlanner(
+            Compactions(self._executor, self._open_compactor, clock),
+            lambda: self._schema,
+            self._committed.levels,
+            self._aged,
+            clock,
+        )
 
     def ping(self) -> None:
         """Answer."""
@@ -108,7 +149,7 @@ class BucketOwner:
         with self._lock:
             if self._is_closed(push.session):
                 return
-            session = self._session(push.session)
+            session = self._session_of(push)
             if push.source == DRIVER:
                 session.write(push, batch)
             else:
@@ -117,7 +158,7 @@ class BucketOwner:
     def take_over(self, push: Push, path: str, count: int) -> None:
         """Take ``count`` batches from a spool file of this machine, as `push` would."""
         with self._lock:
-            staging = self._session(push.session).staging
+            staging = self._session_of(push).staging
             staging.put_file((push.source, push.attempt), push.index, path, count)
 
     def prepare(
@@ -125,48 +166,126 @@ class BucketOwner:
         session_id: SessionId,
         attempts: Attempts,
         base: int,
-        compact_all: bool,
-        full_compact: bool,
+        compaction: Chosen | None = None,
+        full_compact: bool = False,
+        tokens: Sequence[str] = (),
     ) -> list[CommitMessage]:
-        """Flush and compact a session's buckets on top of snapshot ``base``.
+        """Flush a session's buckets on top of snapshot ``base``, and compact what a commit must.
 
-        Repeating it gives the same messages.
+        Compactions that have finished beside it are handed over too. Repeating it gives the same
+        messages; on another snapshot, others in their place. Where compaction is too far behind
+        it waits.
+
+        Args:
+            compaction: see `CommitRequest`.
+            full_compact: compact every bucket into one run.
+            tokens: what this owner said when it assigned dynamic buckets to the attempts.
 
         Raises:
-            LostBatchesError: batches of the attempts are not here.
+            LostBatchesError: batches of the attempts, or what was assigned to them, are not here.
+            CommitConflictError: another process changed the hash indexes of dynamic buckets.
+            SchemaChangedError: the table was rescaled since the rows were written.
+        """
+        asked = (base, attempts, compaction, full_compact)
+        while True:
+            with self._lock:
+                self._advance(base)
+                session = self._session(session_id)
+                self._buckets.check(session_id, tokens, base)
+                if session.messages is None or session.prepared_for != asked:
+                    self._catch_up()
+                    if session.schema_id is not None:
+                        self._views.incoming(session.schema_id, self._schema)
+                    self._compaction.settle()
+                    session.rebase(self._committed.levels)
+                    session.promote(attempts)
+                    written = self._written(session, compaction, full_compact)
+                    full = self._compacted_fully(written, compaction, full_compact)
+                    if self._compaction.has_room(written, full):
+                        session.messages = self._messages(session, written, full)
+                        session.prepared_for = asked
+                if session.messages is not None:
+                    return self._buckets.indexed(session.messages, session.new_hashes)
+            self._compaction.make_room(written, full)
+
+    def acknowledge(
+        self, session_id: SessionId, snapshot_id: int, hash_files: Sequence[HashFile] = ()
+    ) -> bool:
+        """The session is committed; its work is in ``snapshot_id``.
+
+        Args:
+            hash_files: the index files of the commit, those of other owners' buckets included.
+
+        Returns:
+            Whether compactions run, or are to be committed or begun.
         """
         with self._lock:
-            session = self._session(session_id)
-            if session.messages is None:
-                self._advance(base)
-                for bucket, writer in session.writers.items():
-                    writer.rebase(self._committed.levels(bucket))
-                session.promote(attempts)
-                if compact_all or full_compact:
-                    for bucket in self._committed.buckets:
-                        session.writer(bucket)
-                session.messages = [
-                    writer.prepare_commit(full_compact=full_compact)
-                    for writer in session.writers.values()
-                ]
-            return session.messages
-
-    def acknowledge(self, session_id: SessionId, snapshot_id: int) -> None:
-        """The session is committed; its work is in ``snapshot_id``."""
-        with self._lock:
+            self._buckets.committed(session_id, hash_files)
             self._advance(snapshot_id)
             session = self._close(session_id)
             if session is not None:
                 session.staging.clear()
             self._cache.expire()
+            self._compaction.settle()
+            self._compaction.consider(session.writers if session is not None else ())
+            return self._compaction.are_pending
+
+    def compact(self, chosen: Chosen) -> int:
+        """Compact committed files of the buckets chosen; returns when that is done.
+
+        Returns:
+            The number of buckets with something to be committed.
+        """
+        self._advance()
+        buckets = [bucket for bucket in self._committed.buckets if chosen.has(bucket)]
+        return len(self._compaction.compact(buckets, chosen.full))
+
+    def compactions(self, wait: bool = False) -> tuple[int, bool]:
+        """Begin what is due by now.
+
+        Args:
+            wait: until those that run have ended.
+
+        Returns:
+            The number of finished ones that are to be committed, and whether any are pending.
+        """
+        if wait:
+            self._compaction.compactions.wait()
+        with self._lock:
+            self._compaction.settle()
+            if not wait:
+                self._compaction.consider()
+            return len(self._compaction.compactions.finished()), self._compaction.are_pending
 
     def abort(self, session_id: SessionId) -> None:
         """Drop a session."""
         with self._lock:
+            self._buckets.drop(session_id)
             session = self._close(session_id)
             if session is not None:
                 session.abort()
             self._advance()
+            self._compaction.settle()
+
+    def assign(
+        self,
+        session_id: SessionId,
+        partitions: Sequence[bytes],
+        codes: np.ndarray,
+        hashes: np.ndarray,
+    ) -> Assigned:
+        """Dynamic buckets for rows to be pushed: see `BucketAssigner.assign`."""
+        return self._buckets.assign(session_id, partitions, codes, hashes)
+
+    def locate(
+        self,
+        partitions: Sequence[bytes],
+        codes: np.ndarray,
+        hashes: np.ndarray,
+        snapshot_id: int | None = None,
+    ) -> tuple[np.ndarray, int]:
+        """Dynamic buckets of keys: see `BucketAssigner.locate`."""
+        return self._buckets.locate(partitions, codes, hashes, snapshot_id)
 
     def lookup(
         self,
@@ -175,6 +294,7 @@ class BucketOwner:
         visibility: Visibility,
         columns: Sequence[str],
         snapshot_id: int | None = None,
+        schema_id: int | None = None,
     ) -> tuple[np.ndarray, pa.Table, int]:
         """Rows by key.
 
@@ -182,6 +302,7 @@ class BucketOwner:
             keys: key columns, sorted by bucket as the slices say.
             visibility: ``latest`` sees what is pushed but not committed.
             snapshot_id: answer from this snapshot; by default from the newest known.
+            schema_id: the schema that keys and columns are of; by default the newest known.
 
         Returns:
             Positions in ``keys`` of the keys found, their rows, and the snapshot answered from.
@@ -190,20 +311,30 @@ class BucketOwner:
         answered, buckets = self._committed.version(snapshot_id)
         positions, tables = [], []
         with self._lock if visibility == "latest" else nullcontext():
+            self._catch_up(schema_id or 0)
+            asked = self._schema if schema_id is None else self._schemas.read(schema_id)
+            # What is not committed is held under the owner's schema.
+            under = self._schema if visibility == "latest" else asked
+            evolution = self._views.evolution(under, asked)
+            sources = columns if evolution is None else evolution.sources(columns)
+            if evolution is not None:
+                keys = keys.rename_columns([evolution.source(n) for n in keys.schema.names])
             for piece in slices:
                 bucket = (piece.partition, piece.bucket)
-                found, rows = self._lookup.find(
-                    self._data_files(bucket),
-                    buckets.get(bucket, _EMPTY),
+                found, rows = self._views.lookup(under).find(
+                    self._views.files(under, bucket),
+                    self._visible(buckets.get(bucket, _EMPTY), visibility),
                     self._writers(bucket) if visibility == "latest" else (),
                     keys.slice(piece.offset, piece.length),
-                    columns,
+                    sources,
                 )
+                if evolution is not None:
+                    rows = evolution.apply_table(rows, columns)
                 if len(found):
                     positions.append(found + piece.offset)
                     tables.append(rows)
         if not tables:
-            return np.empty(0, np.int64), self._empty(columns), answered
+            return np.empty(0, np.int64), _empty(asked, columns), answered
         return np.concatenate(positions), pa.concat_tables(tables), answered
 
     def stats(self) -> dict[str, object]:
@@ -218,10 +349,14 @@ class BucketOwner:
                 "sessions": len(self._sessions),
                 "memory_bytes": sum(writer.memory_bytes for writer in writers),
                 "lookup": self._cache.stats(),
+                "assigned": self._buckets.stats(),
+                "compaction": self._compaction.stats(),
             }
 
     def close(self) -> None:
         """Drop uncommitted work and the local files."""
+        self._compaction.compactions.close()
+        self._executor.shutdown()
         with self._lock:
             for session in self._sessions.values():
                 session.abort()
@@ -229,12 +364,19 @@ class BucketOwner:
             self._cache.close()
             shutil.rmtree(self._settings.local_directory, ignore_errors=True)
 
-    def _empty(self, columns: Sequence[str]) -> pa.Table:
-        fields = [self._schema.arrow_schema.field(name) for name in columns]
-        return pa.schema(fields).empty_table()
+    def _visible(self, levels: Levels, visibility: Visibility) -> Levels:
+        """What lookups of committed rows see of a snapshot's files: what its readers see."""
+        hides = visibility == "committed" and skips_level_0(self._schema)
+        return levels.compacted() if hides else levels
 
     def _owns(self, partition: bytes, bucket: int) -> bool:
         return owner_of(partition, bucket, self._settings.owners) == self._settings.index
+
+    def _session_of(self, push: Push) -> OwnerSession:
+        session = self._session(push.session)
+        self._catch_up(push.schema_id)
+        session.expect(push)
+        return session
 
     def _session(self, session_id: SessionId) -> OwnerSession:
         now = self._clock()
@@ -242,6 +384,7 @@ class BucketOwner:
             self._sessions[session_id].touched = now
             return self._sessions[session_id]
         self._drop_idle(now)
+        self._catch_up()
         newest = self._generations.get(session_id.user, session_id.generation)
         if session_id.generation < newest:
             raise CommitFencedError(
@@ -259,7 +402,13 @@ class BucketOwner:
             f"{self._settings.local_directory}/staging/{name}",
             self._settings.staging_memory,
         )
-        session = OwnerSession(self._open_writer, staging, self._schema.core.write_buffer_size)
+        session = OwnerSession(
+            self._open_writer,
+            self._keep_current,
+            self._as_current,
+            staging,
+            self._schema.core.write_buffer_size,
+        )
         session.touched = now
         self._sessions[session_id] = session
         return session
@@ -281,23 +430,90 @@ class BucketOwner:
         closed = self._closed.get(session_id.user)
         return closed is not None and session_id <= closed
 
+    def _catch_up(self, schema_id: int | None = None) -> None:
+        """Go on under the newest schema; only if this one is not known yet, where it is given."""
+        if schema_id is None or schema_id > self._schema.id:
+            self._schema = self._schemas.newest()
+
     def _open_writer(self, bucket: BucketId) -> BucketWriter:
+        levels = self._committed.levels(bucket)
+        self._catch_up(max((file.schema_id for file in levels.files), default=0))
+        files = self._views.files(self._schema, bucket)
         return BucketWriter(
             self._schema,
             *bucket,
-            self._data_files(bucket),
-            self._committed.levels(bucket),
-            self._lookup.upper_levels(self._data_files(bucket)),
+            files,
+            levels,
+            self._views.lookup(self._schema).upper_levels(files),
             self._clock,
+            inline=self._compaction.is_inline,
         )
 
-    def _writers(self, bucket: BucketId) -> list[BucketWriter]:
-        return [s.writers[bucket] for s in self._sessions.values() if bucket in s.writers]
+    def _open_compactor(self, bucket: BucketId, stop: Stop) -> tuple[Compactor, DataFileStore]:
+        levels = self._committed.levels(bucket)
+        self._catch_up(max((file.schema_id for file in levels.files), default=0))
+        schema = self._schema
+        files = StoppableFiles(self._store, schema, *bucket, schemas=self._schemas.read)
+        files.stop = stop
+        lookup = self._views.lookup(schema).upper_levels(self._views.files(schema, bucket))
+        return Compactor(schema, files, merge_engine(schema), lookup), files
 
-    def _data_files(self, bucket: BucketId) -> DataFileStore:
-        if bucket not in self._files:
-            self._files[bucket] = DataFileStore(self._store, self._schema, *bucket)
-        return self._files[bucket]
+    def _keep_current(self, writer: BucketWriter) -> None:
+        """Let a writer go on under the owner's schema."""
+        if writer.schema.id < self._schema.id:
+            files = self._views.files(self._schema, (writer.partition, writer.bucket))
+            lookup = self._views.lookup(self._schema).upper_levels(files)
+            writer.change_schema(self._schema, files, lookup)
+
+    def _as_current(self, schema_id: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        evolution = self._views.incoming(schema_id, self._schema)
+        return rows if evolution is None else evolution.apply(rows, [*self._schema.names, KIND])
+
+    def _aged(self) -> CompactionAge:
+        self._age.advance(self._committed.snapshot_id)
+        return self._age
+
+    def _written(
+        self, session: OwnerSession, compaction: Chosen | None, full_compact: bool
+    ) -> list[BucketId]:
+        """Buckets that the session's commit is about."""
+        chosen = set(session.writers) | set(self._compaction.compactions.finished())
+        for bucket in self._committed.buckets:
+            asked = compaction is not None and compaction.has(bucket)
+            if full_compact or (asked and self._compaction.commits_compact):
+                chosen.add(bucket)
+        if compaction is None:
+            chosen.update(self._compaction.overdue(chosen))
+        return sorted(chosen)
+
+    def _compacted_fully(
+        self, written: Sequence[BucketId], compaction: Chosen | None, full_compact: bool
+    ) -> set[BucketId]:
+        if full_compact:
+            return set(written)
+        if compaction is not None:
+            by_commit = compaction.full and self._compaction.is_inline
+            return {b for b in written if by_commit and compaction.has(b)}
+        return self._compaction.overdue(written)
+
+    def _messages(
+        self, session: OwnerSession, written: Iterable[BucketId], full: Collection[BucketId]
+    ) -> list[CommitMessage]:
+        compactions = self._compaction.compactions
+        messages = []
+        for bucket in written:
+            levels, writer = self._committed.levels(bucket), session.writer(bucket)
+            writer.rebase(levels)
+            finished = compactions.result(bucket, levels)
+            if finished is not None:
+                writer.adopt(finished)
+            busy = compactions.busy(bucket)
+            messages.append(writer.prepare_commit(full_compact=bucket in full, busy=busy))
+        compactions.handed_over(messages)
+        return messages
+
+    def _writers(self, bucket: BucketId) -> list[BucketWriter]:
+        return [s.writer(bucket) for s in self._sessions.values() if bucket in s.writers]
 
     def _refresh(self) -> None:
         now = self._clock()
@@ -310,8 +526,15 @@ class BucketOwner:
         self._committed.advance(snapshot_id)
         if self._committed.rollbacks != before:
             with self._lock:
-                for session in self._sessions.values():
-                    session.rebase(self._committed.levels)
+                for session_id, session in list(self._sessions.items()):
+                    if session.messages is None:
+                        session.rebase(self._committed.levels)
+                    else:  # the rollback may have taken its files: they are pushed again
+                        self._sessions.pop(session_id).abort()
 
 
 _EMPTY = Levels()
+
+
+def _empty(schema: TableSchema, columns: Sequence[str]) -> pa.Table:
+    return pa.schema([schema.arrow_schema.field(name) for name in columns]).empty_table()

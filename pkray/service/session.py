@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pkray.errors import LostBatchesError
+import pyarrow as pa
+
+from pkray.errors import LostBatchesError, SchemaChangedError
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.levels import Levels
@@ -13,6 +15,8 @@ from pkray.service.protocol import Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
 
 OpenWriter = Callable[[BucketId], BucketWriter]
+AsCurrent = Callable[[int, pa.RecordBatch], pa.RecordBatch]
+"""Rows of the schema of that id as the owner's writers take them."""
 
 
 class OwnerSession:
@@ -20,19 +24,51 @@ class OwnerSession:
 
     Args:
         open_writer: a writer on the committed levels of a bucket.
+        keep_current: moves a writer on to the owner's schema.
+        as_current: makes rows those of the owner's schema.
         staging: where attempts of tasks wait.
         memory_limit: bytes of rows kept in memory over all buckets.
     """
 
-    def __init__(self, open_writer: OpenWriter, staging: StagingArea, memory_limit: int) -> None:
+    def __init__(
+        self,
+        open_writer: OpenWriter,
+        keep_current: Callable[[BucketWriter], None],
+        as_current: AsCurrent,
+        staging: StagingArea,
+        memory_limit: int,
+    ) -> None:
         self._open_writer = open_writer
+        self._keep_current = keep_current
+        self._as_current = as_current
+        self.schema_id: int | None = None
+        """The schema whose columns its rows have."""
         self.staging = staging
         self._memory_limit = memory_limit
         self.writers: dict[BucketId, BucketWriter] = {}
         self.messages: list[CommitMessage] | None = None
+        self.prepared_for: object = None
+        """What the messages were prepared for."""
+        self.new_hashes: dict[BucketId, list[bytes]] = {}
+        """Of dynamic buckets: key hashes that their committed index may lack."""
         self.touched = 0
         """When it was last used, epoch milliseconds."""
         self._written: dict[tuple[int, int], int] = {}
+
+    def expect(self, push: Push) -> None:
+        """Note the schema of the session's rows.
+
+        Raises:
+            SchemaChangedError: those that came before have another.
+        """
+        if self.schema_id not in (None, push.schema_id):
+            raise SchemaChangedError(
+                f"rows of schema {push.schema_id} came after rows of schema {self.schema_id} of "
+                f"the same commit of {push.session.user!r}: open a new writer and write them again",
+                schema_id=push.schema_id,
+                expected=self.schema_id,
+            )
+        self.schema_id = push.schema_id
 
     def write(self, push: Push, batch: RoutedBatch) -> None:
         """Take a batch of the driver's into memory, once.
@@ -67,31 +103,43 @@ class OwnerSession:
             if attempt not in self._written:
                 for batch in self.staging.take(attempt):
                     self._apply(batch)
+                self._written[attempt] = attempts[source][1]
         self.staging.clear()
+
+    def take_back(self) -> None:
+        """Forget what was handed over; its rows are prepared again."""
+        self.messages = self.prepared_for = None
+        for writer in self.writers.values():
+            writer.take_back()
 
     def writer(self, bucket: BucketId) -> BucketWriter:
         if bucket not in self.writers:
             self.writers[bucket] = self._open_writer(bucket)
-        return self.writers[bucket]
+        writer = self.writers[bucket]
+        self._keep_current(writer)
+        return writer
 
     def rebase(self, levels: Callable[[BucketId], Levels]) -> None:
         """Build on other committed files: the table was rolled back."""
-        if self.messages is None:
-            for bucket, writer in self.writers.items():
-                writer.rebase(levels(bucket))
+        for bucket, writer in self.writers.items():
+            writer.rebase(levels(bucket))
 
     def abort(self) -> None:
         """Let everything go; files that were handed over stay."""
         self.staging.clear()
-        if self.messages is None:
-            for writer in self.writers.values():
-                writer.abort()
+        for writer in self.writers.values():
+            writer.abort()
         self.writers.clear()
 
     def _apply(self, batch: RoutedBatch) -> None:
+        assert self.schema_id is not None
+        current = self._as_current(self.schema_id, batch.rows)
         for piece in batch.slices:
-            rows = batch.rows.slice(piece.offset, piece.length)
-            self.writer((piece.partition, piece.bucket)).write(rows)
+            rows = current.slice(piece.offset, piece.length)
+            bucket = (piece.partition, piece.bucket)
+            if piece.new_hashes:
+                self.new_hashes.setdefault(bucket, []).append(piece.new_hashes)
+            self.writer(bucket).write(rows)
         self._bound_memory()
 
     def _bound_memory(self) -> None:
