@@ -45,7 +45,7 @@ def find_conflict(
     by_bucket: dict[BucketId, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
         by_bucket[entry.partition, entry.bucket].append(entry)
-    totals = _total_buckets(live, {partition for partition, _ in by_bucket})
+    totals = _total_buckets(live, {partition for partition, _ in by_bucket}, entries)
     for bucket, changes in by_bucket.items():
         found = (
             _bucket_count_conflict(bucket, changes, totals)
@@ -61,13 +61,20 @@ def needs_check(entries: Iterable[ManifestEntry]) -> bool:
     return any(entry.kind == DELETE or entry.file.level > 0 for entry in entries)
 
 
-def _total_buckets(live: LiveFiles, partitions: set[bytes]) -> dict[bytes, int]:
+def _total_buckets(
+    live: LiveFiles, partitions: set[bytes], entries: Sequence[ManifestEntry]
+) -> dict[bytes, int]:
+    """Of each partition with files that stay: one that is emptied may get another number."""
+    deleted = {
+        (e.partition, e.bucket, e.file.level, e.file.file_name) for e in entries if e.kind == DELETE
+    }
     totals: dict[bytes, int] = {}
-    for (partition, _), files in live.items():
+    for (partition, bucket), files in live.items():
         if partition in partitions and partition not in totals:
-            for file in files.values():
-                totals[partition] = file.total_buckets
-                break
+            for (level, name), file in files.items():
+                if (partition, bucket, level, name) not in deleted:
+                    totals[partition] = file.total_buckets
+                    break
     return totals
 
 
@@ -75,6 +82,8 @@ def _bucket_count_conflict(
     bucket: BucketId, changes: list[ManifestEntry], totals: dict[bytes, int]
 ) -> str | None:
     for entry in changes:
+        if entry.kind == DELETE:
+            continue
         total = totals.setdefault(entry.partition, entry.total_buckets)
         if entry.total_buckets != total:
             return (

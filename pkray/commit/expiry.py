@@ -24,6 +24,7 @@ from pkray.errors import SnapshotNotFoundError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
+from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
 
 
@@ -36,11 +37,9 @@ class SnapshotExpirer:
     keeps its files. Two processes may expire at once. Not thread-safe.
 
     Args:
-        store: the table's root.
+        store: the table's root, or a branch.
         schema: the table's newest schema, or what returns it.
         clock: epoch milliseconds.
-        history: where snapshots, tags, changelogs and consumers are: the table's root by default,
-            or a branch's.
     """
 
     def __init__(
@@ -48,17 +47,15 @@ class SnapshotExpirer:
         store: ObjectStore,
         schema: TableSchema | Callable[[], TableSchema],
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        history: ObjectStore | None = None,
     ) -> None:
-        self._store = store
-        self._history = history or store
+        main, self._history = main_and_history(store)
         self._schema_source = schema
         self._clock = clock
         self._snapshots = SnapshotStore(self._history)
         self._changelogs = ChangelogStore(self._history)
         self._consumers = ConsumerStore(self._history)
         self._journal = ExpiryJournal(self._history)
-        self._doomed = DoomedFiles(store, self._history)
+        self._doomed = DoomedFiles(main, self._history)
         self._earliest: Snapshot | None = None
         self._has_changelogs: bool | None = None
         self._resumed = False
