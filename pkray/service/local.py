@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import time
@@ -9,7 +10,10 @@ import uuid
 import weakref
 
 from pkray.commit.committer import Committer
+from pkray.commit.schemas import SchemaStore
+from pkray.errors import PkrayError
 from pkray.schema import TableSchema
+from pkray.service.alarm import Alarm
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
 from pkray.service.owner import BucketOwner, OwnerSettings
@@ -18,6 +22,8 @@ from pkray.service.push_session import PushTarget, SpoolTarget
 from pkray.service.runtime import TableService, default_owners
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory
+
+_log = logging.getLogger(__name__)
 
 
 def now_millis() -> int:
@@ -58,7 +64,12 @@ class LocalRuntime:
             _stop(service)
 
     def close(self) -> None:
+        """Commit the compactions that run, and end."""
         for service in self._services.values():
+            try:
+                service.coordinator.call("commit_finished", True)
+            except PkrayError as error:
+                _log.warning("compactions are left to the next writer: %s", error)
             _stop(service)
         self._services.clear()
         self._closer()
@@ -79,14 +90,18 @@ class LocalRuntime:
         ]
         store = location.open()
 
+        schemas = SchemaStore(store, location.name)
+
         def make_committer(user: str, ignore_empty: bool) -> Committer:
-            return Committer(store, schema, user, clock=now_millis, ignore_empty=ignore_empty)
+            return Committer(
+                store, schemas.newest, user, clock=now_millis, ignore_empty=ignore_empty
+            )
 
         coordinator = LocalHandle(
-            Coordinator(owners, make_committer, now_millis), "pkray-coordinator"
+            Coordinator(owners, make_committer, now_millis, alarm=Alarm()), "pkray-coordinator"
         )
 
-        def push_target(session: SessionId) -> PushTarget:
+        def push_target(session: SessionId, schema: TableSchema) -> PushTarget:
             spool = f"{directory}/spool/{session.generation}-{session.epoch}"
             return SpoolTarget(spool, schema, count, session)
 
@@ -94,6 +109,7 @@ class LocalRuntime:
 
 
 def _stop(service: TableService) -> None:
+    service.coordinator.call("close")
     for owner in service.owners:
         owner.call("close")
         if isinstance(owner, LocalHandle):

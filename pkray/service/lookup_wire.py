@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pkray.service.protocol import Slice, Visibility
 
-Request = tuple[pa.RecordBatch, Sequence[Slice], Visibility, Sequence[str], int | None]
+Request = tuple[pa.RecordBatch, Sequence[Slice], Visibility, Sequence[str], int | None, int | None]
 Answer = tuple[np.ndarray, pa.Table, int]
 
 
@@ -20,6 +20,7 @@ class _Request(msgspec.Struct, array_like=True):
     visibility: Visibility
     columns: list[str]
     snapshot_id: int | None
+    schema_id: int | None
 
 
 class _Answer(msgspec.Struct, array_like=True):
@@ -37,7 +38,8 @@ def encode_request(
     slices: Sequence[Slice],
     visibility: Visibility,
     columns: Sequence[str],
-    snapshot_id: int | None,
+    snapshot_id: int | None = None,
+    schema_id: int | None = None,
 ) -> bytes:
     request = _Request(
         _to_bytes(pa.Table.from_batches([keys])),
@@ -45,6 +47,7 @@ def encode_request(
         visibility,
         list(columns),
         snapshot_id,
+        schema_id,
     )
     return msgspec.msgpack.encode(request)
 
@@ -52,7 +55,14 @@ def encode_request(
 def decode_request(data: bytes) -> Request:
     request = _requests.decode(data)
     (keys,) = _to_table(request.keys).to_batches()
-    return keys, request.slices, request.visibility, request.columns, request.snapshot_id
+    return (
+        keys,
+        request.slices,
+        request.visibility,
+        request.columns,
+        request.snapshot_id,
+        request.schema_id,
+    )
 
 
 def encode_answer(positions: np.ndarray, rows: pa.Table, snapshot_id: int) -> bytes:

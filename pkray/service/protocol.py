@@ -68,12 +68,14 @@ class Push(msgspec.Struct, frozen=True):
         source: `DRIVER`, or the Spark partition.
         attempt: the Spark task attempt; only one attempt a source is taken.
         index: 0, 1, 2 … within the attempt and owner.
+        schema_id: the schema whose columns the rows have.
     """
 
     session: SessionId
     source: int
     attempt: int
     index: int
+    schema_id: int
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,33 @@ class PushReport(msgspec.Struct, frozen=True):
         return msgspec.msgpack.decode(data, type=cls)
 
 
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Buckets to compact.
+
+    Args:
+        full: into one run each, else as far as it is due.
+        partitions: these only.
+        buckets: these only, of each partition.
+    """
+
+    full: bool = True
+    partitions: frozenset[bytes] | None = None
+    buckets: frozenset[int] | None = None
+
+    def has(self, bucket: tuple[bytes, int]) -> bool:
+        partition, number = bucket
+        return (self.partitions is None or partition in self.partitions) and (
+            self.buckets is None or number in self.buckets
+        )
+
+
 class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Ask the coordinator to commit a session.
 
     Args:
         reports: the attempts that count; nothing else that was pushed is taken.
-        compact_all: compact every bucket of the table, not only those written to.
+        compaction: nothing was written: only commit what was compacted, and compact these
+            buckets where commits have to do that themselves.
         full_compact: compact every bucket of the table into one run.
         watermark: event time in milliseconds, kept in the snapshot.
     """
@@ -132,7 +155,7 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionId
     identifier: int
     reports: tuple[PushReport, ...] = ()
-    compact_all: bool = False
+    compaction: Chosen | None = None
     full_compact: bool = False
     watermark: int | None = None
 

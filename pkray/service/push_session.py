@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+import msgspec
+import pyarrow as pa
+
 from pkray.format.snapshot import Snapshot
+from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
 from pkray.service import spool
+from pkray.service.assigner_client import AssignerClient
 from pkray.service.handle import Handle, Pending, gather
 from pkray.service.protocol import (
     CommitOutcome,
@@ -18,7 +23,10 @@ from pkray.service.protocol import (
     RoutedBatch,
     SessionId,
 )
-from pkray.service.pusher import Pusher
+from pkray.service.pusher import Pusher, Send
+
+UNASSIGNED = -1
+"""In the place of an owner: rows that wait for a dynamic bucket."""
 
 
 class PushTarget(Protocol):
@@ -42,11 +50,44 @@ class SpoolTarget:
         self._owners = owners
         self._session = session
 
+    @property
+    def schema_id(self) -> int:
+        """The schema whose columns the rows have."""
+        return self._schema.id
+
     def path(self, source: int, attempt: int, owner: int) -> str:
         return f"{self.directory}/{source}-{attempt}-{owner}.arrow"
 
     def open(self, source: int, attempt: int) -> Pusher:
-        return _SpoolPusher(self, self._schema, self._owners, self._session, source, attempt)
+        kind = _SpoolPusher if self._schema.core.bucket != DYNAMIC else _UnassignedSpool
+        return kind(self, self._schema, self._owners, self._session, source, attempt)
+
+    def assigner(self, owners: Sequence[Handle]) -> AssignerClient | None:
+        """Asks for buckets, where the table has dynamic ones."""
+        return AssignerClient.of(self._schema, owners)
+
+    def pusher(self, send: Send, report: PushReport, assigner: AssignerClient) -> Pusher:
+        """Pushes, for an attempt, the rows that it had left."""
+        return Pusher(
+            self._schema,
+            self._owners,
+            send,
+            self._session,
+            report.source,
+            report.attempt,
+            assigner,
+        )
+
+    def unassigned(self, report: PushReport) -> Iterator[pa.RecordBatch]:
+        """The rows of an attempt on a table with dynamic buckets."""
+        if UNASSIGNED in report.batches:
+            for batch in spool.read_spool(self.path(report.source, report.attempt, UNASSIGNED)):
+                yield batch.rows
+
+    def clear(self, reports: Sequence[PushReport]) -> None:
+        """Remove what `unassigned` yields."""
+        for report in reports:
+            spool.remove(self.path(report.source, report.attempt, UNASSIGNED))
 
 
 class _SpoolPusher(Pusher):
@@ -74,6 +115,20 @@ class _SpoolPusher(Pusher):
         for file in self._files.values():
             file.close()
         return super().finish()
+
+
+class _UnassignedSpool(_SpoolPusher):
+    """Tasks cannot ask owners for buckets: the rows wait for the driver, which shares a process
+    with the owners."""
+
+    def push_checked(self, batch: pa.RecordBatch) -> None:
+        self._rows += batch.num_rows
+        push = Push(self._session, self._source, self._attempt, 0, self._schema.id)
+        self._spool(UNASSIGNED, push, RoutedBatch(batch, ()))
+
+    def finish(self) -> PushReport:
+        report = super().finish()
+        return msgspec.structs.replace(report, batches=dict.fromkeys(self._files, 1))
 
 
 class PushSession:
@@ -119,7 +174,7 @@ class PushSession:
             LostBatchesError: an owner restarted: push everything again in a new session.
         """
         if isinstance(self._target, SpoolTarget):
-            self._hand_over(self._target, reports)
+            spooled, reports = reports, self._hand_over(self._target, reports)
         request = CommitRequest(
             session=self._session,
             identifier=self._identifier,
@@ -127,18 +182,37 @@ class PushSession:
             watermark=watermark,
         )
         outcome: CommitOutcome = self._coordinator.call("commit", request)
+        if isinstance(self._target, SpoolTarget):
+            self._target.clear(spooled)
         return outcome.snapshot
 
     def abort(self) -> None:
         """Drop everything that was pushed."""
         self._coordinator.call("abort", self._session)
 
-    def _hand_over(self, target: SpoolTarget, reports: Sequence[PushReport]) -> None:
+    def _hand_over(
+        self, target: SpoolTarget, reports: Sequence[PushReport]
+    ) -> Sequence[PushReport]:
+        assigner = target.assigner(self._owners)
+        if assigner is not None:
+            return [self._assign(target, report, assigner) for report in reports]
         pending = defaultdict(list)
         for report in reports:
             for owner, count in report.batches.items():
                 path = target.path(report.source, report.attempt, owner)
-                push = Push(self._session, report.source, report.attempt, 0)
+                push = Push(self._session, report.source, report.attempt, 0, target.schema_id)
                 pending[owner].append(self._owners[owner].submit("take_over", push, path, count))
         for answers in pending.values():
             gather(answers)
+        return reports
+
+    def _assign(
+        self, target: SpoolTarget, report: PushReport, assigner: AssignerClient
+    ) -> PushReport:
+        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending:
+            return self._owners[owner].submit("push", push, batch)
+
+        pusher = target.pusher(send, report, assigner)
+        for rows in target.unassigned(report):
+            pusher.push_checked(rows)
+        return pusher.finish()

@@ -8,6 +8,7 @@ import ray
 
 from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
+from pkray.service.alarm import Alarm
 from pkray.service.coordinator import Coordinator
 from pkray.service.local import default_local_directory, now_millis
 from pkray.service.lookup_wire import decode_request, encode_answer
@@ -60,12 +61,28 @@ class _Owner:
         return self._owner.prepare(*args)
 
     @ray.method(concurrency_group="write")
-    def acknowledge(self, *args: Any) -> None:
-        self._owner.acknowledge(*args)
+    def acknowledge(self, *args: Any) -> Any:
+        return self._owner.acknowledge(*args)
+
+    @ray.method(concurrency_group="compact")
+    def compact(self, *args: Any) -> Any:
+        return self._owner.compact(*args)
+
+    @ray.method(concurrency_group="compact")
+    def compactions(self, *args: Any) -> Any:
+        return self._owner.compactions(*args)
 
     @ray.method(concurrency_group="write")
     def abort(self, *args: Any) -> None:
         self._owner.abort(*args)
+
+    @ray.method(concurrency_group="assign")
+    def assign(self, *args: Any) -> Any:
+        return self._owner.assign(*args)
+
+    @ray.method(concurrency_group="assign")
+    def locate(self, *args: Any) -> Any:
+        return self._owner.locate(*args)
 
     @ray.method(concurrency_group="read")
     def lookup(self, request: bytes) -> bytes:
@@ -99,13 +116,16 @@ class _Coordinator:
             for index in range(owners)
         ]
         store = location.open()
-        schema = SchemaStore(store, location.name).latest()
+        schemas = SchemaStore(store, location.name)
 
         def make_committer(user: str, ignore_empty: bool) -> Committer:
-            return Committer(store, schema, user, clock=now_millis, ignore_empty=ignore_empty)
+            return Committer(
+                store, schemas.newest, user, clock=now_millis, ignore_empty=ignore_empty
+            )
 
         handles = [RayHandle(owner, "owner") for owner in self._owners]
-        self._coordinator = Coordinator(handles, make_committer, now_millis)
+        self._coordinator = Coordinator(handles, make_committer, now_millis, alarm=Alarm())
+        self._coordinator.watch()  # the one before may have left compactions uncommitted
 
     @ray.method(concurrency_group="ask")
     def ping(self) -> None:
@@ -135,9 +155,9 @@ class _Coordinator:
     def commit(self, request: Any) -> Any:
         return self._coordinator.commit(request)
 
-    @ray.method(concurrency_group="commit")
-    def compact(self, full: bool) -> Any:
-        return self._coordinator.compact(full)
+    @ray.method(concurrency_group="compact")
+    def compact(self, chosen: Any) -> Any:
+        return self._coordinator.compact(chosen)
 
     @ray.method(concurrency_group="commit")
     def abort(self, session: Any) -> None:
@@ -150,5 +170,5 @@ def _actor(kind: type, concurrency: dict[str, int]) -> Any:
     return remote(max_restarts=-1, max_task_retries=0, concurrency_groups=concurrency)(kind)
 
 
-OwnerActor = _actor(_Owner, {"write": 1, "read": 4})
-CoordinatorActor = _actor(_Coordinator, {"commit": 1, "ask": 4})
+OwnerActor = _actor(_Owner, {"write": 1, "read": 4, "assign": 2, "compact": 2})
+CoordinatorActor = _actor(_Coordinator, {"commit": 1, "compact": 1, "ask": 4})

@@ -10,6 +10,7 @@ import ray
 
 from pkray.errors import ServiceUnavailableError
 from pkray.schema import TableSchema
+from pkray.service.assigner_client import AssignerClient
 from pkray.service.handle import Pending
 from pkray.service.protocol import Push, RoutedBatch, SessionId
 from pkray.service.push_session import PushTarget
@@ -106,10 +107,10 @@ class RayRuntime:
         ]
         address = ray.get_runtime_context().gcs_address
 
-        def push_target(session: SessionId) -> PushTarget:
+        def push_target(session: SessionId, schema: TableSchema) -> PushTarget:
             return RayTarget(address, location, schema, count, session)
 
-        return TableService(coordinator, owners, _keep, push_target)
+        return TableService(coordinator, owners, _keep, push_target, _fetch)
 
 
 class RayTarget:
@@ -142,8 +143,14 @@ class RayTarget:
         def send(owner: int, push: Push, batch: RoutedBatch) -> Pending:
             return handles[owner].submit("push", push, batch)
 
-        return Pusher(self._schema, self._owners, send, self._session, source, attempt)
+        assigner = AssignerClient.of(self._schema, handles)
+        return Pusher(self._schema, self._owners, send, self._session, source, attempt, assigner)
 
 
 def _keep(batch: RoutedBatch) -> object:
     return ray.put(batch)
+
+
+def _fetch(kept: Any) -> RoutedBatch:
+    batch: RoutedBatch = ray.get(kept)
+    return batch

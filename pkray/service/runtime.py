@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
 from pkray.service.handle import Handle
 from pkray.service.protocol import RoutedBatch, SessionId
@@ -20,13 +21,15 @@ class TableService:
     Args:
         keep: holds a batch so that it can be pushed again to an owner that restarted; None
             where owners cannot be lost without the writer.
-        push_target: what the tasks of a distributed push are given.
+        push_target: what the tasks of a distributed push are given, which have rows of a schema.
+        fetch: the batch that ``keep`` holds.
     """
 
     coordinator: Handle
     owners: Sequence[Handle]
     keep: Callable[[RoutedBatch], object] | None
-    push_target: Callable[[SessionId], PushTarget]
+    push_target: Callable[[SessionId, TableSchema], PushTarget]
+    fetch: Callable[[object], RoutedBatch] | None = None
 
 
 class Runtime(Protocol):
@@ -47,6 +50,6 @@ class Runtime(Protocol):
 
 def default_owners(schema: TableSchema, processors: int) -> int:
     """One owner a bucket, but no more than there are processors."""
-    buckets = max(schema.core.bucket, 1)
-    wanted = processors if schema.partition_keys else buckets
+    many = schema.partition_keys or schema.core.bucket == DYNAMIC
+    wanted = processors if many else schema.core.bucket
     return max(1, min(wanted, processors))

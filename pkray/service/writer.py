@@ -14,6 +14,7 @@ import pyarrow as pa
 from pkray.errors import LostBatchesError, ServiceError, ServiceUnavailableError
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
+from pkray.service.assigner_client import AssignerClient
 from pkray.service.handle import Handle, Pending
 from pkray.service.protocol import (
     DRIVER,
@@ -39,6 +40,7 @@ class TableWriter:
 
     Args:
         keep: hold on to pushed batches until the commit, for owners that can be lost alone.
+        fetch: a batch that is held on to.
     """
 
     def __init__(
@@ -49,12 +51,16 @@ class TableWriter:
         commit_user: str,
         *,
         keep: Callable[[RoutedBatch], object] | None,
+        fetch: Callable[[object], RoutedBatch] | None = None,
     ) -> None:
         self.commit_user = commit_user
         self._schema = schema
         self._coordinator = coordinator
         self._owners = owners
         self._keep = keep
+        self._fetch = fetch
+        self._assigner = AssignerClient.of(schema, owners)
+        self._unassigned: list[object] = []
         self._session: SessionId = coordinator.call("begin", commit_user)
         self._kept: dict[int, list[object]] = defaultdict(list)
         self._pusher = self._open_pusher()
@@ -156,6 +162,8 @@ class TableWriter:
         """Returns when the owners have the rows: lookups see them from then on."""
         for batch in batches:
             self._dirty = True
+            if self._assigner is not None and self._keep is not None:
+                self._unassigned.append(self._keep(RoutedBatch(batch, ())))
             self._heal(partial(self._pusher.push_checked, batch))
         self._heal(self._pusher.settle)
 
@@ -186,26 +194,48 @@ class TableWriter:
 
     def _push_again(self) -> None:
         self._pusher.drain()
+        if self._assigner is not None:
+            self._assign_again()
+            return
         pending: list[Pending] = []
         for owner, batches in self._kept.items():
             for index, batch in enumerate(batches):
-                push = Push(self._session, DRIVER, 0, index)
+                push = Push(self._session, DRIVER, 0, index, self._schema.id)
                 pending.append(self._owners[owner].submit("push", push, batch))
         for one in pending:
             one.result()
 
+    def _assign_again(self) -> None:
+        """In a new session, as an owner may have forgotten what it had assigned in this one."""
+        assert self._fetch is not None
+        self._coordinator.call("abort", self._session)
+        self._session = self._session.next()
+        self._pusher = self._open_pusher()
+        for kept in self._unassigned:
+            self._pusher.push_checked(self._fetch(kept).rows)
+        self._pusher.settle()
+
     def _send(self, owner: int, push: Push, batch: RoutedBatch) -> Pending:
         carried: object = batch
-        if self._keep is not None:
+        if self._keep is not None and self._assigner is None:
             carried = self._keep(batch)
             self._kept[owner].append(carried)
         return self._owners[owner].submit("push", push, carried)
 
     def _open_pusher(self) -> Pusher:
-        return Pusher(self._schema, len(self._owners), self._send, self._session, DRIVER, 0)
+        return Pusher(
+            self._schema,
+            len(self._owners),
+            self._send,
+            self._session,
+            DRIVER,
+            0,
+            self._assigner,
+        )
 
     def _renew(self) -> None:
         self._session = self._session.next()
         self._kept.clear()
+        self._unassigned.clear()
         self._pusher = self._open_pusher()
         self._dirty = False

@@ -148,12 +148,13 @@ def request_for(
     table: Table, columns: Sequence[str] | None, filter: object, snapshot_id: int | None
 ) -> ReadRequest:
     """The request of `read`, checked; it is held to the snapshot of now."""
-    arrow_schema(table.schema, columns)
-    predicate = None if filter is None else Predicate.parse(filter, table.schema)
+    schema = table.schema_at(snapshot_id)
+    arrow_schema(schema, columns)
+    predicate = None if filter is None else Predicate.parse(filter, schema)
     snapshot = table.latest_snapshot() if snapshot_id is None else table.snapshot(snapshot_id)
     return ReadRequest(
         table.location,
-        table.schema,
+        schema,
         tuple(columns) if columns is not None else None,
         predicate,
         snapshot.id if snapshot else None,

@@ -13,7 +13,7 @@ KEYS = pa.record_batch({"id": pa.array([3, 1], pa.int64()), "s": ["é", ""]})
 
 
 def test_a_request_comes_through():
-    sent = (KEYS, [Slice(b"\x00p", 2, 0, 2)], "committed", ["id", "s"], 7)
+    sent = (KEYS, [Slice(b"\x00p", 2, 0, 2)], "committed", ["id", "s"], 7, 3)
     received = decode_request(encode_request(*sent))
     assert received[0].equals(KEYS)
     assert received[1:] == sent[1:]

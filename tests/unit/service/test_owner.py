@@ -53,7 +53,7 @@ class Service:
             names=["id", "v", KIND],
         )
         (routed,) = self.router.route(batch).values()
-        self.owner.call("push", Push(session, source, attempt, index), routed)
+        self.owner.call("push", Push(session, source, attempt, index, 0), routed)
 
     def commit(self, session, identifier, counts):
         reports = tuple(
