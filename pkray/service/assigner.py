@@ -34,7 +34,7 @@ from pkray.errors import (
     LostBatchesError,
     OptionError,
 )
-from pkray.format.hash_index import Hashes, read_hashes
+from pkray.format.hash_index import Hashes, read_hashes, unique
 from pkray.format.index_file import HASH, IndexFileMeta
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
@@ -272,9 +272,9 @@ class BucketAssigner:
             found[fresh] = self._place(partition, hashes[fresh])
         own.add(hashes[added], found[added])
         counts = session.counts.setdefault(partition, {})
-        numbers, sizes = np.unique(found[added], return_counts=True)
-        for bucket, size in zip(numbers.tolist(), sizes.tolist(), strict=True):
-            counts[bucket] = counts.get(bucket, 0) + size
+        sizes = np.bincount(found[added])
+        for bucket in np.flatnonzero(sizes).tolist():
+            counts[bucket] = counts.get(bucket, 0) + int(sizes[bucket])
         return found
 
     def _place(self, partition: bytes, hashes: Hashes) -> Buckets:
@@ -282,7 +282,7 @@ class BucketAssigner:
         placed = np.empty(len(hashes), np.int32)
         numbers = classes(hashes, self._assigners)
         sizes = self._sizes(partition)
-        for number in np.unique(numbers).tolist():
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
             rows = np.flatnonzero(numbers == number)
             placed[rows] = self._fill_buckets(partition, number, sizes, len(rows))
         return placed
@@ -373,7 +373,7 @@ class BucketAssigner:
         index = KeyIndex()
         for bucket, file in sorted(files.items()):
             hashes = read_hashes(self._store, file)
-            index.add(np.unique(hashes[self._is_mine(partition, hashes)]), bucket)
+            index.add(unique(hashes[self._is_mine(partition, hashes)]), bucket)
         return index
 
     def _is_mine(self, partition: bytes, hashes: Hashes) -> npt.NDArray[np.bool_]:

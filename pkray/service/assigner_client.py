@@ -117,6 +117,6 @@ class AssignerClient:
         self, partitions: Sequence[bytes], codes: Codes, hashes: Hashes
     ) -> Iterator[tuple[int, npt.NDArray[np.int64] | slice]]:
         owners = assigning_owners(partitions, codes, hashes, self._assigners, len(self._owners))
-        for owner in np.unique(owners).tolist():
-            everything = len(self._owners) == 1
-            yield owner, slice(None) if everything else np.flatnonzero(owners == owner)
+        present = np.flatnonzero(np.bincount(owners)).tolist()
+        for owner in present:
+            yield owner, slice(None) if len(present) == 1 else np.flatnonzero(owners == owner)

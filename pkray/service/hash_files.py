@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pkray.format import paths
-from pkray.format.hash_index import Hashes, read_hashes, write_hashes
+from pkray.format.hash_index import Hashes, read_hashes, unique, write_hashes
 from pkray.format.index_file import IndexFileMeta
 from pkray.storage.object_store import ObjectStore
 
@@ -29,9 +29,12 @@ class HashFiles:
         Args:
             added: int32 hashes, repeated ones among them.
         """
-        new = np.unique(np.frombuffer(b"".join(added), np.int32))
+        new = unique(np.frombuffer(b"".join(added), np.int32))
         before = self._read(base) if base is not None else new[:0]
-        new = np.setdiff1d(new, before, assume_unique=True)
+        if len(before):
+            ordered = np.sort(before)
+            at = np.searchsorted(ordered, new)
+            new = new[ordered[np.minimum(at, len(ordered) - 1)] != new]
         if not len(new):
             return None
         hashes = np.concatenate((before, new))

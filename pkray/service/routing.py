@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pkray.errors import UnsupportedError
 from pkray.format.bucket import assign_buckets
+from pkray.format.hash_index import unique
 from pkray.format.partition import PartitionSpec
 from pkray.schema import TableSchema
 from pkray.service.protocol import RoutedBatch, Slice
@@ -101,7 +102,7 @@ class Cells:
         if self.hashes is None or self.is_new is None:
             return b""
         hashes = self.hashes[rows][self.is_new[rows]]
-        return np.unique(hashes).tobytes() if len(hashes) else b""
+        return unique(hashes).tobytes() if len(hashes) else b""
 
 
 class Router:
