@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 
 from pkray.changelog.reader import ChangelogReader
+from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.format.snapshot import Snapshot
 from pkray.input import conform
-from pkray.scan.inspect import files_table, snapshots_table
+from pkray.maintenance.alter import Alter
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
 from pkray.scan.report import ScanReport
 from pkray.scan.split import Split, arrow_schema
 from pkray.schema import TableSchema
+from pkray.service.compaction_choice import choose
 from pkray.service.lookup_client import LookupClient
 from pkray.service.protocol import CommitOutcome, Visibility
 from pkray.service.push_session import PushSession
 from pkray.service.runtime import Runtime, TableService
 from pkray.service.writer import TableWriter
 from pkray.storage.location import TableLocation
+from pkray.system import SystemTables
 
 
 class Table:
@@ -37,9 +40,9 @@ class Table:
         self.schema = schema
         self.runtime = runtime
         self._store = location.open()
-        self._planner = ScanPlanner(location, self._store, schema)
+        self._use(schema)
+        self._schemas = SchemaStore(self._store, self.name)
         self._snapshots = SnapshotStore(self._store)
-        self._client: tuple[TableService, LookupClient] | None = None
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {self.location.url!r})"
@@ -58,6 +61,11 @@ class Table:
     def options(self) -> dict[str, str]:
         """The options that were set."""
         return dict(self.schema.options)
+
+    @property
+    def alter(self) -> Alter:
+        """Changes of the columns, options and comments: ``table.alter.add_column("x", "INT")``."""
+        return Alter(self._store, self.name, self._use)
 
     def open_writer(self, commit_user: str | None = None) -> TableWriter:
         """A writer; use it in a ``with`` block.
@@ -85,7 +93,7 @@ class Table:
         coordinator = service.coordinator
         known: CommitOutcome | None = coordinator.call("committed", commit_user, commit_identifier)
         session = coordinator.call("begin", commit_user)
-        target = service.push_target(session)
+        target = service.push_target(session, self.schema)
         return PushSession(coordinator, service.owners, session, commit_identifier, target, known)
 
     def lookup(
@@ -103,7 +111,8 @@ class Table:
             columns: what to return; default every column.
             visibility: ``latest`` also sees rows that are written but not committed;
                 ``committed`` sees a snapshot.
-            snapshot_id: with ``committed``, this snapshot instead of the newest.
+            snapshot_id: with ``committed``, this snapshot instead of the newest, under the
+                schema that it had.
 
         Raises:
             InputError: the keys do not fit the table.
@@ -119,9 +128,10 @@ class Table:
                 f"snapshot_id={snapshot_id} goes with visibility='committed' only",
                 snapshot_id=snapshot_id,
             )
-        wanted = arrow_schema(self.schema, self._known(columns))
-        checked = conform(keys, self.schema, keys_only=True).select(self.schema.primary_keys)
-        return self._lookup_client().find(checked, wanted, visibility, snapshot_id)
+        schema = self.schema_at(snapshot_id)
+        wanted = arrow_schema(schema, _known(columns, schema))
+        checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
+        return self._lookup_client(schema).find(checked, wanted, visibility, snapshot_id)
 
     def to_arrow(
         self,
@@ -135,14 +145,14 @@ class Table:
             columns: what to read; default every column.
             filter: SQL text such as ``"amount > 10 AND id IN (1, 2)"``, pyarrow-style lists of
                 tuples, or a pyarrow expression.
-            snapshot_id: an older snapshot; default the newest.
+            snapshot_id: an older snapshot, with the columns that it had; default the newest.
 
         Raises:
             InputError: a column the table does not have, or a filter that is not understood.
             SnapshotNotFoundError: the snapshot has expired or was never made.
         """
         splits = self.splits(columns, filter, snapshot_id)
-        schema = arrow_schema(self.schema, columns)
+        schema = arrow_schema(self.schema_at(snapshot_id), columns)
         workers = min(len(splits), os.cpu_count() or 1)
         if workers <= 1:
             parts = [self._read(split) for split in splits]
@@ -177,8 +187,9 @@ class Table:
         snapshot_id: int | None = None,
     ) -> list[Split]:
         """The read in parts for other processes: each pickles and has ``read()``."""
-        predicate = None if filter is None else Predicate.parse(filter, self.schema)
-        return self._planner.plan(columns, predicate, snapshot_id)
+        schema = self.schema_at(snapshot_id)
+        predicate = None if filter is None else Predicate.parse(filter, schema)
+        return self._planner_of(schema).plan(columns, predicate, snapshot_id)
 
     def explain(
         self,
@@ -187,8 +198,10 @@ class Table:
         snapshot_id: int | None = None,
     ) -> ScanReport:
         """What `to_arrow` would read of the table: print it, or take its counts."""
-        predicate = None if filter is None else Predicate.parse(filter, self.schema)
-        return self._planner.explain(self._planner.snapshot(snapshot_id), columns, predicate)
+        schema = self.schema_at(snapshot_id)
+        predicate = None if filter is None else Predicate.parse(filter, schema)
+        snapshot = self._planner.snapshot(snapshot_id)
+        return self._planner_of(schema).explain(snapshot, columns, predicate)
 
     def changelog(
         self, from_snapshot: int | None = None, to_snapshot: int | None = None
@@ -211,6 +224,17 @@ class Table:
         """As `changelog`, batch by batch in bounded memory."""
         return ChangelogReader(self._store, self.schema).read(from_snapshot, to_snapshot)
 
+    def schema_at(self, snapshot_id: int | None) -> TableSchema:
+        """The schema that a snapshot is read under: its own, or the table's where it is None.
+
+        Raises:
+            SnapshotNotFoundError: it has expired or was never made.
+        """
+        if snapshot_id is None:
+            return self.schema
+        schema_id = self.snapshot(snapshot_id).schema_id
+        return self.schema if schema_id == self.schema.id else self._schemas.read(schema_id)
+
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot; None before the first commit."""
         return self._planner.snapshot()
@@ -230,23 +254,44 @@ class Table:
 
     def snapshots(self) -> pa.Table:
         """The snapshots that are kept, oldest first, a row each."""
-        return snapshots_table(self._snapshots)
+        return self.system("snapshots")
 
     def files(self, snapshot_id: int | None = None) -> pa.Table:
         """The live data files of a snapshot, a row each."""
-        snapshot = self._planner.snapshot(snapshot_id)
-        return files_table(self._store, self.schema, snapshot)
+        return self.system("files", snapshot_id)
 
-    def compact(self, full: bool = True) -> Snapshot | None:
-        """Compact every bucket.
+    def system(self, name: str, snapshot_id: int | None = None) -> pa.Table:
+        """A system table, by Paimon's names: ``snapshots``, ``schemas``, ``options``,
+        ``manifests``, ``files``, ``partitions``, ``buckets``, ``table_indexes``, ``tags``,
+        ``branches``, ``consumers``, ``aggregation_fields``, ``statistics``, ``audit_log``, ``ro``.
 
         Args:
-            full: into one sorted run; otherwise where the sorted runs are due for it.
+            snapshot_id: of what shows the contents of one snapshot; default the newest.
+
+        Raises:
+            TableNotFoundError: there is no such system table.
+            SnapshotNotFoundError: the snapshot has expired or was never made.
+        """
+        return SystemTables(self.location, self._store, self.schema).read(name, snapshot_id)
+
+    def compact(
+        self,
+        full: bool = True,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        buckets: Sequence[int] | None = None,
+    ) -> Snapshot | None:
+        """Compact what is committed, beside writing; returns when that is committed.
+
+        Args:
+            full: into one sorted run a bucket; otherwise where the sorted runs are due for it.
+            partitions: these only, such as ``[{"dt": "a"}]``; a mapping may leave columns out.
+            buckets: these only, of each partition.
 
         Returns:
             The COMPACT snapshot, or None when there was nothing to compact.
         """
-        outcome: CommitOutcome = self._service().coordinator.call("compact", full)
+        chosen = choose(self._store, self.schema, full, partitions, buckets)
+        outcome: CommitOutcome = self._service().coordinator.call("compact", chosen)
         return outcome.snapshot
 
     def service_stats(self) -> dict[str, list[dict[str, object]]]:
@@ -255,8 +300,22 @@ class Table:
         owners = [owner.call("stats") for owner in service.owners]
         return {"coordinator": [service.coordinator.call("stats")], "owners": owners}
 
-    def _lookup_client(self) -> LookupClient:
+    def _use(self, schema: TableSchema) -> None:
+        self.schema = schema
+        self._planner = ScanPlanner(self.location, self._store, schema)
+        self._client: tuple[TableService, LookupClient] | None = None
+
+    def _planner_of(self, schema: TableSchema) -> ScanPlanner:
+        return (
+            self._planner
+            if schema is self.schema
+            else ScanPlanner(self.location, self._store, schema)
+        )
+
+    def _lookup_client(self, schema: TableSchema) -> LookupClient:
         service = self._service()
+        if schema is not self.schema:
+            return LookupClient(schema, service.owners)
         if self._client is None or self._client[0] is not service:
             self._client = service, LookupClient(self.schema, service.owners)
         return self._client[1]
@@ -264,10 +323,11 @@ class Table:
     def _service(self) -> TableService:
         return self.runtime.service(self.location, self.schema)
 
-    def _known(self, columns: Sequence[str] | None) -> Sequence[str] | None:
-        for column in columns or ():
-            self.schema.field(column)
-        return columns
-
     def _read(self, split: Split) -> list[pa.RecordBatch]:
         return list(split.read(self._store))
+
+
+def _known(columns: Sequence[str] | None, schema: TableSchema) -> Sequence[str] | None:
+    for column in columns or ():
+        schema.field(column)
+    return columns

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from pkray.errors import ServiceUnavailableError
 from pkray.lsm.compaction import (
     CompactionUnit,
     forces_level_0_up,
@@ -19,6 +20,7 @@ from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
 from pkray.schema import TableSchema
 from pkray.service.committed import BucketId
+from pkray.service.compaction_age import CompactionAge
 from pkray.service.compactions import Compactions
 
 _log = logging.getLogger(__name__)
@@ -42,7 +44,8 @@ class CompactionPlanner:
     Args:
         schema: the table's newest.
         levels_of: the committed files of a bucket.
-        overdue: whether a bucket's last full compaction is too long ago.
+        age: of the rows that were not compacted fully yet.
+        clock: epoch milliseconds.
     """
 
     def __init__(
@@ -50,12 +53,14 @@ class CompactionPlanner:
         compactions: Compactions,
         schema: Callable[[], TableSchema],
         levels_of: Callable[[BucketId], Levels],
-        overdue: Callable[[BucketId], bool] = lambda _: False,
+        age: Callable[[], CompactionAge],
+        clock: Callable[[], int],
     ) -> None:
         self.compactions = compactions
         self._schema = schema
         self._levels_of = levels_of
-        self._overdue = overdue
+        self._age = age
+        self._clock = clock
         self._open: set[BucketId] = set()
         self._waiting: Counter[BucketId] = Counter()
         self._waits = 0
@@ -72,13 +77,16 @@ class CompactionPlanner:
     @property
     def are_pending(self) -> bool:
         """Whether something runs, waits to be committed or is to be looked at again."""
-        return self.compactions.are_pending or bool(self._open)
+        waiting = self._has_interval and any(self._levels_of(b).files for b in self._age().dirty)
+        return self.compactions.are_pending or bool(self._open) or waiting
 
     def consider(self, buckets: Iterable[BucketId] = ()) -> None:
         """Start what is due in these buckets, and in those that could not be begun before."""
         if self._schema().core.write_only or self.is_inline:
             return
         self._open.update(buckets)
+        if self._has_interval:
+            self._open.update(b for b in self._age().dirty if self._levels_of(b).files)
         for bucket in list(self._open):
             if self.compactions.has(bucket):
                 continue
@@ -93,33 +101,54 @@ class CompactionPlanner:
         self.compactions.settle(self._levels_of)
         self.consider(held - set(self.compactions.buckets()))
 
-    def make_room(self, written: Iterable[BucketId], full: Collection[BucketId]) -> None:
-        """Before a commit: wait where compaction is too far behind.
+    def overdue(self, written: Iterable[BucketId]) -> set[BucketId]:
+        """Buckets that the commit being made has to compact fully.
+
+        All that have waited do so together, so that their changelogs belong together.
 
         Args:
             written: buckets the commit writes to.
+        """
+        options = self._schema().core
+        if options.write_only or not self._has_age:
+            return set()
+        if not self._age().overdue(self._clock(), committing=True):
+            return set()
+        waiting = {b for b in self._age().dirty if self._levels_of(b).files}
+        return waiting.union(written)
+
+    @property
+    def commits_compact(self) -> bool:
+        """Whether a commit has to bring level 0 up, so that it can promise what it shows."""
+        schema = self._schema()
+        return self.is_inline or (forces_level_0_up(schema) and schema.core.lookup_wait)
+
+    def make_room(self, written: Iterable[BucketId], full: Collection[BucketId]) -> None:
+        """Before a commit: wait where compaction is too far behind, or in the way.
+
+        Args:
+            written: buckets the commit is about.
             full: those it compacts fully itself.
 
         Raises:
             PkrayError: a bucket that has to be compacted first cannot be.
         """
         self.compactions.discard(full)
-        if self._schema().core.write_only or self.is_inline:
-            return
         for bucket in written:
             if bucket not in full:
                 self._wait_below_stop(bucket)
-                if not self.has_room(bucket):
+                if self._is_in_the_way(bucket):
                     self.compactions.wait([bucket])
 
-    def has_room(self, bucket: BucketId) -> bool:
-        """Whether a commit can do what it must beside the bucket's compaction."""
-        schema = self._schema()
-        busy = self.compactions.busy(bucket)
-        if schema.core.commit_force_compact:
-            return not busy
-        forced = forces_level_0_up(schema) and schema.core.lookup_wait
-        return not forced or is_free(self._levels_of(bucket).runs(), busy)
+    def has_room(self, written: Iterable[BucketId], full: Collection[BucketId]) -> bool:
+        """Whether a commit need not wait."""
+        if any(self.compactions.has(bucket) for bucket in full):
+            return False
+        return not any(
+            self._is_at_stop(bucket) or self._is_in_the_way(bucket)
+            for bucket in written
+            if bucket not in full
+        )
 
     def compact(self, buckets: Collection[BucketId], full: bool) -> list[BucketId]:
         """Compact what is due in these buckets, or everything; returns when that is done.
@@ -130,6 +159,8 @@ class CompactionPlanner:
         Raises:
             PkrayError: a compaction failed.
         """
+        if self.is_inline:
+            return []
         if full:
             self.compactions.discard(buckets)
         self.compactions.wait(buckets)
@@ -157,18 +188,52 @@ class CompactionPlanner:
             "writer_wait_seconds": round(self._waited_seconds, 3),
         }
 
+    @property
+    def _has_age(self) -> bool:
+        return self._has_interval or self._schema().core.full_compaction_delta_commits is not None
+
+    @property
+    def _has_interval(self) -> bool:
+        return any(interval is not None for interval in self._intervals)
+
+    @property
+    def _intervals(self) -> tuple[int | None, int | None]:
+        options = self._schema().core
+        return options.changelog_compaction_interval, options.compaction_optimization_interval
+
     def _unit(self, bucket: BucketId, levels: Levels) -> CompactionUnit | None:
         schema = self._schema()
-        if self._overdue(bucket):
-            return pick_full(levels.runs(), schema.core)
+        for interval in self._intervals:
+            if interval is not None and self._age().is_older(bucket, self._clock(), interval):
+                return pick_full(levels.runs(), schema.core)
         return due(schema, levels)
 
-    def _wait_below_stop(self, bucket: BucketId) -> None:
+    def _is_in_the_way(self, bucket: BucketId) -> bool:
+        """Whether the bucket's compaction has files that a commit itself has to compact."""
+        busy = self.compactions.busy(bucket)
+        if not busy:
+            return False
         schema = self._schema()
-        limit = schema.core.num_sorted_run_stop_trigger
+        if schema.core.commit_force_compact:
+            return True
+        return self.commits_compact and not is_free(self._levels_of(bucket).runs(), busy)
+
+    def _is_at_stop(self, bucket: BucketId) -> bool:
+        options = self._schema().core
         levels = self._levels_of(bucket)
-        if len(levels.runs()) < limit or self.compactions.result(bucket, levels) is not None:
+        if options.write_only or self.is_inline:
+            return False
+        if len(levels.runs()) < options.num_sorted_run_stop_trigger:
+            return False
+        if self.compactions.result(bucket, levels) is not None:
+            return False
+        return self._unit(bucket, levels) is not None
+
+    def _wait_below_stop(self, bucket: BucketId) -> None:
+        if not self._is_at_stop(bucket):
             return
+        limit = self._schema().core.num_sorted_run_stop_trigger
+        levels = self._levels_of(bucket)
         unit = self._unit(bucket, levels)
         if unit is None:
             return
@@ -183,7 +248,12 @@ class CompactionPlanner:
         self._waiting[bucket] += 1
         began = time.monotonic()
         try:
-            self.compactions.start(bucket, unit, levels, rested=True)
+            begun = self.compactions.start(bucket, unit, levels, rested=True)
+            if not begun and not self.compactions.has(bucket):
+                raise ServiceUnavailableError(
+                    f"the owner of bucket {bucket[1]} is closing: open a writer again",
+                    callee="owner",
+                )
             self.compactions.wait([bucket])
         finally:
             self._waited_seconds += time.monotonic() - began
