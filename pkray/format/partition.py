@@ -5,7 +5,7 @@ A partition is the BinaryRow (with arity) of the partition columns' values in de
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,13 +112,19 @@ class PartitionSpec:
             known = self._paths[partition] = self._path(partition)
         return known
 
+    def text(self, partition: bytes) -> str:
+        """The partition for people: '' or ``dt=a/h=1``, nothing escaped."""
+        return "/".join(f"{name}={text}" for name, text in self._texts(partition))
+
     def _path(self, partition: bytes) -> str:
-        columns = self.values([partition])
-        parts = []
+        texts = self._texts(partition)
+        return "".join(f"{escape(name)}={escape(text)}/" for name, text in texts)
+
+    def _texts(self, partition: bytes) -> Iterator[tuple[str, str]]:
+        columns = self.values([partition]) if self.names else []
         for name, kind, column in zip(self.names, self.types, columns, strict=True):
             text = to_text(column[0], kind, legacy=self.legacy)
-            parts.append(f"{escape(name)}={escape(self.default_name if text is None else text)}/")
-        return "".join(parts)
+            yield name, self.default_name if text is None else text
 
     def parse_path(self, path: str) -> dict[str, str | None]:
         """The text each partition column has in a folder's path; None for the default name.

@@ -40,6 +40,11 @@ def to_text(value: pa.Scalar, kind: DataType, *, legacy: bool = True) -> str | N
     return None if _BLANK.fullmatch(text) else text
 
 
+def value_text(value: pa.Scalar, kind: DataType) -> str:
+    """A value that is not null, as SQL casts it to a string."""
+    return _text(value, kind, legacy=False)
+
+
 def escape(text: str) -> str:
     """The text as part of a path: characters that paths give a meaning become ``%XX``."""
     return _ESCAPED.sub(lambda found: f"%{ord(found.group()):02X}", text)

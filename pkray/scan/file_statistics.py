@@ -72,6 +72,17 @@ class FileStatistics:
             nulls[name] = bounds[2][places]
         return Statistics(least, greatest, nulls, self._files.numbers("rows")[places])
 
+    def of_values(self, columns: Iterable[str]) -> Statistics:
+        """As the files' writers said it, of all files; nested columns are left out."""
+        fields = [self._schema.field(name) for name in columns]
+        bounds = {f.name: self._value_bounds(f) for f in fields if not f.type.is_nested}
+        return Statistics(
+            {name: least for name, (least, _, _) in bounds.items()},
+            {name: greatest for name, (_, greatest, _) in bounds.items()},
+            {name: nulls for name, (_, _, nulls) in bounds.items()},
+            self._files.numbers("rows"),
+        )
+
     def _key_bounds(self, field: DataField) -> Bounds:
         position = self._schema.trimmed_primary_keys.index(field.name)
 

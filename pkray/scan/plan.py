@@ -69,8 +69,13 @@ class ScanPlanner:
         snapshot: Snapshot | None,
         columns: Sequence[str] | None = None,
         predicate: Predicate | None = None,
+        *,
+        top_level_only: bool = False,
     ) -> list[Split]:
         """One split a bucket, or several where it is large; files that cannot matter left out.
+
+        Args:
+            top_level_only: read what the last full compaction of each bucket left.
 
         Raises:
             InputError: a column the table does not have.
@@ -87,7 +92,14 @@ class ScanPlanner:
             files = file_sets.read(self._store, manifests)
         else:
             files = file_sets.read(self._store, kept, whole=False)
-        pruned = prune(files, predicate, self._schema, self._schemas.read, buckets)
+        pruned = prune(
+            files,
+            predicate,
+            self._schema,
+            self._schemas.read,
+            buckets,
+            top_level_only=top_level_only,
+        )
         return self._splits(snapshot, files, pruned, wanted, predicate)
 
     def explain(

@@ -35,6 +35,8 @@ def prune(
     schema: TableSchema,
     schemas: Schemas,
     buckets: BucketFilter | None = None,
+    *,
+    top_level_only: bool = False,
 ) -> Pruned:
     """Leave out files that no row of the result depends on.
 
@@ -44,9 +46,12 @@ def prune(
     Args:
         schemas: older schemas by id.
         buckets: what the filter says of the bucket key.
+        top_level_only: leave out the files of other levels.
     """
     places = np.arange(len(files))
-    if shows_compacted_only(schema):
+    if top_level_only:
+        places = places[files.numbers("level") == schema.core.num_levels - 1]
+    elif shows_compacted_only(schema):
         places = places[files.numbers("level") > 0]
     by_level = len(files) - len(places)
     if predicate is None or not len(places):

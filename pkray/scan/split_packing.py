@@ -25,15 +25,22 @@ def pack(files: Sequence[DataFileMeta], schema: TableSchema) -> list[tuple[DataF
     groups: list[tuple[DataFileMeta, ...]] = []
     group: list[DataFileMeta] = []
     filled = 0
-    for section in sections(Levels(files).runs(), schema):
-        weight = _weight(section.files, least)
+    for together in _sections(files, schema):
+        weight = _weight(together, least)
         if group and filled + weight > target:
             groups.append(tuple(group))
             group, filled = [], 0
-        group += section.files
+        group += together
         filled += weight
     groups.append(tuple(group))
     return groups
+
+
+def _sections(files: Sequence[DataFileMeta], schema: TableSchema) -> list[tuple[DataFileMeta, ...]]:
+    """Files that have to be read together."""
+    if schema.core.deletion_vectors_enabled:  # nothing is merged
+        return [(file,) for file in files]
+    return [section.files for section in sections(Levels(files).runs(), schema)]
 
 
 def _weight(files: Iterable[DataFileMeta], least: int) -> int:

@@ -5,6 +5,7 @@ of a key it hides an older one that matches, or it is merged with it. So it may 
 where that cannot be:
 
 - No other file has keys in its range: its rows are in the result as they are.
+- Deletion vectors name the rows that are hidden: each file is read by itself.
 - Rows are taken whole (deduplicate, first-row), and none of the files that overlap with it, nor
   with these, matches: the row that wins is in one of them.
 - The newest row wins by arrival, and no older file that overlaps with it, nor with these, matches:
@@ -31,7 +32,7 @@ def needed(files: FileSet, places: Places, matches: Bools, schema: TableSchema) 
         places: of all files that may hold a key the filter allows for.
         matches: whether each may hold a row that matches.
     """
-    if matches.all():
+    if matches.all() or schema.core.deletion_vectors_enabled:
         return matches
     sections = _sections(files, places, schema)
     count = int(sections.max()) + 1

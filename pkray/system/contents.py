@@ -1,0 +1,271 @@
+"""Manifests, files, partitions, buckets and indexes: the system tables of one snapshot.
+
+Source: "System Tables" in Apache Paimon, for names and columns. Times are in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.commit.index_files import index_entries
+from pkray.commit.live import data_manifests, read_list
+from pkray.format import binary_row
+from pkray.format.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFileMeta
+from pkray.format.partition import PartitionSpec
+from pkray.scan.file_set import FileSet
+from pkray.scan.file_set_cache import file_sets
+from pkray.scan.file_statistics import FileStatistics
+from pkray.system.source import MILLIS, Source, required, table
+from pkray.system.text import NULL, maps_of, rows_of, texts
+
+_INT, _LONG, _TEXT = pa.int32(), pa.int64(), pa.string()
+_SOURCES = {None: None, APPEND_SOURCE: "APPEND", COMPACT_SOURCE: "COMPACT"}
+
+_MANIFESTS = pa.schema(
+    [
+        required("file_name", _TEXT),
+        required("file_size", _LONG),
+        required("num_added_files", _LONG),
+        required("num_deleted_files", _LONG),
+        required("schema_id", _LONG),
+        ("min_partition_stats", _TEXT),
+        ("max_partition_stats", _TEXT),
+    ]
+)
+_FILES = pa.schema(
+    [
+        ("partition", _TEXT),
+        required("bucket", _INT),
+        required("file_path", _TEXT),
+        required("file_format", _TEXT),
+        required("schema_id", _LONG),
+        required("level", _INT),
+        required("record_count", _LONG),
+        required("file_size_in_bytes", _LONG),
+        ("min_key", _TEXT),
+        ("max_key", _TEXT),
+        required("null_value_counts", _TEXT),
+        required("min_value_stats", _TEXT),
+        required("max_value_stats", _TEXT),
+        ("min_sequence_number", _LONG),
+        ("max_sequence_number", _LONG),
+        ("creation_time", MILLIS),
+        ("delete_row_count", _LONG),
+        ("file_source", _TEXT),
+    ]
+)
+_TOTALS = [
+    required("record_count", _LONG),
+    required("file_size_in_bytes", _LONG),
+    required("file_count", _LONG),
+    pa.field("last_update_time", MILLIS),
+]
+_PARTITIONS = pa.schema([pa.field("partition", _TEXT), *_TOTALS, required("total_buckets", _INT)])
+_BUCKETS = pa.schema([pa.field("partition", _TEXT), required("bucket", _INT), *_TOTALS])
+_RANGE = pa.struct(
+    [
+        required("f0", _TEXT),
+        required("f1", _INT),
+        required("f2", _INT),
+        pa.field("_CARDINALITY", _LONG),
+    ]
+)
+_INDEXES = pa.schema(
+    [
+        ("partition", _TEXT),
+        required("bucket", _INT),
+        required("index_type", _TEXT),
+        required("file_name", _TEXT),
+        required("file_size", _LONG),
+        required("row_count", _LONG),
+        ("dv_ranges", pa.list_(_RANGE)),
+    ]
+)
+
+
+def manifests(source: Source) -> pa.Table:
+    """A row a manifest of the snapshot: of data files, oldest first, then of changelog files."""
+    found = []
+    if source.snapshot is not None:
+        found = data_manifests(source.store, source.snapshot)
+        if source.snapshot.changelog_manifest_list is not None:
+            found += read_list(source.store, source.snapshot.changelog_manifest_list)
+    stats = [manifest.partition_stats for manifest in found]
+    return table(
+        _MANIFESTS,
+        {
+            "file_name": [manifest.file_name for manifest in found],
+            "file_size": [manifest.file_size for manifest in found],
+            "num_added_files": [manifest.num_added_files for manifest in found],
+            "num_deleted_files": [manifest.num_deleted_files for manifest in found],
+            "schema_id": [manifest.schema_id for manifest in found],
+            "min_partition_stats": _partitions([each.min_values for each in stats], source),
+            "max_partition_stats": _partitions([each.max_values for each in stats], source),
+        },
+    )
+
+
+def files(source: Source) -> pa.Table:
+    """A row a data file of the snapshot, in the order in which they were added.
+
+    Statistics are of the table's columns now; ``null`` is unknown.
+    """
+    found = _live(source)
+    metas = found.files(np.arange(len(found)))
+    codes, partitions = found.partitions
+    folders = [PartitionSpec(source.schema).path(partition) for partition in partitions]
+    shown = _partitions(partitions, source)
+    buckets = found.numbers("bucket").tolist()
+    names = [
+        file.external_path
+        or source.store.location(f"{folders[code]}bucket-{bucket}/{file.file_name}")
+        for code, bucket, file in zip(codes, buckets, metas, strict=True)
+    ]
+    return table(
+        _FILES,
+        {
+            "partition": [shown[code] for code in codes],
+            "bucket": buckets,
+            "file_path": names,
+            "file_format": [file.file_name.rpartition(".")[2] for file in metas],
+            "schema_id": [file.schema_id for file in metas],
+            "level": [file.level for file in metas],
+            "record_count": [file.row_count for file in metas],
+            "file_size_in_bytes": [file.file_size for file in metas],
+            "min_key": _keys([file.min_key for file in metas], source),
+            "max_key": _keys([file.max_key for file in metas], source),
+            **_statistics(found, source),
+            "min_sequence_number": [file.min_sequence_number for file in metas],
+            "max_sequence_number": [file.max_sequence_number for file in metas],
+            "creation_time": [file.creation_time for file in metas],
+            "delete_row_count": [file.delete_row_count for file in metas],
+            "file_source": [_SOURCES.get(file.file_source) for file in metas],
+        },
+    )
+
+
+def partitions(source: Source) -> pa.Table:
+    """A row a partition, as ``dt=a/hour=1``; empty in a table without partitions."""
+    found = _live(source)
+    codes, rows = found.partitions
+    spec = PartitionSpec(source.schema)
+    totals = _totals(found, codes[:, np.newaxis])
+    places = [int(code) for (code,) in totals.pop("group")]
+    buckets = found.numbers("total_buckets")
+    return table(
+        _PARTITIONS,
+        {
+            "partition": [spec.text(rows[code]) for code in places],
+            **totals,
+            "total_buckets": [int(buckets[codes == code].max()) for code in places],
+        },
+    ).sort_by("partition")
+
+
+def buckets(source: Source) -> pa.Table:
+    """A row a bucket of a partition."""
+    found = _live(source)
+    codes, rows = found.partitions
+    totals = _totals(found, np.stack([codes, found.numbers("bucket")], axis=1))
+    groups = totals.pop("group")
+    shown = _partitions(rows, source)
+    return table(
+        _BUCKETS,
+        {
+            "partition": [shown[code] for code, _ in groups],
+            "bucket": [int(bucket) for _, bucket in groups],
+            **totals,
+        },
+    ).sort_by([("partition", "ascending"), ("bucket", "ascending")])
+
+
+def table_indexes(source: Source) -> pa.Table:
+    """A row an index file of the snapshot: hash indexes and deletion vectors."""
+    found = index_entries(source.store, source.snapshot)
+    ranges = [
+        None
+        if entry.file.deletion_vectors is None
+        else [
+            {"f0": r.data_file, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality}
+            for r in entry.file.deletion_vectors
+        ]
+        for entry in found
+    ]
+    return table(
+        _INDEXES,
+        {
+            "partition": _partitions([entry.partition for entry in found], source),
+            "bucket": [entry.bucket for entry in found],
+            "index_type": [entry.file.index_type for entry in found],
+            "file_name": [entry.file.file_name for entry in found],
+            "file_size": [entry.file.file_size for entry in found],
+            "row_count": [entry.file.row_count for entry in found],
+            "dv_ranges": ranges,
+        },
+    )
+
+
+def _live(source: Source) -> FileSet:
+    if source.snapshot is None:
+        return FileSet.of(())
+    return file_sets.read(source.store, data_manifests(source.store, source.snapshot))
+
+
+def _partitions(rows: Sequence[bytes], source: Source) -> list[str]:
+    types = source.schema.types(source.schema.partition_keys)
+    return rows_of(binary_row.decode(rows, types), types) if types else ["{}"] * len(rows)
+
+
+def _keys(rows: Sequence[bytes], source: Source) -> list[str]:
+    types = source.schema.types(source.schema.trimmed_primary_keys)
+    return rows_of(binary_row.decode(rows, types), types, "[]")
+
+
+def _statistics(found: FileSet, source: Source) -> dict[str, list[str]]:
+    schema = source.schema
+    known = FileStatistics(found, schema, source.schemas.read).of_values(schema.names)
+    unknown = [NULL] * len(found)
+    least, greatest, nulls = {}, {}, {}
+    for field in schema.fields:
+        name = field.name
+        if name not in known.least:
+            least[name] = greatest[name] = nulls[name] = unknown
+            continue
+        least[name] = texts(known.least[name], field.type)
+        greatest[name] = texts(known.greatest[name], field.type)
+        nulls[name] = [NULL if count < 0 else str(count) for count in known.nulls[name].tolist()]
+    return {
+        "null_value_counts": maps_of(nulls, len(found)),
+        "min_value_stats": maps_of(least, len(found)),
+        "max_value_stats": maps_of(greatest, len(found)),
+    }
+
+
+def _totals(found: FileSet, groups: np.ndarray) -> dict[str, list[Any]]:
+    """Sums over the files of each group, and the groups."""
+    present, of_file = np.unique(groups, axis=0, return_inverse=True)
+    of_file = of_file.reshape(-1)
+    newest = np.full(len(present), -1, np.int64)
+    np.maximum.at(newest, of_file, _creation_times(found.files(np.arange(len(found)))))
+    sums = {
+        "record_count": found.numbers("rows"),
+        "file_size_in_bytes": found.numbers("size"),
+        "file_count": np.ones(len(found), np.int64),
+    }
+    totals = {name: np.zeros(len(present), np.int64) for name in sums}
+    for name, values in sums.items():
+        np.add.at(totals[name], of_file, values)
+    return {
+        "group": present.tolist(),
+        **{name: values.tolist() for name, values in totals.items()},
+        "last_update_time": [None if time < 0 else time for time in newest.tolist()],
+    }
+
+
+def _creation_times(metas: Sequence[DataFileMeta]) -> np.ndarray:
+    times = [-1 if file.creation_time is None else file.creation_time for file in metas]
+    return np.array(times, np.int64)

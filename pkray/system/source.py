@@ -1,0 +1,54 @@
+"""The table that system tables are of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.commit.schemas import SchemaStore
+from pkray.commit.snapshots import SnapshotStore
+from pkray.format.snapshot import Snapshot
+from pkray.schema import TableSchema
+from pkray.storage.location import TableLocation
+from pkray.storage.object_store import ObjectStore
+
+MILLIS = pa.timestamp("ms", tz="UTC")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table, and the snapshot to look at: by default the newest."""
+
+    location: TableLocation
+    store: ObjectStore
+    schema: TableSchema
+    snapshot_id: int | None = None
+
+    @cached_property
+    def snapshots(self) -> SnapshotStore:
+        return SnapshotStore(self.store)
+
+    @cached_property
+    def schemas(self) -> SchemaStore:
+        return SchemaStore(self.store, self.location.name)
+
+    @cached_property
+    def snapshot(self) -> Snapshot | None:
+        """None on a table without snapshots."""
+        if self.snapshot_id is None:
+            return self.snapshots.latest()
+        return self.snapshots.read(self.snapshot_id)
+
+
+def table(schema: pa.Schema, columns: Mapping[str, Sequence[Any] | pa.Array]) -> pa.Table:
+    """A table of these columns, by name."""
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    return pa.table(arrays, schema=schema)
+
+
+def required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)

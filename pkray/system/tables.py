@@ -1,0 +1,68 @@
+"""The system tables by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from pkray.errors import TableNotFoundError
+from pkray.schema import TableSchema
+from pkray.storage.location import TableLocation
+from pkray.storage.object_store import ObjectStore
+from pkray.system import contents, history, rows
+from pkray.system.source import Source
+
+TABLES: dict[str, Callable[[Source], pa.Table]] = {
+    "snapshots": history.snapshots,
+    "schemas": history.schemas,
+    "options": history.options,
+    "manifests": contents.manifests,
+    "files": contents.files,
+    "partitions": contents.partitions,
+    "buckets": contents.buckets,
+    "table_indexes": contents.table_indexes,
+    "tags": history.tags,
+    "branches": history.branches,
+    "consumers": history.consumers,
+    "aggregation_fields": history.aggregation_fields,
+    "statistics": history.statistics,
+    "audit_log": rows.audit_log,
+    "ro": rows.read_optimized,
+}
+
+
+class SystemTables:
+    """The system tables of one table.
+
+    Args:
+        schema: the one that rows are read under.
+    """
+
+    def __init__(self, location: TableLocation, store: ObjectStore, schema: TableSchema) -> None:
+        self._location = location
+        self._store = store
+        self._schema = schema
+
+    def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
+        """A system table, as Paimon names it and its columns; times are in UTC.
+
+        Args:
+            name: one of `TABLES`.
+            snapshot_id: of what shows one snapshot's contents; default the newest.
+
+        Raises:
+            TableNotFoundError: there is no such system table.
+            SnapshotNotFoundError: the snapshot has expired or was never made.
+        """
+        found = TABLES.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, TABLES, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise TableNotFoundError(
+                f"{self._location.name} has no system table {name!r}: {hint}"
+                f"they are {', '.join(TABLES)}",
+                table=f"{self._location.name}${name}",
+            )
+        return found(Source(self._location, self._store, self._schema, snapshot_id))
