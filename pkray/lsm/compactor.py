@@ -249,7 +249,7 @@ class _Task:
         after = self._engine.merge(groups, always=by_lookup and single_too)
         old_groups, keys_of_old = groups.restrict(is_old)
         before = self._engine.merge(old_groups)
-        if self._producer == "none":
+        if self._producer in ("none", "input"):
             return after, after.slice(0, 0)
         return after, self._changes.between(before, keys_of_old, after, touched)
 
