@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pkray.errors import UnsupportedError
 from pkray.schema import TableSchema
 from pkray.type_change import Convert, converter
 
@@ -43,7 +44,10 @@ class RowEvolution:
     def is_identity(self, names: Sequence[str] | None = None) -> bool:
         """Whether these columns (all by default) are the same, in whatever order."""
         for name in self._new.names if names is None else names:
-            column = self._column(name)
+            try:
+                column = self._column(name)
+            except UnsupportedError:
+                return False
             if column is not None and (column.source != name or column.convert is not None):
                 return False
         return True
