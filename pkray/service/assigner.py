@@ -39,7 +39,16 @@ from pkray.format.index_file import HASH, IndexFileMeta
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
 from pkray.service.assigners import assigner_count, assigning_owner, classes
-from pkray.service.key_index import ABSENT, Buckets, KeyIndex, distinct
+from pkray.service.key_index import (
+    ABSENT,
+    Buckets,
+    KeyIndex,
+    Packed,
+    distinct,
+    ordered,
+    pack,
+    unpack,
+)
 from pkray.service.protocol import Assigned, HashFile, SessionId
 from pkray.storage.object_store import ObjectStore
 
@@ -161,12 +170,14 @@ class BucketAssigner:
                 snapshot = self._snapshots.read(snapshot_id) if snapshot_id else None
                 answered, files = snapshot_id, self._files_at(snapshot)
             for partition, rows in _by_partition(partitions, codes):
-                keys = distinct(hashes[rows])
-                found = self._committed(partition, files.get(partition, {})).find(keys.hashes)
+                keys = ordered(hashes[rows])
+                found = self._committed(partition, files.get(partition, {})).find(keys.wanted)
                 if snapshot_id is None:
                     for session in self._sessions.values():
-                        _fill(found, keys.hashes, session.new.get(partition))
-                buckets[rows] = found[keys.of_row]
+                        _fill(found, keys.wanted, session.new.get(partition))
+                answers = np.empty_like(found)
+                answers[keys.rows] = found
+                buckets[rows] = answers
             self._let_go()
         return buckets, answered
 
@@ -252,14 +263,19 @@ class BucketAssigner:
     def _assign(
         self, session: _Session, partition: bytes, hashes: Hashes
     ) -> tuple[Buckets, npt.NDArray[np.bool_]]:
-        keys = distinct(hashes)
-        found = self._committed(partition, self._files.get(partition, {})).find(keys.hashes)
-        is_new = found == ABSENT
-        if is_new.any():
-            found[is_new] = self._assign_new(session, partition, keys.hashes[is_new])
-        return found[keys.of_row], is_new[keys.of_row]
+        keys = ordered(hashes)
+        found = self._committed(partition, self._files.get(partition, {})).find(keys.wanted)
+        absent = np.flatnonzero(found == ABSENT)
+        is_new = np.zeros(len(found), np.bool_)
+        if len(absent):
+            fresh, of_absent = distinct(keys.wanted[absent])
+            found[absent] = self._assign_new(session, partition, fresh)[of_absent]
+            is_new[keys.rows[absent]] = True
+        buckets = np.empty_like(found)
+        buckets[keys.rows] = found
+        return buckets, is_new
 
-    def _assign_new(self, session: _Session, partition: bytes, hashes: Hashes) -> Buckets:
+    def _assign_new(self, session: _Session, partition: bytes, hashes: Packed) -> Buckets:
         """Buckets of distinct hashes that are not committed; other sessions may have them too."""
         own = session.new.setdefault(partition, KeyIndex())
         found = own.find(hashes)
@@ -269,7 +285,7 @@ class BucketAssigner:
                 _fill(found, hashes, other.new.get(partition))
         fresh = np.flatnonzero(found == ABSENT)
         if len(fresh):
-            found[fresh] = self._place(partition, hashes[fresh])
+            found[fresh] = self._place(partition, unpack(hashes[fresh]))
         own.add(hashes[added], found[added])
         counts = session.counts.setdefault(partition, {})
         sizes = np.bincount(found[added])
@@ -373,7 +389,7 @@ class BucketAssigner:
         index = KeyIndex()
         for bucket, file in sorted(files.items()):
             hashes = read_hashes(self._store, file)
-            index.add(unique(hashes[self._is_mine(partition, hashes)]), bucket)
+            index.add(pack(unique(hashes[self._is_mine(partition, hashes)])), bucket)
         return index
 
     def _is_mine(self, partition: bytes, hashes: Hashes) -> npt.NDArray[np.bool_]:
@@ -398,18 +414,19 @@ class BucketAssigner:
         self._files[partition] = after
         if index is None:
             return
-        hashes, buckets = assigned.items() if assigned is not None else KeyIndex().items()
-        order = np.argsort(hashes, kind="stable")
-        hashes, buckets = hashes[order], buckets[order]
-        taken = np.isin(buckets, [change.bucket for change in changed])
-        taken &= index.find(hashes) == ABSENT
+        is_changed = np.zeros(MAX_BUCKETS, np.bool_)
+        is_changed[[change.bucket for change in changed]] = True
+        sizes = np.zeros(MAX_BUCKETS, np.int64)
+        for hashes, buckets in assigned.items() if assigned is not None else ():
+            taken = is_changed[buckets] & (index.find(hashes) == ABSENT)
+            sizes += np.bincount(buckets[taken], minlength=MAX_BUCKETS)
+            index.add(hashes[taken], buckets[taken])
         for change in changed:
             if self._is_class_of(partition, change.bucket):
                 known = before.get(change.bucket)
                 added = change.file.row_count - (known.row_count if known is not None else 0)
-                if added != np.count_nonzero(taken & (buckets == change.bucket)):
+                if added != sizes[change.bucket]:
                     return
-        index.add(hashes[taken], buckets[taken])
         new = partition, frozenset(file.file_name for file in after.values())
         self._loaded[new] = index
 
@@ -438,7 +455,7 @@ def _by_partition(
             yield partition, rows
 
 
-def _fill(found: Buckets, hashes: Hashes, index: KeyIndex | None) -> None:
+def _fill(found: Buckets, hashes: Packed, index: KeyIndex | None) -> None:
     """Look up in another index what is still absent."""
     if index is not None:
         absent = np.flatnonzero(found == ABSENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,28 +20,45 @@ _LOW = np.uint64(0xFFFFFFFF)
 _SIGN = np.uint32(1 << 31)
 
 
-class Distinct(NamedTuple):
-    """The distinct hashes of some rows.
+class Ordered(NamedTuple):
+    """Hashes of some rows, as `KeyIndex` takes them.
 
     Args:
-        hashes: ascending.
-        of_row: each row's position in them.
+        wanted: each hash in the upper half of a number, ascending.
+        rows: the row that each is of.
     """
 
-    hashes: Hashes
-    of_row: npt.NDArray[np.int64]
+    wanted: Packed
+    rows: npt.NDArray[np.int64]
 
 
-def distinct(hashes: Hashes) -> Distinct:
-    """Sorting hash and position as one number is several times an argsort's speed."""
-    packed = _pack(hashes, np.arange(len(hashes), dtype=np.uint64))
+def ordered(hashes: Hashes) -> Ordered:
+    """Sorting hash and row as one number is several times an argsort's speed."""
+    packed = pack(hashes)
+    packed |= np.arange(len(hashes), dtype=np.uint64)
     packed.sort()
-    ordered = _hashes(packed)
-    is_first = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    of_row = np.empty(len(ordered), np.int64)
-    of_row[(packed & _LOW).view(np.int64)] = np.cumsum(is_first) - 1
-    return Distinct(ordered[is_first], of_row)
+    rows = (packed & _LOW).view(np.int64)
+    packed &= ~_LOW
+    return Ordered(packed, rows)
+
+
+def distinct(wanted: Packed) -> tuple[Packed, npt.NDArray[np.int64]]:
+    """Of ascending numbers the distinct ones, and each number's position in these."""
+    is_first = np.ones(len(wanted), np.bool_)
+    np.not_equal(wanted[1:], wanted[:-1], out=is_first[1:])
+    return wanted[is_first], np.cumsum(is_first) - 1
+
+
+def pack(hashes: Hashes) -> Packed:
+    """The hashes in the upper halves of numbers, their order kept."""
+    packed = (hashes.view(np.uint32) ^ _SIGN).astype(np.uint64)
+    packed <<= _HALF
+    return packed
+
+
+def unpack(wanted: Packed) -> Hashes:
+    """The hashes again."""
+    return ((wanted >> _HALF).astype(np.uint32) ^ _SIGN).view(np.int32)
 
 
 class KeyIndex:
@@ -59,44 +77,41 @@ class KeyIndex:
     def nbytes(self) -> int:
         return sum(run.nbytes for run in self._runs)
 
-    def find(self, hashes: Hashes) -> Buckets:
+    def find(self, wanted: Packed) -> Buckets:
         """The bucket of each hash, `ABSENT` where there is none.
 
         Args:
-            hashes: ascending, which makes the search several times as fast.
+            wanted: ascending, which makes the search several times as fast.
         """
-        found = np.full(len(hashes), ABSENT, np.int32)
-        wanted = _pack(hashes, np.uint64(0))
-        for run in self._runs:
-            at = np.searchsorted(run, wanted)
-            there = run[np.minimum(at, len(run) - 1)]
-            hit = (there ^ wanted) <= _LOW
-            found[hit] = (there[hit] & _LOW).astype(np.int32)
+        if not self._runs:
+            return np.full(len(wanted), ABSENT, np.int32)
+        found = self._find_in(self._runs[0], wanted)
+        for run in self._runs[1:]:
+            absent = np.flatnonzero(found == ABSENT)
+            found[absent] = self._find_in(run, wanted[absent])
         return found
 
-    def add(self, hashes: Hashes, buckets: Buckets | int) -> None:
+    def add(self, wanted: Packed, buckets: Buckets | int) -> None:
         """Add distinct hashes that are not there yet."""
-        if not len(hashes):
+        if not len(wanted):
             return
-        run = _pack(hashes, np.asarray(buckets).astype(np.uint64))
+        run = wanted | np.asarray(buckets).astype(np.uint64)
         while self._runs and len(self._runs[-1]) < 2 * len(run):
             run = np.concatenate((self._runs.pop(), run))
         run.sort()
         self._runs.append(run)
 
-    def items(self) -> tuple[Hashes, Buckets]:
-        """Every hash with its bucket; within a run ascending by hash."""
-        if not self._runs:
-            return np.empty(0, np.int32), np.empty(0, np.int32)
-        packed = np.concatenate(self._runs)
-        return _hashes(packed), (packed & _LOW).astype(np.int32)
+    def items(self) -> Iterator[tuple[Packed, Buckets]]:
+        """The hashes of each run, ascending, with their buckets."""
+        for run in self._runs:
+            yield run & ~_LOW, (run & _LOW).astype(np.int32)
 
-
-def _pack(hashes: Hashes, low: Packed | np.uint64) -> Packed:
-    """The hash above, order kept, and 32 bits below."""
-    high = (hashes.view(np.uint32) ^ _SIGN).astype(np.uint64)
-    return (high << _HALF) | low
-
-
-def _hashes(packed: Packed) -> Hashes:
-    return ((packed >> _HALF).astype(np.uint32) ^ _SIGN).view(np.int32)
+    @staticmethod
+    def _find_in(run: Packed, wanted: Packed) -> Buckets:
+        at = np.searchsorted(run, wanted)
+        np.minimum(at, len(run) - 1, out=at)
+        there = run[at]
+        there ^= wanted
+        found = there.astype(np.int32)
+        found[there > _LOW] = ABSENT
+        return found
