@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 
 from pkray.changelog.reader import ChangelogReader
+from pkray.commit.rollback import RollbackReport
 from pkray.commit.schemas import SchemaStore
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.format.snapshot import Snapshot
 from pkray.input import conform
 from pkray.maintenance.alter import Alter
+from pkray.maintenance.branches import Branches
+from pkray.maintenance.rollback import roll_back
+from pkray.maintenance.tags import Tags
 from pkray.scan.plan import ScanPlanner
-from pkray.scan.predicate import Predicate
 from pkray.scan.report import ScanReport
 from pkray.scan.split import Split, arrow_schema
+from pkray.scan.travel import History, Moment, Timestamp
+from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
 from pkray.service.compaction_choice import choose
+from pkray.service.local import now_millis
 from pkray.service.lookup_client import LookupClient
 from pkray.service.protocol import CommitOutcome, Visibility
 from pkray.service.push_session import PushSession
@@ -42,7 +45,7 @@ class Table:
         self._store = location.open()
         self._use(schema)
         self._schemas = SchemaStore(self._store, self.name)
-        self._snapshots = SnapshotStore(self._store)
+        self._history = History(self._store)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {self.location.url!r})"
@@ -103,6 +106,9 @@ class Table:
         columns: Sequence[str] | None = None,
         visibility: Visibility = "latest",
         snapshot_id: int | None = None,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
     ) -> pa.Table:
         """Rows by primary key, in the order asked; absent keys are left out.
 
@@ -111,33 +117,44 @@ class Table:
             columns: what to return; default every column.
             visibility: ``latest`` also sees rows that are written but not committed;
                 ``committed`` sees a snapshot.
-            snapshot_id: with ``committed``, this snapshot instead of the newest, under the
-                schema that it had.
+            snapshot_id, tag, timestamp, watermark: with ``committed``, a moment as of `view`,
+                instead of the newest snapshot.
 
         Raises:
             InputError: the keys do not fit the table.
-            OptionError: ``visibility`` is another word, or ``snapshot_id`` goes with ``latest``.
+            OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
         """
         if visibility not in ("latest", "committed"):
             raise OptionError(
                 f"visibility {visibility!r} is unknown: use 'latest' or 'committed'",
                 value=visibility,
             )
-        if snapshot_id is not None and visibility == "latest":
+        said = (snapshot_id, tag, timestamp, watermark)
+        travels = any(each is not None for each in said)
+        if travels and visibility == "latest":
             raise OptionError(
-                f"snapshot_id={snapshot_id} goes with visibility='committed' only",
+                "snapshot_id, tag, timestamp and watermark go with visibility='committed' only",
                 snapshot_id=snapshot_id,
             )
-        schema = self.schema_at(snapshot_id)
+        view = self.view(*said) if travels else None
+        schema = view.schema if view else self.schema
         wanted = arrow_schema(schema, _known(columns, schema))
         checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
-        return self._lookup_client(schema).find(checked, wanted, visibility, snapshot_id)
+        if view is None or view.snapshot is None:
+            return self._lookup_client(schema).find(checked, wanted, visibility, None)
+        if tag is not None and not self._history.holds(view.snapshot):
+            return view.find(checked, wanted)  # the owners know snapshots by their ids
+        return self._lookup_client(schema).find(checked, wanted, visibility, view.snapshot.id)
 
     def to_arrow(
         self,
         columns: Sequence[str] | None = None,
         filter: object = None,
         snapshot_id: int | None = None,
+        *,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
     ) -> pa.Table:
         """The committed rows, merged.
 
@@ -145,63 +162,96 @@ class Table:
             columns: what to read; default every column.
             filter: SQL text such as ``"amount > 10 AND id IN (1, 2)"``, pyarrow-style lists of
                 tuples, or a pyarrow expression.
-            snapshot_id: an older snapshot, with the columns that it had; default the newest.
+            snapshot_id, tag, timestamp, watermark: a moment as of `view`.
 
         Raises:
             InputError: a column the table does not have, or a filter that is not understood.
             SnapshotNotFoundError: the snapshot has expired or was never made.
         """
-        splits = self.splits(columns, filter, snapshot_id)
-        schema = arrow_schema(self.schema_at(snapshot_id), columns)
-        workers = min(len(splits), os.cpu_count() or 1)
-        if workers <= 1:
-            parts = [self._read(split) for split in splits]
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                parts = list(pool.map(self._read, splits))
-        return pa.Table.from_batches([batch for part in parts for batch in part], schema)
+        return self.view(snapshot_id, tag, timestamp, watermark).to_arrow(columns, filter)
 
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
         filter: object = None,
         snapshot_id: int | None = None,
+        *,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """As `to_arrow`, batch by batch in bounded memory."""
-        for split in self.splits(columns, filter, snapshot_id):
-            yield from split.read(self._store)
+        return self.view(snapshot_id, tag, timestamp, watermark).batches(columns, filter)
 
     def to_pandas(
         self,
         columns: Sequence[str] | None = None,
         filter: object = None,
         snapshot_id: int | None = None,
+        *,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
     ) -> Any:
         """As `to_arrow`, as a pandas DataFrame."""
-        return self.to_arrow(columns, filter, snapshot_id).to_pandas()
+        view = self.view(snapshot_id, tag, timestamp, watermark)
+        return view.to_arrow(columns, filter).to_pandas()
 
     def splits(
         self,
         columns: Sequence[str] | None = None,
         filter: object = None,
         snapshot_id: int | None = None,
+        *,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
     ) -> list[Split]:
         """The read in parts for other processes: each pickles and has ``read()``."""
-        schema = self.schema_at(snapshot_id)
-        predicate = None if filter is None else Predicate.parse(filter, schema)
-        return self._planner_of(schema).plan(columns, predicate, snapshot_id)
+        return self.view(snapshot_id, tag, timestamp, watermark).splits(columns, filter)
 
     def explain(
         self,
         columns: Sequence[str] | None = None,
         filter: object = None,
         snapshot_id: int | None = None,
+        *,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
     ) -> ScanReport:
         """What `to_arrow` would read of the table: print it, or take its counts."""
-        schema = self.schema_at(snapshot_id)
-        predicate = None if filter is None else Predicate.parse(filter, schema)
-        snapshot = self._planner.snapshot(snapshot_id)
-        return self._planner_of(schema).explain(snapshot, columns, predicate)
+        return self.view(snapshot_id, tag, timestamp, watermark).explain(columns, filter)
+
+    def view(
+        self,
+        snapshot_id: int | None = None,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
+    ) -> SnapshotView:
+        """The table at one moment, with the columns that it had then.
+
+        By default the moment that its ``scan.*`` options name, or else now.
+
+        Args:
+            snapshot_id: a snapshot.
+            tag: the snapshot of a tag, even if it has expired otherwise.
+            timestamp: the newest snapshot at or before it: epoch milliseconds, a datetime or ISO
+                text; those without a zone are local time.
+            watermark: the oldest snapshot whose watermark is not below it; milliseconds.
+
+        Raises:
+            OptionError: a moment is named twice, or the timestamp is none.
+            SnapshotNotFoundError: there is no such snapshot, or it has expired.
+            TagNotFoundError: there is no such tag.
+        """
+        moment = Moment.of(self.schema.core, snapshot_id, tag, timestamp, watermark)
+        snapshot, schema, planner = self._history.find(moment), self.schema, self._planner
+        if snapshot and not moment.is_latest and snapshot.schema_id != schema.id:
+            schema = self._schemas.read(snapshot.schema_id)
+            planner = ScanPlanner(self.location, self._store, schema)
+        return SnapshotView(self._store, planner, schema, snapshot)
 
     def changelog(
         self, from_snapshot: int | None = None, to_snapshot: int | None = None
@@ -294,6 +344,41 @@ class Table:
         outcome: CommitOutcome = self._service().coordinator.call("compact", chosen)
         return outcome.snapshot
 
+    @property
+    def tags(self) -> Tags:
+        """Snapshots with names, which do not expire: ``table.tags.create("v1")``."""
+        return Tags(self.location, self._store, self.schema, now_millis)
+
+    @property
+    def branches(self) -> Branches:
+        """Histories of their own beside the table's: ``table.branches.create("b", tag="v1")``."""
+        return Branches(self.location, self._store, self.schema, self.runtime.stop)
+
+    def branch(self, name: str) -> Table:
+        """A branch of the table, to be read and written as a table; ``main`` is the table itself.
+
+        Raises:
+            BranchNotFoundError: there is none.
+        """
+        location = self.branches.locate(name)
+        schema = SchemaStore(location.open(), location.name).latest()
+        return Table(location, schema, self.runtime)
+
+    def rollback_to(self, snapshot_id: int | None = None, tag: str | None = None) -> RollbackReport:
+        """Make an older snapshot the newest: later snapshots and tags are removed, and the files
+        that only they named. Rows that are written but not committed stay.
+
+        Args:
+            snapshot_id: the snapshot to go back to.
+            tag: or the tag, even if its snapshot has expired.
+
+        Raises:
+            OptionError: none of them or both.
+            SnapshotNotFoundError: the snapshot has expired or was never made.
+            TagNotFoundError: there is no such tag.
+        """
+        return roll_back(self._store, self._schemas.latest(), snapshot_id, tag)
+
     def service_stats(self) -> dict[str, list[dict[str, object]]]:
         """What the coordinator and the owners of the running service say of themselves."""
         service = self._service()
@@ -305,13 +390,6 @@ class Table:
         self._planner = ScanPlanner(self.location, self._store, schema)
         self._client: tuple[TableService, LookupClient] | None = None
 
-    def _planner_of(self, schema: TableSchema) -> ScanPlanner:
-        return (
-            self._planner
-            if schema is self.schema
-            else ScanPlanner(self.location, self._store, schema)
-        )
-
     def _lookup_client(self, schema: TableSchema) -> LookupClient:
         service = self._service()
         if schema is not self.schema:
@@ -322,9 +400,6 @@ class Table:
 
     def _service(self) -> TableService:
         return self.runtime.service(self.location, self.schema)
-
-    def _read(self, split: Split) -> list[pa.RecordBatch]:
-        return list(split.read(self._store))
 
 
 def _known(columns: Sequence[str] | None, schema: TableSchema) -> Sequence[str] | None:

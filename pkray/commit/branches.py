@@ -21,6 +21,7 @@ from pkray.format import paths
 from pkray.format.snapshot import Snapshot, encode
 from pkray.format.tag import Tag
 from pkray.format.tag import encode as encode_tag
+from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
 
 MAIN = "main"
@@ -48,12 +49,12 @@ class Branches:
     first when it is deleted.
 
     Args:
-        main: the table's root.
+        store: the root of the table, or a branch of it.
         table: its name, for messages.
     """
 
-    def __init__(self, main: ObjectStore, table: str) -> None:
-        self._main = main
+    def __init__(self, store: ObjectStore, table: str) -> None:
+        self._main, _ = main_and_history(store)
         self._table = table
 
     def names(self) -> list[str]:

@@ -52,8 +52,8 @@ class ScanPlanner:
             SnapshotNotFoundError: it has expired or was never made.
         """
         if snapshot_id is None:
-            snapshot_id = self._snapshots.latest_id()
-        return None if snapshot_id is None else self._snapshots.read(snapshot_id)
+            return self._snapshots.latest()
+        return self._snapshots.read(snapshot_id, fresh=True)
 
     def plan(
         self,

@@ -1,0 +1,24 @@
+"""Going back to an earlier snapshot."""
+
+from __future__ import annotations
+
+from pkray.commit.rollback import Rollback, RollbackReport
+from pkray.errors import OptionError
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+
+def roll_back(
+    store: ObjectStore, schema: TableSchema, snapshot_id: int | None, tag: str | None
+) -> RollbackReport:
+    """Raises `OptionError` unless there is one of a snapshot's id and a tag."""
+    if snapshot_id is not None and tag is None:
+        return Rollback(store, schema).to_snapshot(snapshot_id)
+    if tag is not None and snapshot_id is None:
+        return Rollback(store, schema).to_tag(tag)
+    raise OptionError(
+        f"snapshot_id={snapshot_id!r} and tag={tag!r} do not name where to go back to: give one "
+        "of them",
+        snapshot_id=snapshot_id,
+        tag=tag,
+    )

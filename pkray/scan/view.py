@@ -1,0 +1,91 @@
+"""A table as it is at one snapshot, under that snapshot's schema."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+
+from pkray.format.snapshot import Snapshot
+from pkray.scan.plan import ScanPlanner
+from pkray.scan.predicate import Predicate
+from pkray.scan.report import ScanReport
+from pkray.scan.split import Split, arrow_schema
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+_POSITION = "__position"
+
+
+class SnapshotView:
+    """Reads of one snapshot.
+
+    Args:
+        store: the root of the table, or a branch.
+        planner: of the schema.
+        snapshot: None is the empty table.
+        has_id: whether the snapshot can be found by its id; else a tag alone has it.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        planner: ScanPlanner,
+        schema: TableSchema,
+        snapshot: Snapshot | None,
+        has_id: bool = True,
+    ) -> None:
+        self.schema = schema
+        self.snapshot = snapshot
+        self.has_id = has_id
+        self._store = store
+        self._planner = planner
+
+    def splits(self, columns: Sequence[str] | None, filter: object) -> list[Split]:
+        return self._planner.scan(self.snapshot, columns, self._predicate(filter))
+
+    def explain(self, columns: Sequence[str] | None, filter: object) -> ScanReport:
+        return self._planner.explain(self.snapshot, columns, self._predicate(filter))
+
+    def batches(self, columns: Sequence[str] | None, filter: object) -> Iterator[pa.RecordBatch]:
+        for split in self.splits(columns, filter):
+            yield from split.read(self._store)
+
+    def to_arrow(self, columns: Sequence[str] | None, filter: object) -> pa.Table:
+        splits = self.splits(columns, filter)
+        schema = arrow_schema(self.schema, columns)
+        workers = min(len(splits), os.cpu_count() or 1)
+        if workers <= 1:
+            parts = [self._read(split) for split in splits]
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                parts = list(pool.map(self._read, splits))
+        return pa.Table.from_batches([batch for part in parts for batch in part], schema)
+
+    def find(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
+        """Rows by key, in the keys' order, by reading what may hold them.
+
+        Args:
+            keys: the primary key columns.
+            wanted: the columns to return.
+        """
+        names = keys.column_names
+        if keys.num_rows == 0:
+            return wanted.empty_table()
+        among = [(name, "in", keys.column(name).unique().to_pylist()) for name in names]
+        columns = list(dict.fromkeys([*names, *wanted.names]))
+        rows = self.to_arrow(columns, among)
+        asked = keys.append_column(_POSITION, pa.array(range(keys.num_rows), pa.int64()))
+        numbered = rows.select(names).append_column(
+            "__row", pa.array(range(rows.num_rows), pa.int64())
+        )
+        found = asked.join(numbered, names, join_type="inner").sort_by(_POSITION)
+        return rows.take(found.column("__row")).select(wanted.names)
+
+    def _predicate(self, filter: object) -> Predicate | None:
+        return None if filter is None else Predicate.parse(filter, self.schema)
+
+    def _read(self, split: Split) -> list[pa.RecordBatch]:
+        return list(split.read(self._store))
