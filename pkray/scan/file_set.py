@@ -18,6 +18,8 @@ from pkray.format.data_file import DataFileMeta, ManifestEntry, SimpleStats
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
+_MAX_CHUNKS = 32
+"""Put together beyond: each set made of the one before has a chunk more."""
 _META = msgspec.msgpack.Decoder(DataFileMeta)
 _COLUMNS = pa.schema(
     [
@@ -52,11 +54,13 @@ class FileSet:
     """Files in the order in which they were added. Immutable.
 
     Args:
-        table: a row a file, columns as of `FileSet.of`; one chunk.
+        table: a row a file, columns as of `FileSet.of`.
     """
 
     def __init__(self, table: pa.Table) -> None:
-        self.table = table.combine_chunks()
+        many = table.column(0).num_chunks > _MAX_CHUNKS
+        self.table = table.combine_chunks() if many else table
+        self._whole: dict[str, pa.Array] = {}
 
     @classmethod
     def of(cls, entries: Iterable[ManifestEntry]) -> FileSet:
@@ -66,7 +70,7 @@ class FileSet:
     def __len__(self) -> int:
         return self.table.num_rows
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         return self.table.nbytes
 
@@ -85,11 +89,12 @@ class FileSet:
 
     def numbers(self, column: str) -> Ints:
         """A column of whole numbers."""
-        return self.table.column(column).to_numpy()
+        return self.column(column).to_numpy()
 
     def column(self, name: str) -> pa.Array:
-        chunks = self.table.column(name).chunks
-        return chunks[0] if chunks else pa.array([], self.table.schema.field(name).type)
+        if name not in self._whole:
+            self._whole[name] = _one_chunk(self.table.column(name))
+        return self._whole[name]
 
     @cached_property
     def partitions(self) -> tuple[Codes, list[bytes]]:
@@ -125,7 +130,7 @@ class FileSet:
 
     def files(self, places: Sequence[int] | npt.NDArray[np.intp]) -> list[DataFileMeta]:
         """What manifests say of the files at these places."""
-        found = self.column("meta").take(pa.array(places, pa.int64()))
+        found = self.table.column("meta").take(pa.array(places, pa.int64()))
         return [_META.decode(each) for each in found.to_pylist()]
 
     def _find(self, wanted: dict[FileId, ManifestEntry]) -> tuple[list[int], list[ManifestEntry]]:
@@ -173,6 +178,10 @@ def _append(columns: dict[str, list[object]], of: str, stats: SimpleStats) -> No
     columns[f"{of}_min"].append(stats.min_values)
     columns[f"{of}_max"].append(stats.max_values)
     columns[f"{of}_nulls"].append(stats.null_counts)
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _joined(names: Sequence[str] | None) -> bytes | None:

@@ -10,11 +10,12 @@ python tests/benchmarks/bench_planning.py [--files 10000] [--buckets 64] [--runs
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -60,8 +61,7 @@ def main() -> None:
             f"by a value: {values:.1f} ms"
         )
 
-        few_commit = empty_commit(few, options.runs)
-        many_commit = empty_commit(many, options.runs)
+        few_commit, many_commit = empty_commits([few, many], 3 * options.runs)
         print(
             f"an empty commit on {options.files:,} files: {many_commit:.2f} ms, "
             f"{many_commit / few_commit:.2f} times that on 100 (goal {GOAL_COMMIT_RATIO})"
@@ -81,11 +81,17 @@ def timed(
     return statistics.median(taken)
 
 
-def empty_commit(table: pkray.Table, runs: int) -> float:
-    committer = Committer(table.location.open(), table.schema, "empty")
-    for _ in range(3):
-        committer.commit(next(identifiers), [])
-    return timed(lambda: committer.commit(next(identifiers), []), runs)
+def empty_commits(tables: Sequence[pkray.Table], runs: int) -> list[float]:
+    """Median milliseconds of an empty commit to each, taken in turn."""
+    taken: list[list[float]] = [[] for _ in tables]
+    with contextlib.ExitStack() as stack:
+        writers = [stack.enter_context(table.open_writer("empty")) for table in tables]
+        for run in range(-3, runs):
+            for writer, of_table in zip(writers, taken, strict=True):
+                spent = timed(lambda writer=writer: writer.commit(next(identifiers)), 1)
+                if run >= 0:
+                    of_table.append(spent)
+    return [statistics.median(of_table) for of_table in taken]
 
 
 def make_table(
