@@ -496,6 +496,16 @@ class TableOptions:
     def sequence_field_descending(self) -> bool:
         return self.sequence_field_sort_order == "descending"
 
+    @property
+    def keeps_changelogs_longer(self) -> bool:
+        """Whether changelogs have a retention of their own, beyond that of snapshots."""
+        kept = (
+            self.changelog_num_retained_min,
+            self.changelog_num_retained_max,
+            self.changelog_time_retained,
+        )
+        return any(value is not None for value in kept)
+
     def of_field(self, name: str) -> FieldOptions:
         """The options ``fields.<name>.*``, defaults where there are none."""
         return self.fields.get(name, FieldOptions())

@@ -18,6 +18,7 @@ from pkray.lookup.cached_file import CachedFile
 from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.scan_search import ScanSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
+from pkray.lookup.wide_copy import WideCopy
 from pkray.schema import KIND
 from pkray.storage.owned_directory import OwnedDirectory
 
@@ -26,6 +27,8 @@ _log = logging.getLogger(__name__)
 MANY_KEYS = 8_192
 ROWS_SCANNED_PER_KEY = 32
 """A key found through blocks costs as much as reading so many rows of a file."""
+READS_BEFORE_COPY = 1
+"""Whole reads of a file after which the next one copies it: many files do not live so long."""
 RETRY_MILLIS = 60_000
 """How long a full or failing disk is left alone."""
 
@@ -61,17 +64,29 @@ class _Slot:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.cached: CachedFile | None = None
+        self.wide: WideCopy | None = None
+        self.reads = 0
         self.last_access = 0
         self.retry_at = 0
         self.unsorted = False
 
     @property
+    def disk_bytes(self) -> int:
+        return sum(copy.blocks.size for copy in (self.cached, self.wide) if copy is not None)
+
+    @property
+    def memory_bytes(self) -> int:
+        return 0 if self.cached is None else self.cached.index.nbytes
+
+    @property
     def is_held(self) -> bool:
-        return self.cached is not None
+        return self.cached is not None or self.wide is not None
 
 
 class LookupStore:
     """Finds rows by key in data files. The first lookup copies a file's rows to the local disk.
+
+    Files that are read whole again and again are copied in a form of their own (`WideCopy`).
 
     Whatever happens to the local disk, lookups are answered: from the data file then, slower,
     with a warning in the log and ``stats().degraded`` counting.
@@ -131,6 +146,33 @@ class LookupStore:
         wanted = list(dict.fromkeys([*SYSTEM_COLUMNS, *columns]))
         queries, _, rows = self.locate(source, file, keys, wanted)
         return queries, rows
+
+    def read(
+        self, source: DataFileSource, file: DataFileMeta, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """These columns of all rows of a file, in file order; faster from the second time on."""
+        evolution = source.evolution(file)
+        if evolution is not None:
+            own, sources = source.as_written(file), evolution.sources(columns) or [KIND]
+            for batch in self.read(own, file, sources):
+                yield evolution.apply(batch, columns)
+            return
+        done = 0
+        try:
+            copy = self._wide_copy(source, file, columns)
+            for batch in copy.read(columns) if copy is not None else ():
+                yield batch
+                done += batch.num_rows
+            if copy is not None:
+                return
+        except LocalDiskError as error:
+            self._degrade(file.file_name, error)
+            self._count(degraded=1)
+        for batch in source.read(file, columns):
+            passed = min(done, batch.num_rows)
+            done -= passed
+            if passed < batch.num_rows:
+                yield batch.slice(passed)
 
     def locate(
         self, source: DataFileSource, file: DataFileMeta, keys: pa.Table, columns: list[str]
@@ -196,10 +238,7 @@ class LookupStore:
     ) -> CachedFile | None:
         """The file's copy, made if need be; None if there can be none now."""
         now = self._clock()
-        with self._lock:
-            slot = self._slots.setdefault(file.file_name, _Slot())
-            self._slots.move_to_end(file.file_name)
-            slot.last_access = now
+        slot = self._touch(file)
         with slot.lock:
             held = slot.cached
             if held is not None and set(columns) <= set(held.columns):
@@ -209,6 +248,47 @@ class LookupStore:
                 return None
             before = () if held is None else held.columns
             return self._build(source, file, slot, key_columns, [*before, *columns])
+
+    def _wide_copy(
+        self, source: DataFileSource, file: DataFileMeta, columns: Sequence[str]
+    ) -> WideCopy | None:
+        slot = self._touch(file)
+        with slot.lock:
+            if slot.wide is not None and slot.wide.holds(columns):
+                self._count(hits=1)
+                return slot.wide
+            slot.reads += 1
+            wait = max(slot.retry_at, self._retry_at)
+            if slot.reads <= READS_BEFORE_COPY or self._clock() < wait:
+                return None
+            wide = WideCopy.build(self._open(), source.read(file, columns))
+            if wide is not None:
+                self._keep(file, slot, wide)
+            return wide
+
+    def _keep(self, file: DataFileMeta, slot: _Slot, copy: CachedFile | WideCopy) -> None:
+        """Put a copy in its slot, in the place of an earlier one, and make room for it."""
+        with self._lock:
+            if isinstance(copy, CachedFile):
+                self._drop_copy(slot.cached)
+                slot.cached = copy
+            else:
+                self._drop_copy(slot.wide)
+                slot.wide = copy
+            self._count(builds=1)
+            self.expire()
+            if self._slots.get(file.file_name) is not slot:
+                self._drop_copies(slot)  # the file went while it was copied
+            self._keep_within_limits()
+            if not slot.is_held:
+                slot.retry_at = self._clock() + RETRY_MILLIS
+
+    def _touch(self, file: DataFileMeta) -> _Slot:
+        with self._lock:
+            slot = self._slots.setdefault(file.file_name, _Slot())
+            self._slots.move_to_end(file.file_name)
+            slot.last_access = self._clock()
+            return slot
 
     def _build(
         self,
@@ -220,19 +300,10 @@ class LookupStore:
     ) -> CachedFile | None:
         read = list(dict.fromkeys([*SYSTEM_COLUMNS, *key_columns, *columns]))
         cached = CachedFile.build(self._open(), source.read(file, read), key_columns)
-        with self._lock:
-            if cached is None:
-                slot.unsorted = True
-                return None
-            self._drop_copy(slot)
-            slot.cached = cached
-            self._count(builds=1)
-            self.expire()
-            if self._slots.get(file.file_name) is not slot:
-                self._drop_copy(slot)  # the file went while it was copied
-            self._keep_within_limits()
-            if not slot.is_held:
-                slot.retry_at = self._clock() + RETRY_MILLIS
+        if cached is None:
+            slot.unsorted = True
+        else:
+            self._keep(file, slot, cached)
         return cached
 
     def _open(self) -> BlockStore:
@@ -259,9 +330,9 @@ class LookupStore:
                 error,
             )
             slot = self._slots.get(file_name)
-            if slot is not None and slot.cached is not None:
+            if slot is not None and slot.is_held:
                 self._count(evictions=1)
-                self._drop_copy(slot)
+                self._drop_copies(slot)
                 slot.retry_at = self._clock() + RETRY_MILLIS
             else:
                 # A database whose disk was full may refuse all writes from then on.
@@ -282,10 +353,10 @@ class LookupStore:
             full = self._max_disk_bytes is not None and disk > self._max_disk_bytes
             if not full and memory <= self._max_memory_bytes:
                 break
-            if slot.cached is not None:
-                disk -= slot.cached.blocks.size
-                memory -= slot.cached.index.nbytes
-                self._drop_copy(slot)
+            if slot.is_held:
+                disk -= slot.disk_bytes
+                memory -= slot.memory_bytes
+                self._drop_copies(slot)
                 self._count(evictions=1)
 
     def expire(self) -> None:
@@ -294,7 +365,7 @@ class LookupStore:
             oldest = self._clock() - self._retention_millis
             for name, slot in list(self._slots.items()):
                 if slot.last_access < oldest:
-                    self._count(evictions=slot.cached is not None)
+                    self._count(evictions=slot.is_held)
                     self._remove(name)
 
     def drop(self, file_names: Iterable[str]) -> None:
@@ -306,13 +377,18 @@ class LookupStore:
     def _remove(self, file_name: str) -> None:
         slot = self._slots.pop(file_name, None)
         if slot is not None:
-            self._drop_copy(slot)
+            self._drop_copies(slot)
 
-    def _drop_copy(self, slot: _Slot) -> None:
-        cached, slot.cached = slot.cached, None
-        if cached is not None and self._blocks is not None:
+    def _drop_copies(self, slot: _Slot) -> None:
+        cached, wide = slot.cached, slot.wide
+        slot.cached = slot.wide = None
+        self._drop_copy(cached)
+        self._drop_copy(wide)
+
+    def _drop_copy(self, copy: CachedFile | WideCopy | None) -> None:
+        if copy is not None and self._blocks is not None:
             try:
-                self._blocks.drop(cached.blocks)
+                self._blocks.drop(copy.blocks)
             except LocalDiskError as error:
                 _log.debug("a copy was not removed: %s", error)
 
@@ -323,12 +399,12 @@ class LookupStore:
 
     def stats(self) -> LookupStats:
         with self._lock:
-            held = [slot.cached for slot in self._slots.values() if slot.cached is not None]
+            held = [slot for slot in self._slots.values() if slot.is_held]
             return replace(
                 self._counters,
                 files=len(held),
-                disk_bytes=sum(cached.blocks.size for cached in held),
-                memory_bytes=sum(cached.index.nbytes for cached in held),
+                disk_bytes=sum(slot.disk_bytes for slot in held),
+                memory_bytes=sum(slot.memory_bytes for slot in held),
             )
 
     def close(self) -> None:

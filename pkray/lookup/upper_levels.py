@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from pkray.format import binary_row
+from pkray.format.data_file import DataFileMeta
 from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.levels import RunsSearch, lookup_runs
+from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
 from pkray.lsm.key_groups import RowOrder, row_schema
 from pkray.lsm.keys import NormalizedKeys
@@ -38,7 +40,7 @@ class StoreLookup:
         self._order = RowOrder(schema)
         self._row_schema = row_schema(schema)
         self._key_types = schema.types(schema.trimmed_primary_keys)
-        self._scan = ScanLookup(schema, files, engine)
+        self._scan = ScanLookup(schema, _CopiedFiles(store, files), engine)
 
     def find(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> pa.RecordBatch:
         """The merged rows of those keys that are there, in key order, without deleted ones.
@@ -101,3 +103,17 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [one_chunk(column) for column in rows.columns], schema=rows.schema
     )
+
+
+class _CopiedFiles:
+    """Reads files through their local copies."""
+
+    def __init__(self, store: LookupStore, files: DataFileSource) -> None:
+        self._store = store
+        self._files = files
+
+    def read(
+        self, file: DataFileMeta, columns: Sequence[str] | None = None, *, batch_rows: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        assert columns is not None
+        return self._store.read(self._files, file, columns)

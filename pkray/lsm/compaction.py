@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 SMALL_BUCKET_BYTES = 4 << 20
+SMALL_RUN_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -129,12 +130,31 @@ def whole_if_cheap(
     """All runs instead of some, in a small bucket of whole images.
 
     Where rows above level 0 are whole images, one run above it spares readers from telling older
-    images of a key from its newest; some cannot, and would merge them.
+    images of a key from its newest; some cannot, and would merge them. Deletion vectors tell.
     """
-    left = runs[len(unit.runs) :] if engine.whole_above_0 and not engine.keeps_first else ()
+    if not engine.whole_above_0 or engine.keeps_first or options.deletion_vectors_enabled:
+        return unit
+    left = runs[len(unit.runs) :]
     if left and sum(run.size for run in left) <= SMALL_BUCKET_BYTES:
         return pick_full(runs, options) or unit
     return unit
+
+
+def comparable_sizes(runs: Sequence[SortedRun]) -> list[int]:
+    """Bytes of each run, those of level 0 as if they were written like the runs above it.
+
+    Level 0 may have no codec: by its bytes in files it would be merged with twice as large runs.
+    Of small files most is no rows; they are taken as they are.
+    """
+    above = [run for run in runs if run.level > 0 and run.size >= SMALL_RUN_BYTES]
+    rows, size = sum(run.row_count for run in above), sum(run.size for run in above)
+
+    def comparable(run: SortedRun) -> int:
+        if run.level > 0 or not rows or run.size < SMALL_RUN_BYTES:
+            return run.size
+        return min(run.size, run.row_count * size // rows)
+
+    return [comparable(run) for run in runs]
 
 
 def _pick_universal(
@@ -142,8 +162,8 @@ def _pick_universal(
 ) -> CompactionUnit | None:
     if len(runs) < trigger or not runs:
         return None
-    fresh_size = sum(run.size for run in runs[:-1])
-    if fresh_size * 100 > options.max_size_amplification_percent * runs[-1].size:
+    *fresh, oldest = comparable_sizes(runs)
+    if sum(fresh) * 100 > options.max_size_amplification_percent * oldest:
         return CompactionUnit(level_count(options, runs) - 1, tuple(runs))
     unit = _by_size_ratio(runs, options, 1, triggered=False)
     if unit is None and len(runs) > trigger:
@@ -158,14 +178,15 @@ def _by_size_ratio(
 
     What has been triggered also takes what would leave level 0 as its output.
     """
-    size = sum(run.size for run in runs[:count])
+    sizes = comparable_sizes(runs)
+    size = sum(sizes[:count])
     while count < len(runs):
-        following = runs[count]
-        if size * (100 + options.size_ratio) < following.size * 100 and not (
-            triggered and following.level <= 1
+        following = sizes[count]
+        if size * (100 + options.size_ratio) < following * 100 and not (
+            triggered and runs[count].level <= 1
         ):
             break
-        size += following.size
+        size += following
         count += 1
         triggered = True
     return _unit(runs, options, count) if triggered else None

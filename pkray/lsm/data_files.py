@@ -168,12 +168,17 @@ class DataFileStore:
         """How a file of this level is written: with its level's codec.
 
         ``file.compression.per.level`` says which. Where neither it nor ``file.compression`` does,
-        data files of level 0 have none: most are soon compacted, and a codec costs several times
-        what encoding does, once more when they are read.
+        data files of level 0 and changelog files have none: most are compacted, or read and
+        expired, soon, and a codec costs several times what encoding does, and as much again when
+        they are read. Changelogs that are kept longer than snapshots have one.
         """
         options = self.schema.core
-        codec = dict(options.file_compression_per_level).get(level)
-        is_short_lived = level == 0 and prefix == "data" and not options.write_only
+        if prefix == "changelog":
+            is_short_lived = not options.keeps_changelogs_longer
+            codec = None
+        else:
+            is_short_lived = level == 0 and not options.write_only
+            codec = dict(options.file_compression_per_level).get(level)
         if codec is None and is_short_lived and "file.compression" not in self.schema.options:
             codec = "none"
         return options if codec is None else replace(options, file_compression=codec)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lsm_samples import make_schema, run_of
 
-from pkray.lsm.compaction import CompactionUnit, forces_level_0_up, pick, pick_full
+from pkray.lsm.compaction import (
+    CompactionUnit,
+    comparable_sizes,
+    forces_level_0_up,
+    pick,
+    pick_full,
+)
 from pkray.lsm.levels import SortedRun
 from pkray.options import TableOptions
 
@@ -136,3 +143,25 @@ def test_what_is_picked_keeps_the_runs_in_order(
     assert all(run.level > unit.output_level for run in left)
     assert unit.output_level > 0
     assert unit.output_level == TOP or left
+
+
+def sized(level: int, size: int, rows: int) -> SortedRun:
+    (file,) = run_of(level, size).files
+    return SortedRun(level, (msgspec.structs.replace(file, row_count=rows),))
+
+
+def test_level_0_without_a_codec_counts_as_if_it_had_the_upper_levels() -> None:
+    large = 10 << 20
+    plain, packed = sized(0, 3 * large, 1000), sized(5, large, 1000)
+    assert comparable_sizes([plain, packed]) == [large, large]
+
+
+def test_level_0_never_counts_more_than_it_has() -> None:
+    large = 10 << 20
+    packed, plain = sized(0, large, 1000), sized(5, 3 * large, 1000)
+    assert comparable_sizes([packed, plain]) == [large, 3 * large]
+
+
+def test_small_files_count_as_they_are() -> None:
+    small, large = sized(0, 5000, 1000), sized(5, 10 << 20, 10 << 20)
+    assert comparable_sizes([small, large]) == [5000, 10 << 20]
