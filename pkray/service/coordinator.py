@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import threading
@@ -10,9 +11,11 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from pkray.commit.committer import FIRST_WAIT, LONGEST_WAIT, Committer
-from pkray.errors import CommitBaseMovedError, CommitFencedError
+from pkray.commit.overwriting import Partitions
+from pkray.errors import CommitBaseMovedError, CommitFencedError, PkrayError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.index_file import HASH
+from pkray.format.partition_filter import ExactPartitions
 from pkray.options import DYNAMIC
 from pkray.service.alarm import Alarm
 from pkray.service.handle import Handle, call_all
@@ -24,6 +27,9 @@ from pkray.service.protocol import (
     HashFile,
     SessionId,
 )
+from pkray.service.upkeep import Upkeep
+
+_log = logging.getLogger(__name__)
 
 MakeCommitter = Callable[[str, bool], Committer]
 """Takes a commit user, and whether a commit without changes makes no snapshot."""
@@ -47,6 +53,7 @@ class Coordinator:
         clock: epoch milliseconds.
         alarm: commits compactions that finished when no other commit has taken them along; by
             default they wait for one.
+        upkeep: expires what is old after commits; by default nothing does.
         sleep: takes seconds.
     """
 
@@ -57,16 +64,21 @@ class Coordinator:
         clock: Callable[[], int],
         *,
         alarm: Alarm | None = None,
+        upkeep: Upkeep | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._owners = owners
         self._make_committer = make_committer
         self._clock = clock
         self._alarm = alarm
+        self._upkeep = upkeep
+        self._upkeep_lock = threading.Lock()
         self._sleep = sleep
         self._rng = random.SystemRandom()
         self._prepared_again = 0
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
+        self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
+        self._expiries = 0
         self._committers: dict[str, Committer] = {}
         self._generations: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -119,6 +131,26 @@ class Coordinator:
             outcome, forestalled = self._commit(request, self._committer(session.user))
         if forestalled:  # what the commit promised of them is still to be done
             self._commit_compactions(_buckets_of(forestalled))
+        self._keep_up(outcome)
+        return outcome
+
+    def overwrite(
+        self,
+        user: str,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        replaced: Partitions,
+        watermark: int | None = None,
+    ) -> CommitOutcome:
+        """Put files in the place of all that is in some partitions, once.
+
+        What other sessions have pushed is not touched: it comes on top when they commit.
+
+        Raises:
+            CommitConflictError: nothing was committed.
+        """
+        outcome = self._overwrite(user, identifier, messages, replaced, watermark)
+        self._keep_up(outcome)
         return outcome
 
     def abort(self, session: SessionId) -> None:
@@ -157,8 +189,53 @@ class Coordinator:
         """Nothing more is committed by itself."""
         if self._alarm is not None:
             self._alarm.close()
+        if self._upkeep is not None:
+            self._upkeep.close()
+
+    def _overwrite(
+        self,
+        user: str,
+        identifier: int,
+        messages: Sequence[CommitMessage],
+        replaced: Partitions,
+        watermark: int | None = None,
+    ) -> CommitOutcome:
+        with self._lock:
+            known = self._known(user, identifier)
+            if known is not None:
+                return known
+            committer = self._committer(user)
+            result = committer.overwrite(identifier, messages, replaced, watermark=watermark)
+            if result.append is not None:
+                answer_from, hash_files = result.append.id, _hash_files(messages)
+                session = SessionId(user, 0)
+                call_all(self._owners, "acknowledge", lambda _: (session, answer_from, hash_files))
+            return CommitOutcome(result.append, new=result.new)
+
+    def _keep_up(self, outcome: CommitOutcome) -> None:
+        """Expire what is old. The commit has happened: nothing here makes it fail."""
+        upkeep = self._upkeep
+        if upkeep is None or not outcome.new or outcome.snapshot is None:
+            return
+        if not self._upkeep_lock.acquire(blocking=False):
+            return
+        try:
+            upkeep.after_commit(outcome.snapshot.id)
+            old = upkeep.due_partitions()
+            if old:
+                identifier = (self._committer(self._expiry_user).committed_identifier() or 0) + 1
+                self._overwrite(self._expiry_user, identifier, (), ExactPartitions(frozenset(old)))
+        except PkrayError as error:
+            _log.warning("partitions are not expired: %s; the next check tries again", error)
+        finally:
+            self._upkeep_lock.release()
 
     def _commit_compactions(self, chosen: Chosen | None) -> CommitOutcome:
+        outcome = self._try_compactions(chosen)
+        self._keep_up(outcome)
+        return outcome
+
+    def _try_compactions(self, chosen: Chosen | None) -> CommitOutcome:
         session = self.begin(self._compact_user)
         with self._lock:
             committer = self._committer(self._compact_user, ignore_empty=True)

@@ -20,6 +20,7 @@ from pkray.service.owner import BucketOwner, OwnerSettings
 from pkray.service.protocol import SessionId
 from pkray.service.push_session import PushTarget, SpoolTarget
 from pkray.service.runtime import TableService, default_owners
+from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory
 
@@ -97,8 +98,10 @@ class LocalRuntime:
                 store, schemas.newest, user, clock=now_millis, ignore_empty=ignore_empty
             )
 
+        upkeep = Upkeep(store, schemas.newest, now_millis)
         coordinator = LocalHandle(
-            Coordinator(owners, make_committer, now_millis, alarm=Alarm()), "pkray-coordinator"
+            Coordinator(owners, make_committer, now_millis, alarm=Alarm(), upkeep=upkeep),
+            "pkray-coordinator",
         )
 
         def push_target(session: SessionId, schema: TableSchema) -> PushTarget:

@@ -14,6 +14,7 @@ from pkray.service.local import default_local_directory, now_millis
 from pkray.service.lookup_wire import decode_request, encode_answer
 from pkray.service.owner import BucketOwner, OwnerSettings
 from pkray.service.ray_handle import RayHandle
+from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory
 
@@ -124,7 +125,10 @@ class _Coordinator:
             )
 
         handles = [RayHandle(owner, "owner") for owner in self._owners]
-        self._coordinator = Coordinator(handles, make_committer, now_millis, alarm=Alarm())
+        upkeep = Upkeep(store, schemas.newest, now_millis)
+        self._coordinator = Coordinator(
+            handles, make_committer, now_millis, alarm=Alarm(), upkeep=upkeep
+        )
         self._coordinator.watch()  # the one before may have left compactions uncommitted
 
     @ray.method(concurrency_group="ask")
@@ -154,6 +158,10 @@ class _Coordinator:
     @ray.method(concurrency_group="commit")
     def commit(self, request: Any) -> Any:
         return self._coordinator.commit(request)
+
+    @ray.method(concurrency_group="commit")
+    def overwrite(self, *args: Any) -> Any:
+        return self._coordinator.overwrite(*args)
 
     @ray.method(concurrency_group="compact")
     def compact(self, chosen: Any) -> Any:

@@ -1,0 +1,108 @@
+"""What a table's owner does for it after commits: old snapshots, tags and partitions go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from pkray.commit.expiry import SnapshotExpirer
+from pkray.commit.live import live_files
+from pkray.commit.partition_expiry import expired_partitions
+from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.tag_removal import TagRemoval
+from pkray.commit.tags import TagStore
+from pkray.errors import PkrayError
+from pkray.schema import TableSchema
+from pkray.storage.branch_store import main_and_history
+from pkray.storage.object_store import ObjectStore
+
+_log = logging.getLogger(__name__)
+
+TAGS_EVERY_MILLIS = 60_000
+
+
+class Upkeep:
+    """Expires what the table's options expire; whatever fails is tried again another time.
+
+    A ``write-only`` table is left to its dedicated compaction job. Not thread-safe.
+
+    Args:
+        store: the table's root, or a branch.
+        schema: returns the table's newest schema.
+        clock: epoch milliseconds.
+    """
+
+    def __init__(
+        self, store: ObjectStore, schema: Callable[[], TableSchema], clock: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._clock = clock
+        self._expirer = SnapshotExpirer(store, schema, clock)
+        _, history = main_and_history(store)
+        self._snapshots = SnapshotStore(history)
+        self._tags = TagStore(history, clock=clock)
+        self._tags_seen = self._partitions_seen = clock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: Future[None] | None = None
+
+    def after_commit(self, latest: int) -> None:
+        """Expire snapshots and tags, at once or, if ``snapshot.expire.execution-mode`` says so,
+        beside the next commits.
+
+        Args:
+            latest: the newest snapshot's id.
+        """
+        options = self._schema().core
+        if options.write_only:
+            return
+        if options.snapshot_expire_execution_mode == "sync":
+            self._expire(latest)
+            return
+        if self._running is None or self._running.done():
+            self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="pkray-expiry")
+            self._running = self._pool.submit(self._expire, latest)
+
+    def due_partitions(self) -> list[bytes]:
+        """Partitions to be dropped now; looked for every ``partition.expiration-check-interval``.
+
+        Never raises: what is not found now is found the next time.
+        """
+        schema, now = self._schema(), self._clock()
+        options = schema.core
+        if options.write_only or options.partition_expiration_time is None:
+            return []
+        if now - self._partitions_seen < options.partition_expiration_check_interval:
+            return []
+        self._partitions_seen = now
+        try:
+            return find_expired(self._store, schema, self._snapshots, now)
+        except PkrayError as error:
+            _log.warning("partitions are not expired: %s", error)
+            return []
+
+    def close(self) -> None:
+        """Wait for what runs."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _expire(self, latest: int) -> None:
+        try:
+            self._expirer.expire(latest=latest)
+            now = self._clock()
+            if now - self._tags_seen >= TAGS_EVERY_MILLIS:
+                self._tags_seen = now
+                TagRemoval(self._store, self._schema(), self._tags).expire()
+        except Exception as error:  # the commit it follows has happened
+            _log.warning("snapshots are not expired: %s; the next commit tries again", error)
+
+
+def find_expired(
+    store: ObjectStore, schema: TableSchema, snapshots: SnapshotStore, now: int
+) -> list[bytes]:
+    """The partitions of the newest snapshot that the table's options expire."""
+    latest = snapshots.latest()
+    if latest is None:
+        return []
+    return expired_partitions(schema, live_files(store, latest, schema), now)
