@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.bench_dynamic_bucket [--keys 10000000] [--batch 1000000]
 
-Prints keys per CPU-second: an owner's assignment of keys that are there, of new ones and half of each;
+Prints keys per CPU-second: an owner's assignment of keys that are there, of new ones, of both;
 locating keys for lookups; and from the rows on, with hashing and splitting, beside fixed buckets.
 """
 
