@@ -197,6 +197,7 @@ class BucketOwner:
                     if session.schema_id is not None:
                         self._views.incoming(session.schema_id, self._schema)
                     self._compaction.settle()
+                    session.take_back()
                     session.rebase(self._committed.levels)
                     session.promote(attempts)
                     written = self._written(session, compaction, full_compact)
