@@ -10,8 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from pkray.commit.branches import MAIN, Branches
 from pkray.commit.schemas import SchemaStore
-from pkray.errors import OptionError, TableExistsError, TableNotFoundError
+from pkray.errors import OptionError, TableError, TableExistsError, TableNotFoundError
 from pkray.format.partition import PartitionSpec
 from pkray.schema import TableSchema
 from pkray.service.local import LocalRuntime
@@ -22,6 +23,7 @@ from pkray.table import Table
 from pkray.types import DataType
 
 _SUFFIX = ".db"
+_BRANCH = "$branch_"
 
 
 def connect(
@@ -89,7 +91,7 @@ class Catalog:
             OptionError: an unknown option, or a value it does not take.
             UnsupportedError: a partition column's type has no folder name all engines agree on.
         """
-        location = self._location(name)
+        location = self._table_itself(name)
         schemas = SchemaStore(location.open(), location.name)
         if schemas.exists():
             if if_not_exists:
@@ -116,13 +118,16 @@ class Catalog:
         return self.load_table(name)
 
     def load_table(self, name: str) -> Table:
-        """The table of that name.
+        """The table of that name; ``db.t$branch_b`` is the branch ``b`` of ``db.t``.
 
         Raises:
             TableNotFoundError: there is none.
+            BranchNotFoundError: the table has no such branch.
             CorruptFileError: its schema file is damaged.
         """
         location = self._location(name)
+        if location.branch is not None:
+            Branches(location.open(), location.on_branch(None).name).require(location.branch)
         schema = SchemaStore(location.open(), location.name).latest()
         return Table(location, schema, self.runtime)
 
@@ -136,15 +141,17 @@ class Catalog:
         Raises:
             TableNotFoundError: there is none and ``if_exists`` is false.
         """
-        location = self._location(name)
+        location = self._table_itself(name)
         if not self.table_exists(name):
             if if_exists:
                 return
             raise TableNotFoundError(
                 f"table {location.name} does not exist in {self.warehouse}", table=location.name
             )
-        self.runtime.stop(location)
         store = location.open()
+        self.runtime.stop(location)
+        for branch in Branches(store, location.name).names():
+            self.runtime.stop(location.on_branch(branch))
         schema_files = [status.path for status in store.list("schema/")]
         store.delete(schema_files)
         store.delete([status.path for status in store.list("")])
@@ -185,8 +192,21 @@ class Catalog:
                 f"{name!r} is not a table's name: write database.table, such as shop.orders",
                 table=name,
             )
+        table, _, branch = table.partition(_BRANCH)
         url = f"{self.warehouse.rstrip('/')}/{database}{_SUFFIX}/{table}"
-        return TableLocation(url, name, self._storage_options)
+        location = TableLocation(url, f"{database}.{table}", self._storage_options)
+        return location.on_branch(branch) if branch and branch != MAIN else location
+
+    def _table_itself(self, name: str) -> TableLocation:
+        location = self._location(name)
+        if location.branch is not None:
+            raise TableError(
+                f"{name!r} is a branch: make and delete branches by table.branches of "
+                f"{location.on_branch(None).name}",
+                table=name,
+                branch=location.branch,
+            )
+        return location
 
 
 def _runtime(name: str, options: dict[str, Any]) -> Runtime:

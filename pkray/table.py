@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pkray.changelog.reader import ChangelogReader
+from pkray.commit.expiry_report import ExpiryReport
 from pkray.commit.rollback import RollbackReport
 from pkray.commit.schemas import SchemaStore
 from pkray.errors import OptionError, SnapshotNotFoundError
@@ -16,6 +17,10 @@ from pkray.format.snapshot import Snapshot
 from pkray.input import conform
 from pkray.maintenance.alter import Alter
 from pkray.maintenance.branches import Branches
+from pkray.maintenance.consumers import Consumers
+from pkray.maintenance.expiry import expire_snapshots
+from pkray.maintenance.orphans import remove_orphan_files
+from pkray.maintenance.partitions import PartitionWork
 from pkray.maintenance.rollback import roll_back
 from pkray.maintenance.tags import Tags
 from pkray.scan.plan import ScanPlanner
@@ -274,17 +279,6 @@ class Table:
         """As `changelog`, batch by batch in bounded memory."""
         return ChangelogReader(self._store, self.schema).read(from_snapshot, to_snapshot)
 
-    def schema_at(self, snapshot_id: int | None) -> TableSchema:
-        """The schema that a snapshot is read under: its own, or the table's where it is None.
-
-        Raises:
-            SnapshotNotFoundError: it has expired or was never made.
-        """
-        if snapshot_id is None:
-            return self.schema
-        schema_id = self.snapshot(snapshot_id).schema_id
-        return self.schema if schema_id == self.schema.id else self._schemas.read(schema_id)
-
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot; None before the first commit."""
         return self._planner.snapshot()
@@ -379,6 +373,92 @@ class Table:
         """
         return roll_back(self._store, self._schemas.latest(), snapshot_id, tag)
 
+    @property
+    def consumers(self) -> Consumers:
+        """Readers of the changes that keep their place: ``table.consumers.reset("job", 7)``."""
+        return Consumers(self._store)
+
+    def expire_snapshots(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: Timestamp | None = None,
+        max_deletes: int | None = None,
+    ) -> ExpiryReport:
+        """Expire old snapshots and the files only they name, as also happens after commits.
+
+        Tags and what consumers have still to read stay.
+
+        Args:
+            retain_max, retain_min: in place of ``snapshot.num-retained.max`` and ``.min``.
+            older_than: younger ones stay, in place of ``snapshot.time-retained``: epoch
+                milliseconds, a datetime or ISO text.
+            max_deletes: in place of ``snapshot.expire.limit``.
+
+        Raises:
+            OptionError: ``retain_min`` above ``retain_max``, or one below 1.
+        """
+        schema = self._schemas.latest()
+        return expire_snapshots(
+            self._store, schema, retain_max, retain_min, older_than, max_deletes
+        )
+
+    def remove_orphan_files(
+        self,
+        older_than: Timestamp | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> pa.Table:
+        """Delete files that nothing of the table names, such as killed writers leave.
+
+        Args:
+            older_than: younger files stay: epoch milliseconds, a datetime or ISO text. Default
+                a day ago; with less, a commit that is under way may lose its files.
+            dry_run: delete nothing.
+            progress: called with the number of files looked at so far.
+
+        Returns:
+            ``path``, ``size`` and ``modified`` of each.
+        """
+        schema = self._schemas.latest()
+        return remove_orphan_files(self._store, schema, older_than, dry_run, progress)
+
+    def drop_partitions(self, partitions: Sequence[Mapping[str, object]]) -> Snapshot | None:
+        """Remove all committed rows of partitions: ``[{"dt": "a"}]``, whole or in part.
+
+        Raises:
+            InputError: a column that is no partition column, or a value that does not fit it.
+            OptionError: no partition is named.
+        """
+        return self._partitions().drop(partitions)
+
+    def overwrite(
+        self, data: object, partition: Mapping[str, object] | None = None
+    ) -> Snapshot | None:
+        """Replace committed rows by new ones, in one snapshot.
+
+        Args:
+            data: pa.Table, RecordBatch, pandas DataFrame or a list of dicts.
+            partition: what is replaced, whole or in part; ``{}`` is the whole table. Default the
+                partitions that have new rows, or the whole table where it has no partitions or
+                sets ``dynamic-partition-overwrite`` to false.
+
+        Returns:
+            The snapshot; None where there was nothing to replace.
+
+        Raises:
+            InputError: the rows do not fit the table or the partition; nothing was written.
+        """
+        return self._partitions().overwrite(data, partition)
+
+    def expire_partitions(self) -> pa.Table:
+        """Drop the partitions that are older than ``partition.expiration-time``; their values.
+
+        Raises:
+            OptionError: the table does not set it.
+        """
+        return self._partitions().expire()
+
     def service_stats(self) -> dict[str, list[dict[str, object]]]:
         """What the coordinator and the owners of the running service say of themselves."""
         service = self._service()
@@ -397,6 +477,11 @@ class Table:
         if self._client is None or self._client[0] is not service:
             self._client = service, LookupClient(self.schema, service.owners)
         return self._client[1]
+
+    def _partitions(self) -> PartitionWork:
+        schema = self._schemas.latest()
+        schema.core.require_supported()
+        return PartitionWork(self._store, schema, lambda: self._service().coordinator, now_millis)
 
     def _service(self) -> TableService:
         return self.runtime.service(self.location, self.schema)

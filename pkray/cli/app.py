@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 import pkray
-from pkray.cli import alter, commands
+from pkray.cli import alter, commands, history
 from pkray.errors import PkrayError
 
 app = typer.Typer(
@@ -31,9 +31,12 @@ for _command in (
     commands.scan,
     commands.lookup,
     commands.compact,
+    history.rollback,
 ):
     app.command()(_command)
 app.add_typer(alter.app)
+app.add_typer(history.tag_app)
+app.add_typer(history.branch_app)
 
 
 def _version(asked: bool) -> None:

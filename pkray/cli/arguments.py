@@ -47,8 +47,27 @@ Columns = Annotated[
 SnapshotId = Annotated[
     int | None, typer.Option("--snapshot", metavar="ID", help="An older snapshot.", min=1)
 ]
+TagName = Annotated[
+    str | None, typer.Option("--tag", metavar="NAME", help="The snapshot of a tag.")
+]
+Timestamp = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp",
+        metavar="TIME",
+        help="The newest snapshot at or before: '2026-01-31 12:00' or epoch milliseconds.",
+    ),
+]
 
 WAREHOUSE = "./warehouse"
+
+
+def moment(
+    snapshot: int | None, tag: str | None, timestamp: str | None
+) -> tuple[int | None, str | None, int | str | None]:
+    """What --snapshot, --tag and --timestamp say, as ``Table.view`` takes it."""
+    digits = timestamp is not None and timestamp.strip().isdigit()
+    return snapshot, tag, int(timestamp or 0) if digits else timestamp
 
 
 def names(texts: Iterable[str] | None) -> list[str] | None:

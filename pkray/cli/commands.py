@@ -20,6 +20,8 @@ from pkray.cli.arguments import (
     SnapshotId,
     Storage,
     TableName,
+    TagName,
+    Timestamp,
     Warehouse,
 )
 from pkray.cli.row_files import FileFormat, RowFile
@@ -193,15 +195,17 @@ def scan(
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", help="Rows at most.", min=0)] = None,
     snapshot: SnapshotId = None,
+    tag: TagName = None,
+    timestamp: Timestamp = None,
     warehouse: Warehouse = WAREHOUSE,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Print the committed rows."""
     with _connect(warehouse, storage) as catalog:
-        source = catalog.load_table(table)
+        source = catalog.load_table(table).view(*arguments.moment(snapshot, tag, timestamp))
         wanted = arguments.names(columns)
-        batches = source.to_batches(wanted, where, snapshot)
+        batches = source.batches(wanted, where)
         schema = pa.schema([source.schema.field(c).arrow for c in wanted or source.schema.names])
         output.rows(_first(batches, limit), schema, as_json)
 
@@ -214,9 +218,15 @@ def lookup(
     ],
     columns: Columns = None,
     visibility: Annotated[
-        str, typer.Option(help="latest, or committed.", metavar="latest|committed")
-    ] = "latest",
+        str | None,
+        typer.Option(
+            help="latest, or committed, which is the default for an older moment.",
+            metavar="latest|committed",
+        ),
+    ] = None,
     snapshot: SnapshotId = None,
+    tag: TagName = None,
+    timestamp: Timestamp = None,
     warehouse: Warehouse = WAREHOUSE,
     storage: Storage = None,
     ray: Ray = None,
@@ -225,11 +235,16 @@ def lookup(
     """Print the rows of some keys; keys that are not there are left out."""
     with _connect(warehouse, storage, ray) as catalog:
         source = catalog.load_table(table)
+        moment = arguments.moment(snapshot, tag, timestamp)
+        is_past = any(said is not None for said in moment)
+        schema = source.view(*moment).schema if is_past else source.schema
         found = source.lookup(
-            arguments.keys(key, source.schema),
+            arguments.keys(key, schema),
             columns=arguments.names(columns),
-            visibility=visibility,  # type: ignore[arg-type] # checked there
-            snapshot_id=snapshot,
+            visibility=visibility or ("committed" if is_past else "latest"),  # type: ignore[arg-type] # checked there
+            snapshot_id=moment[0],
+            tag=moment[1],
+            timestamp=moment[2],
         )
         output.table(found, as_json)
 

@@ -15,9 +15,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pkray.errors import OptionError
+from pkray.format.snapshot import Snapshot
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
 from pkray.scan.split import Split, arrow_schema
+from pkray.scan.travel import Timestamp
+from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
 from pkray.spark.pushdown import narrowed
 from pkray.spark.types import spark_schema, to_exchange
@@ -30,7 +33,8 @@ FORMAT = "pkray"
 _REQUEST = "request"
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _STORAGE = "storage."
-_OPTIONS = ("path", "table", "columns", "filter", "snapshot-id")
+_NUMBERS = ("snapshot-id", "watermark")
+_OPTIONS = ("path", "table", "columns", "filter", "tag", "timestamp", *_NUMBERS)
 
 
 def read(
@@ -40,6 +44,9 @@ def read(
     columns: Sequence[str] | None = None,
     filter: object = None,
     snapshot_id: int | None = None,
+    tag: str | None = None,
+    timestamp: Timestamp | None = None,
+    watermark: int | None = None,
 ) -> DataFrame:
     """A table's rows at one snapshot, a Spark partition a bucket.
 
@@ -48,13 +55,16 @@ def read(
             a later ``select`` down.
         filter: as of ``Table.to_arrow``. A later ``where`` also prunes partitions and files, by
             its comparisons of columns with literals.
-        snapshot_id: default the newest now; the DataFrame stays on it.
+        snapshot_id, tag, timestamp, watermark: a moment as of ``Table.view``; default the newest
+            snapshot now. The DataFrame stays on it.
 
     Raises:
         InputError: a column the table does not have, or a filter that is not understood.
         SnapshotNotFoundError: the snapshot has expired or was never made.
     """
-    request = request_for(table, columns, filter, snapshot_id)
+    request = request_for(
+        table.view(snapshot_id, tag, timestamp, watermark), table.location, columns, filter
+    )
     register(spark)
     text = base64.b64encode(pickle.dumps(request)).decode()
     return spark.read.format(FORMAT).option(_REQUEST, text).load()
@@ -64,9 +74,9 @@ def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("pkray")`` known to a session.
 
     Its options: ``path`` (the warehouse), ``table`` (database.table), ``columns``
-    (comma-separated), ``filter`` (SQL text), ``snapshot-id``, and ``storage.<name>`` for what
-    the object store needs. Spark's setting ``spark.sql.python.filterPushdown.enabled`` is on from
-    here.
+    (comma-separated), ``filter`` (SQL text), ``snapshot-id``, ``tag``, ``timestamp`` or
+    ``watermark``, and ``storage.<name>`` for what the object store needs. Spark's setting
+    ``spark.sql.python.filterPushdown.enabled`` is on from here.
     """
     spark.conf.set(_PUSHDOWN, "true")
     spark.dataSource.register(TableSource)
@@ -80,17 +90,15 @@ class ReadRequest:
     schema: TableSchema
     columns: tuple[str, ...] | None
     predicate: Predicate | None
-    snapshot_id: int | None
+    snapshot: Snapshot | None
 
     @property
     def arrow_schema(self) -> pa.Schema:
         return arrow_schema(self.schema, self.columns)
 
     def splits(self) -> list[Split]:
-        if self.snapshot_id is None:
-            return []
         planner = ScanPlanner(self.location, self.location.open(), self.schema)
-        return planner.plan(self.columns, self.predicate, self.snapshot_id)
+        return planner.scan(self.snapshot, self.columns, self.predicate)
 
 
 class TableSource(DataSource):
@@ -145,19 +153,20 @@ class TableReader(DataSourceReader):
 
 
 def request_for(
-    table: Table, columns: Sequence[str] | None, filter: object, snapshot_id: int | None
+    view: SnapshotView,
+    location: TableLocation,
+    columns: Sequence[str] | None,
+    filter: object,
 ) -> ReadRequest:
-    """The request of `read`, checked; it is held to the snapshot of now."""
-    schema = table.schema_at(snapshot_id)
-    arrow_schema(schema, columns)
-    predicate = None if filter is None else Predicate.parse(filter, schema)
-    snapshot = table.latest_snapshot() if snapshot_id is None else table.snapshot(snapshot_id)
+    """The request of `read`, checked; it is held to the view's snapshot."""
+    arrow_schema(view.schema, columns)
+    predicate = None if filter is None else Predicate.parse(filter, view.schema)
     return ReadRequest(
-        table.location,
-        schema,
+        location,
+        view.schema,
         tuple(columns) if columns is not None else None,
         predicate,
-        snapshot.id if snapshot else None,
+        view.snapshot,
     )
 
 
@@ -178,18 +187,25 @@ def _request_from(options: MutableMapping[str, str]) -> ReadRequest:
         raise OptionError(
             "the pkray source needs the options path (the warehouse) and table (database.table)"
         )
-    snapshot = options.get("snapshot-id")
-    if snapshot is not None and not snapshot.isdigit():
-        raise OptionError(
-            f"snapshot-id is {snapshot!r}: give a snapshot's number", key="snapshot-id"
-        )
+    numbers: dict[str, int | None] = {key: _number(options, key) for key in _NUMBERS}
+    timestamp = options.get("timestamp")
     from pkray.catalog import connect
 
     columns = options.get("columns")
     with connect(options["path"], **storage) as catalog:
-        return request_for(
-            catalog.load_table(options["table"]),
-            [name.strip() for name in columns.split(",")] if columns else None,
-            options.get("filter"),
-            int(snapshot) if snapshot else None,
+        table = catalog.load_table(options["table"])
+        view = table.view(
+            numbers["snapshot-id"],
+            options.get("tag"),
+            int(timestamp) if timestamp and timestamp.isdigit() else timestamp,
+            numbers["watermark"],
         )
+        names = [name.strip() for name in columns.split(",")] if columns else None
+        return request_for(view, table.location, names, options.get("filter"))
+
+
+def _number(options: MutableMapping[str, str], key: str) -> int | None:
+    text = options.get(key)
+    if text is not None and not text.isdigit():
+        raise OptionError(f"{key} is {text!r}: give a number", key=key)
+    return None if text is None else int(text)
