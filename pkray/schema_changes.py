@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from pkray import option_columns
 from pkray.columns import no_column
-from pkray.errors import SchemaError
+from pkray.errors import OptionError, SchemaError
 from pkray.immutable_options import check_set, check_unset
-from pkray.options import TableOptions
+from pkray.options import DYNAMIC, TableOptions
 from pkray.schema import TableSchema
 from pkray.schema_checks import check_keys, check_names, check_table
 from pkray.schema_fields import Fields, edit_fields, renumbered, resolve
@@ -88,6 +88,13 @@ class SetOptions:
 
 
 @dataclass(frozen=True)
+class ChangeBuckets:
+    """Another number of fixed buckets, for partitions to come; those with rows are rewritten."""
+
+    buckets: int
+
+
+@dataclass(frozen=True)
 class UnsetOptions:
     keys: Sequence[str]
 
@@ -107,6 +114,7 @@ SchemaChange: TypeAlias = (
     | ChangeNullability
     | MoveColumn
     | CommentColumn
+    | ChangeBuckets
     | SetOptions
     | UnsetOptions
     | CommentTable
@@ -158,6 +166,7 @@ class _Draft:
             ChangeNullability: self._change_nullability,
             MoveColumn: self._move,
             CommentColumn: self._comment_column,
+            ChangeBuckets: self._change_buckets,
             SetOptions: self._set_options,
             UnsetOptions: self._unset_options,
             CommentTable: self._comment_table,
@@ -305,6 +314,18 @@ class _Draft:
         if self._has_snapshots:
             check_set(self._schema.options, new)
         self._schema = replace(self._schema, options={**self._schema.options, **new})
+
+    def _change_buckets(self, change: ChangeBuckets) -> None:
+        if self._schema.core.bucket == DYNAMIC or change.buckets < 1:
+            raise OptionError(
+                f"the table's bucket = {self._schema.core.bucket} cannot become {change.buckets}: "
+                "tables of fixed buckets take another number of at least 1, dynamic buckets grow "
+                "by themselves",
+                key="bucket",
+                value=str(change.buckets),
+            )
+        options = {**self._schema.options, "bucket": str(change.buckets)}
+        self._schema = replace(self._schema, options=options)
 
     def _unset_options(self, change: UnsetOptions) -> None:
         if isinstance(change.keys, str):

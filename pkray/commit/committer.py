@@ -20,7 +20,7 @@ from pkray.commit.index_files import (
     index_entries,
 )
 from pkray.commit.live_cache import LiveCache
-from pkray.commit.moved_base import bucket_moved
+from pkray.commit.moved_base import bucket_moved, partitions_moved
 from pkray.commit.overwriting import Partitions, overwrite_entries
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
@@ -166,6 +166,7 @@ class Committer:
         *,
         watermark: int | None = None,
         properties: dict[str, str] | None = None,
+        read_at: int | None = None,
     ) -> CommitResult:
         """Publish an OVERWRITE snapshot: new files in the place of all that are in some partitions.
 
@@ -176,8 +177,11 @@ class Committer:
             messages: of these the ``new_files`` and ``index_files`` count; they are finished
                 files, of any level.
             replaced: the partitions that are emptied, among those there are when it happens.
+            read_at: the snapshot that the new files were made from, if they were: they must hold
+                all rows of the partitions replaced.
 
         Raises:
+            CommitBaseMovedError: rows of these partitions have changed since ``read_at``.
             As `commit`.
         """
         self._synchronise()
@@ -187,6 +191,8 @@ class Committer:
 
         def on_top_of(latest: Snapshot | None) -> Change:
             live = self._live.at(latest)
+            if read_at is not None:
+                self._refuse_changed_rows(first, read_at, latest, replaced, messages)
             entries, index = overwrite_entries(
                 self._store, self._schema, latest, live, replaced, messages
             )
@@ -196,6 +202,28 @@ class Committer:
             return CommitResult(self._publish(first, on_top_of), None, True)
         except _CommittedElsewhere:
             return CommitResult(self._history.find(identifier).append, None, False)
+
+    def _refuse_changed_rows(
+        self,
+        change: Change,
+        read_at: int,
+        latest: Snapshot | None,
+        replaced: Partitions,
+        messages: Sequence[CommitMessage],
+    ) -> None:
+        partitions = frozenset(message.partition for message in messages) | frozenset(
+            replaced.select({partition for partition, _ in self._live.at(latest)})
+        )
+        moved = partitions_moved(self._store, self.snapshots, read_at, latest, partitions)
+        if moved:
+            raise CommitBaseMovedError(
+                f"commit {change.identifier} of {self.commit_user!r} to {self._store.url!r} rewrote "
+                f"partitions as of snapshot {read_at}, but {moved}; nothing was committed: read "
+                "them again",
+                user=self.commit_user,
+                identifier=change.identifier,
+                base=read_at,
+            )
 
     def committed_identifier(self, user: str | None = None) -> int | None:
         """The newest identifier that the commit user (this one's by default) committed."""

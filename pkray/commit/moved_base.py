@@ -9,7 +9,7 @@ from pkray.commit.live import delta_entries
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.data_file import ADD
-from pkray.format.snapshot import COMPACT, Snapshot
+from pkray.format.snapshot import COMPACT, OVERWRITE, Snapshot
 from pkray.storage.object_store import ObjectStore
 
 
@@ -23,11 +23,13 @@ def bucket_moved(
     """What other commits did to the buckets, or None.
 
     Rows of a bucket are numbered in the order of their commits. Numbers given on top of ``base``
-    are no longer right once another commit has added rows; compactions add none.
+    are no longer right once another commit has added rows; compactions add none. An overwrite may
+    also have given the whole partition another number of buckets.
 
     Args:
         base: a snapshot's id; 0 is the empty table.
     """
+    partitions = {partition for partition, _ in buckets}
     newest = latest.id if latest else 0
     if newest < base:
         return f"the table was rolled back from snapshot {base} to {newest}"
@@ -38,7 +40,33 @@ def bucket_moved(
             return f"snapshot {number} has expired"
         if snapshot.commit_kind == COMPACT:
             continue
+        overwritten = snapshot.commit_kind == OVERWRITE
         for entry in delta_entries(store, snapshot):
+            if overwritten and entry.kind == ADD and entry.partition in partitions:
+                return f"snapshot {number} of {snapshot.commit_user!r} overwrote their partition"
             if entry.kind == ADD and (entry.partition, entry.bucket) in buckets:
                 return f"snapshot {number} of {snapshot.commit_user!r} added rows to them"
+    return None
+
+
+def partitions_moved(
+    store: ObjectStore,
+    snapshots: SnapshotStore,
+    base: int,
+    latest: Snapshot | None,
+    partitions: Collection[bytes],
+) -> str | None:
+    """What other commits did to the rows of the partitions, or None; compactions do nothing."""
+    newest = latest.id if latest else 0
+    if newest < base:
+        return f"the table was rolled back from snapshot {base} to {newest}"
+    for number in range(base + 1, newest + 1):
+        try:
+            snapshot = snapshots.read(number)
+        except SnapshotNotFoundError:
+            return f"snapshot {number} has expired"
+        if snapshot.commit_kind == COMPACT:
+            continue
+        if any(entry.partition in partitions for entry in delta_entries(store, snapshot)):
+            return f"snapshot {number} of {snapshot.commit_user!r} changed their rows"
     return None

@@ -141,6 +141,7 @@ class Coordinator:
         messages: Sequence[CommitMessage],
         replaced: Partitions,
         watermark: int | None = None,
+        read_at: int | None = None,
     ) -> CommitOutcome:
         """Put files in the place of all that is in some partitions, once.
 
@@ -149,7 +150,7 @@ class Coordinator:
         Raises:
             CommitConflictError: nothing was committed.
         """
-        outcome = self._overwrite(user, identifier, messages, replaced, watermark)
+        outcome = self._overwrite(user, identifier, messages, replaced, watermark, read_at)
         self._keep_up(outcome)
         return outcome
 
@@ -198,18 +199,21 @@ class Coordinator:
         identifier: int,
         messages: Sequence[CommitMessage],
         replaced: Partitions,
-        watermark: int | None = None,
+        watermark: int | None,
+        read_at: int | None,
     ) -> CommitOutcome:
         with self._lock:
             known = self._known(user, identifier)
             if known is not None:
                 return known
             committer = self._committer(user)
-            result = committer.overwrite(identifier, messages, replaced, watermark=watermark)
+            result = committer.overwrite(
+                identifier, messages, replaced, watermark=watermark, read_at=read_at
+            )
             if result.append is not None:
-                answer_from, hash_files = result.append.id, _hash_files(messages)
-                session = SessionId(user, 0)
-                call_all(self._owners, "acknowledge", lambda _: (session, answer_from, hash_files))
+                # Not its hash files: assigners must see that buckets were given anew.
+                answer_from, session = result.append.id, SessionId(user, 0)
+                call_all(self._owners, "acknowledge", lambda _: (session, answer_from))
             return CommitOutcome(result.append, new=result.new)
 
     def _keep_up(self, outcome: CommitOutcome) -> None:
