@@ -22,6 +22,7 @@ from pkray.options import TableOptions
 from pkray.schema import KEY_PREFIX, KIND, SEQUENCE, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import ParquetWriter, read_batches
+from pkray.storage.parquet_reader import RowGroupFilter
 
 READ_ROWS = 64 << 10
 
@@ -102,12 +103,14 @@ class DataFileStore:
         batch_rows: int = READ_ROWS,
         row_groups: Sequence[int] | None = None,
         deleted: DeletionVector | None = None,
+        row_group_filter: RowGroupFilter | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """A file's key-value rows in key order; those of other schemas as this one has them.
 
         Args:
             columns: system and value columns, in the order wanted; all by default.
             deleted: rows to leave out.
+            row_group_filter: leaves out row groups of files that have this schema's columns.
 
         Raises:
             MissingFileError: the file is gone.
@@ -118,7 +121,7 @@ class DataFileStore:
         names = list(columns) if columns is not None else self.row_schema.names
         evolution = self.evolution(file)
         if evolution is None:
-            yield from self._read(file, names, batch_rows, row_groups, deleted)
+            yield from self._read(file, names, batch_rows, row_groups, deleted, row_group_filter)
             return
         sources = evolution.sources(names) or [KIND]  # the number of rows, at least
         own = self.as_written(file)
@@ -151,6 +154,7 @@ class DataFileStore:
         batch_rows: int,
         row_groups: Sequence[int] | None,
         deleted: DeletionVector | None,
+        row_group_filter: RowGroupFilter | None = None,
     ) -> Iterator[pa.RecordBatch]:
         wanted = pa.schema([self.row_schema.field(name) for name in names])
         for batch in read_batches(
@@ -161,6 +165,7 @@ class DataFileStore:
             row_groups,
             schema=wanted,
             deleted=deleted,
+            row_group_filter=row_group_filter,
         ):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import IndexFileMeta
@@ -15,6 +16,7 @@ from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge_read import merge_read
 from pkray.lsm.raw_read import raw_read
+from pkray.scan.filtered_files import FilteredFiles, ReadCounters
 from pkray.scan.predicate import Predicate
 from pkray.schema import TableSchema
 from pkray.storage.location import TableLocation
@@ -45,23 +47,30 @@ class Split:
         """Rows in the files; merging leaves at most so many."""
         return sum(file.row_count for file in self.files)
 
-    def read(self, store: ObjectStore | None = None) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, store: ObjectStore | None = None, counters: ReadCounters | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The merged rows, in bounded memory.
 
         They are in key order, but for deletion vectors: then each file's are.
+
+        Args:
+            counters: gets what was read.
         """
+        counters = ReadCounters() if counters is None else counters
         files = DataFileStore(
             store or self.location.open(), self.schema, self.partition, self.bucket
         )
+        filtered = FilteredFiles(files, self._of_single_files(), counters)
         wanted = self._columns_to_read()
         if self.schema.core.deletion_vectors_enabled:
             names = {file.file_name for file in self.files}
             vectors = read_vectors(files.store, self.vector_files, names)
-            rows = raw_read(self.files, files, vectors, wanted)
+            rows = raw_read(self.files, filtered, vectors, wanted)
         else:
             rows = merge_read(
                 Levels(self.files).runs(),
-                files,
+                filtered,
                 merge_engine(self.schema),
                 self.schema,
                 columns=wanted,
@@ -71,9 +80,18 @@ class Split:
         expression = self.predicate.to_expression() if self.predicate else None
         for batch in rows:
             kept = batch if expression is None else batch.filter(expression)
+            counters.rows_merged += batch.num_rows
+            counters.rows_yielded += kept.num_rows
             if kept.num_rows:
                 arrays = [kept.column(name) for name in self.columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _of_single_files(self) -> pc.Expression | None:
+        """The filter as far as it decides for a row of a file, whatever other files hold."""
+        predicate = self.predicate
+        if predicate is not None and not self.schema.core.deletion_vectors_enabled:
+            predicate = predicate.only(self.schema.trimmed_primary_keys)
+        return None if predicate is None else predicate.to_expression()
 
     def _columns_to_read(self) -> list[str]:
         wanted = set(self.columns)

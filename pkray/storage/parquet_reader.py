@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +31,20 @@ class DeletedRows(Protocol):
         ...
 
 
+@dataclass
+class RowGroupFilter:
+    """Leaves out row groups without a row that a condition holds for, by their statistics.
+
+    Args:
+        condition: of the file's columns; None, and one that does not fit their types, keeps all.
+        total, kept: row groups that there were so far, and that were read.
+    """
+
+    condition: pc.Expression | None
+    total: int = 0
+    kept: int = 0
+
+
 def read_batches(
     store: ObjectStore,
     path: str,
@@ -40,6 +56,7 @@ def read_batches(
     schema: pa.Schema | None = None,
     use_threads: bool = False,
     deleted: DeletedRows | None = None,
+    row_group_filter: RowGroupFilter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file, in order, a row group in memory at a time.
 
@@ -52,6 +69,7 @@ def read_batches(
             time zone); the file's own types by default.
         use_threads: decode columns in parallel.
         deleted: rows of the file to leave out.
+        row_group_filter: leaves out row groups, and counts them.
 
     Raises:
         MissingFileError: there is no such file.
@@ -63,7 +81,16 @@ def read_batches(
     try:
         try:
             yield from _read(
-                file, columns, batch_rows, row_groups, filter, schema, use_threads, remote, deleted
+                file,
+                columns,
+                batch_rows,
+                row_groups,
+                filter,
+                schema,
+                use_threads,
+                remote,
+                deleted,
+                row_group_filter,
             )
         except StorageError:
             raise
@@ -143,6 +170,7 @@ def _read(
     use_threads: bool,
     remote: bool,
     deleted: DeletedRows | None,
+    row_group_filter: RowGroupFilter | None,
 ) -> Iterator[pa.RecordBatch]:
     reader = _Reader(file, schema, remote)
     names = list(columns) if columns is not None else reader.arrow_schema.names
@@ -150,6 +178,12 @@ def _read(
         if reader.arrow_schema.get_field_index(name) < 0:
             raise KeyError(f"it has no column {name!r}, only {reader.arrow_schema.names}")
     groups = list(range(reader.num_row_groups)) if row_groups is None else list(row_groups)
+    if row_group_filter is not None:
+        row_group_filter.total += len(groups)
+        if row_group_filter.condition is not None and len(groups) > 1:
+            with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError, NotImplementedError):
+                groups = reader.prune(groups, row_group_filter.condition)
+        row_group_filter.kept += len(groups)
     read_names = names
     if filter is not None:
         groups = reader.prune(groups, filter)

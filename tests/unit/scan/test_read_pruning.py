@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pkray
+from pkray.scan.filtered_files import ReadCounters
 from pkray.scan.predicate import Predicate
 
 COLUMNS = [
@@ -26,6 +27,11 @@ COLUMNS = [
 KEYS = ["p", "a", "b"]
 TABLES: dict[str, dict[str, str]] = {
     "deduplicate": {},
+    "deduplicate in small row groups": {"file.block-size": "100 b", "sequence.field": "s"},
+    "deduplicate with deletion vectors": {
+        "deletion-vectors.enabled": "true",
+        "file.block-size": "100 b",
+    },
     "deduplicate by sequence": {"sequence.field": "v"},
     "deduplicate with an input changelog": {"changelog-producer": "input"},
     "partial-update": {
@@ -49,7 +55,7 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "first-row": {"merge-engine": "first-row"},
 }
-TAKES_DELETES = ("deduplicate", "partial-update")
+TAKES_DELETES = (*(name for name in TABLES if name.startswith("dedup")), "partial-update")
 TEXTS = ["", "a", "b", "ab", "é", "a long text that statistics cut short", "a long text that"]
 
 values = {
@@ -74,8 +80,8 @@ def commits(draw: st.DrawFn) -> list[tuple[list[dict[str, Any]], list[dict[str, 
         low = draw(st.integers(-3, 7))
         near = {"a": st.integers(low, low + 2), "v": st.integers(low, low + 1) | st.none()}
         upserts = draw(st.lists(st.fixed_dictionaries({**values, **near}), min_size=1, max_size=6))
-        deletes = draw(st.lists(st.fixed_dictionaries({k: values[k] for k in KEYS}), max_size=3))
-        deletes += [{k: row[k] for k in KEYS} for row in upserts if draw(st.integers(0, 4)) == 0]
+        deletes = draw(st.lists(rows, max_size=3))
+        deletes += [row for row in upserts if draw(st.integers(0, 4)) == 0]
         made.append((upserts, deletes, draw(st.sampled_from(["no", "no", "due", "full"]))))
     return made
 
@@ -111,7 +117,7 @@ HISTORY = {
     "history": commits(),
     "filters": st.lists(conditions(), min_size=4, max_size=6),
 }
-FEW = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("name", list(TABLES))
@@ -327,6 +333,21 @@ def test_a_large_bucket_is_read_in_several_splits(catalog: pkray.Catalog) -> Non
     rows = [row for split in splits for batch in split.read() for row in batch.to_pylist()]
     expected = {k: -1 if k in (15, 25) else k for k in range(60)}
     assert [(row["k"], row["v"]) for row in rows] == sorted(expected.items())
+
+
+def test_row_groups_without_the_key_are_not_read(catalog: pkray.Catalog) -> None:
+    numbers = Numbers(catalog, **{"file.block-size": "1 kb"})
+    numbers.commit({k: k for k in range(10_000)})
+    numbers.commit({k: -k for k in range(0, 10_000, 2)})
+    (split,) = numbers.table.splits(["v"], "k = 5000")
+    counters = ReadCounters()
+    rows = [row for batch in split.read(counters=counters) for row in batch.to_pylist()]
+    assert rows == [{"v": -5000}]
+    assert counters.files == 2
+    assert counters.row_groups_total > 20
+    assert counters.row_groups_read == 2
+    assert counters.rows_read < 1000
+    assert counters.rows_yielded == 1
 
 
 def test_a_report_prints_and_has_a_dict(catalog: pkray.Catalog) -> None:
