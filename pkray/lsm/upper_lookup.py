@@ -13,8 +13,8 @@ from pkray.lsm.key_ranges import in_key_order
 from pkray.lsm.keys import KeyBound
 from pkray.lsm.levels import SortedRun, Vectors
 from pkray.lsm.located_rows import LocatedRows, placed
-from pkray.lsm.merge import MergeEngine
-from pkray.lsm.merge_read import FileReader, merge_read
+from pkray.lsm.merge import MergeEngine, newest_images, without_deletes
+from pkray.lsm.merge_read import FileReader, row_order
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
@@ -70,19 +70,14 @@ class ScanLookup:
 
     def find(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> pa.RecordBatch:
         wanted = self._order.keys(keys)
-        if self._must_open(tuple(runs), wanted.bound(0)):
-            rows = merge_read(
-                runs,
-                self._files,
-                self._engine,
-                self._schema,
-                self._row_schema.names,
-                batch_rows=READ_ROWS,
-            )
-            self._scans = [_Scan(rows, self._order)]
+        first = wanted.bound(0)
+        if self._must_open(tuple(runs), first):
+            self._scans = [_Scan(self._rows(run, first), self._order) for run in runs]
         self._passed = wanted.bound(-1)
-        found = self._scans[0].find(keys)
-        return concat(found) if found else empty_rows(self._row_schema)
+        order = row_order(runs, self._schema)
+        if self._engine.keeps_newest and order.columns == order.key_columns:
+            return without_deletes(self._newest(keys))
+        return without_deletes(self._merged(keys, order))
 
     def locate(
         self,
@@ -101,11 +96,41 @@ class ScanLookup:
             ]
         self._passed = wanted.bound(-1)
         return LocatedRows.of(
-            [rows for scan in self._scans for rows in scan.find(keys)],
+            [rows for scan in self._scans for rows in scan.find(keys)[1]],
             [file.file_name for run in runs for file in run.files],
             pa.schema([self._row_schema.field(name) for name in names]),
             self._order,
         )
+
+    def _newest(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """Each key's newest row: older runs are asked only for keys that no newer one has."""
+        left = np.arange(keys.num_rows)
+        found: list[pa.RecordBatch] = []
+        sources = 0
+        for scan in self._scans:
+            if not len(left):
+                break
+            hits, rows = scan.find(keys if len(left) == keys.num_rows else take(keys, left))
+            found += rows
+            sources += bool(rows)
+            left = np.delete(left, hits)
+        if not found:
+            return empty_rows(self._row_schema)
+        rows = concat(found)
+        return take(rows, self._order.keys(rows).argsort()) if sources > 1 else rows
+
+    def _merged(self, keys: pa.RecordBatch, order: RowOrder) -> pa.RecordBatch:
+        found = [rows for scan in reversed(self._scans) for rows in scan.find(keys)[1]]
+        if not found:
+            return empty_rows(self._row_schema)
+        groups = order.group(concat(found))
+        are_images = np.ones(len(groups.order), np.bool_)
+        return self._engine.merge(newest_images(self._engine, groups, are_images))
+
+    def _rows(self, run: SortedRun, first: KeyBound) -> Iterator[pa.RecordBatch]:
+        """The run's rows from about the first key on."""
+        for file in in_key_order(run, self._schema, first):
+            yield from self._files.read(file, self._row_schema.names, batch_rows=READ_ROWS)
 
     def _must_open(self, source: object, first: KeyBound) -> bool:
         """Whether to begin anew: with other runs, or as keys come again."""
@@ -150,25 +175,31 @@ class _Scan:
         self._order = order
         self._rows: pa.RecordBatch | None = None
 
-    def find(self, keys: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """The rows of these keys, which are beyond those asked for before."""
+    def find(self, keys: pa.RecordBatch) -> tuple[np.ndarray, list[pa.RecordBatch]]:
+        """Positions of the keys that are there, and their rows.
+
+        Args:
+            keys: beyond those asked for before.
+        """
         wanted = self._order.keys(keys)
         last = wanted.bound(-1)
+        hits: list[np.ndarray] = [np.empty(0, np.intp)]
         found = []
         answered = 0
         while self._load():
             end = self._keys.bound(-1)
             here = wanted.count_le(end)
-            positions, hit = self._keys.search(
-                self._order.keys(keys.slice(answered, here - answered))
-            )
-            if hit.any():
-                found.append(take(self._rows, positions[hit]))
-            answered = here
+            if here > answered:
+                asked = self._order.keys(keys.slice(answered, here - answered))
+                positions, hit = self._keys.search(asked)
+                if hit.any():
+                    found.append(take(self._rows, positions[hit]))
+                    hits.append(answered + np.flatnonzero(hit))
+                answered = here
             if end >= last:
                 break
             self._rows = None
-        return found
+        return np.concatenate(hits), found
 
     def _load(self) -> bool:
         """Make sure that there are rows not passed yet; False at the end."""
