@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from pkray import row_kind
+from pkray.commit.changelogs import ChangelogStore
 from pkray.commit.snapshots import SnapshotStore
+from pkray.errors import SnapshotNotFoundError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
 from pkray.format.snapshot import APPEND, Snapshot
 from pkray.lsm.data_files import DataFileStore
@@ -34,6 +36,7 @@ class ChangelogReader:
         self._store = store
         self._schema = schema
         self._snapshots = SnapshotStore(store)
+        self._changelogs = ChangelogStore(store)
         added = [pa.field(ROW_KIND, pa.string(), False), pa.field(SNAPSHOT_ID, pa.int64(), False)]
         self.schema = pa.schema([*added, *schema.arrow_schema])
 
@@ -48,10 +51,24 @@ class ChangelogReader:
         newest = self._snapshots.latest_id()
         if newest is None:
             return
-        first = self._snapshots.earliest_id() if from_snapshot is None else from_snapshot
+        first = self._earliest() if from_snapshot is None else from_snapshot
         last = newest if to_snapshot is None else to_snapshot
-        for number in range(first or 1, last + 1):
-            yield from self._changes(self._snapshots.read(number))
+        for number in range(first, last + 1):
+            yield from self._changes(self._find(number))
+
+    def _earliest(self) -> int:
+        """The oldest changes there are: changelogs may outlive their snapshots."""
+        return self._changelogs.earliest_id() or self._snapshots.earliest_id() or 1
+
+    def _find(self, snapshot_id: int) -> Snapshot:
+        try:
+            return self._snapshots.read(snapshot_id)
+        except SnapshotNotFoundError:
+            try:
+                return self._changelogs.read(snapshot_id)
+            except SnapshotNotFoundError:
+                pass
+            raise
 
     def _changes(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         if self._schema.core.changelog_producer == "none":

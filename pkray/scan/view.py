@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
+from pkray.commit.live import unless_expired
 from pkray.format.snapshot import Snapshot
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
@@ -51,7 +53,8 @@ class SnapshotView:
 
     def batches(self, columns: Sequence[str] | None, filter: object) -> Iterator[pa.RecordBatch]:
         for split in self.splits(columns, filter):
-            yield from split.read(self._store)
+            with self._reading():
+                yield from split.read(self._store)
 
     def to_arrow(self, columns: Sequence[str] | None, filter: object) -> pa.Table:
         splits = self.splits(columns, filter)
@@ -88,4 +91,9 @@ class SnapshotView:
         return None if filter is None else Predicate.parse(filter, self.schema)
 
     def _read(self, split: Split) -> list[pa.RecordBatch]:
-        return list(split.read(self._store))
+        with self._reading():
+            return list(split.read(self._store))
+
+    def _reading(self) -> AbstractContextManager[None]:
+        """That a file is missing means that the snapshot has expired meanwhile."""
+        return unless_expired(self._store, None if self.snapshot is None else self.snapshot.id)

@@ -1,0 +1,268 @@
+"""Expiry, overwrites and orphans of a table in use, as its users and another engine see it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pkray
+from pkray.errors import InputError, OptionError, SnapshotNotFoundError
+from tests.integration.readers import read_with_rust
+
+FEW = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"}
+PRODUCERS = ["none", "lookup"]
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    with pkray.connect(str(tmp_path)) as opened:
+        yield opened
+
+
+def make(catalog, **options: str):
+    return catalog.create_table(
+        "d.t",
+        [("dt", "STRING"), ("k", "BIGINT"), ("v", "STRING")],
+        ["dt", "k"],
+        ["dt"],
+        {"bucket": "2", **options},
+    )
+
+
+SCHEMA = pa.schema([("dt", pa.string()), ("k", pa.int64()), ("v", pa.string())])
+
+
+def rows(*cells: tuple[str, int, str]) -> pa.Table:
+    named = [dict(zip(SCHEMA.names, cell, strict=True)) for cell in cells]
+    return pa.Table.from_pylist(named, schema=SCHEMA)
+
+
+def put(table, *cells: tuple[str, int, str]) -> None:
+    with table.open_writer() as writer:
+        writer.upsert(rows(*cells))
+        writer.commit()
+
+
+def content(table, **moment) -> set[tuple[str, int, str]]:
+    return {tuple(row.values()) for row in table.to_arrow(**moment).to_pylist()}
+
+
+def by_rust(table) -> set[tuple[str, int, str]]:
+    warehouse = str(Path(table.location.url).parent.parent)
+    found = read_with_rust(warehouse, "d.t", columns="dt, k, v")
+    return {tuple(row.values()) for row in found.to_pylist()}
+
+
+def test_snapshots_expire_after_commits(catalog):
+    table = make(catalog, **FEW, **{"changelog-producer": "lookup"})
+    table_rows = set()
+    for number in range(12):
+        put(table, ("a", number, "x"), ("b", number, "y"))
+        table_rows |= {("a", number, "x"), ("b", number, "y")}
+    assert table.snapshots().num_rows <= 3
+    assert content(table) == table_rows == by_rust(table)
+    assert table.remove_orphan_files(older_than=datetime.now() + timedelta(days=1)).num_rows == 0
+    with pytest.raises(SnapshotNotFoundError):
+        table.to_arrow(snapshot_id=1)
+
+
+def test_a_write_only_table_keeps_its_snapshots(catalog):
+    table = make(catalog, **FEW, **{"write-only": "true"})
+    for number in range(6):
+        put(table, ("a", number, "x"))
+    assert table.snapshots().num_rows == 6
+    assert table.expire_snapshots().snapshots == 3
+
+
+def test_expiry_by_hand(catalog):
+    table = make(catalog)
+    for number in range(6):
+        put(table, ("a", number, "x"))
+    before = table.snapshots().num_rows
+    assert table.expire_snapshots().snapshots == 0
+    assert table.expire_snapshots(retain_max=3).snapshots == before - 3
+    report = table.expire_snapshots(retain_min=1, older_than=datetime.now() + timedelta(1))
+    assert report.snapshots == 2
+    assert content(table) == {("a", number, "x") for number in range(6)} == by_rust(table)
+    with pytest.raises(OptionError):
+        table.expire_snapshots(retain_min=5, retain_max=3)
+
+
+def test_a_commit_is_not_repeated_after_its_snapshot_expired(catalog):
+    table = make(catalog, **FEW)
+    with table.open_writer("job") as writer:
+        writer.upsert(rows(("a", 1, "once")))
+        writer.commit(7)
+        for number in range(8):
+            put(table, ("a", 2, str(number)))
+        put(table, ("a", 1, "later"))
+        writer.upsert(rows(("a", 1, "once")))
+        writer.commit(7)
+    assert ("a", 1, "later") in content(table)
+
+
+def test_what_a_consumer_has_to_read_stays(catalog):
+    table = make(catalog, **FEW)
+    put(table, ("a", 0, "x"))
+    table.consumers.reset("job", 1)
+    for number in range(6):
+        put(table, ("a", number, "x"))
+    assert table.snapshots().column("snapshot_id")[0].as_py() == 1
+    assert table.consumers.list().column("consumer_id").to_pylist() == ["job"]
+    table.consumers.reset("job")
+    assert table.expire_snapshots().snapshots > 0
+    with pytest.raises(SnapshotNotFoundError):
+        table.consumers.reset("job", 1)
+    table.consumers.delete("job")
+    assert table.consumers.list().num_rows == 0
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_changelogs_outlive_their_snapshots(catalog, producer):
+    longer = {"changelog.num-retained.max": "100", "changelog.num-retained.min": "50"}
+    table = make(catalog, **FEW, **longer, **{"changelog-producer": producer})
+    for number in range(8):
+        put(table, ("a", number % 3, str(number)))
+    assert table.snapshots().num_rows <= 3
+    changes = table.changelog()
+    state = {}
+    for change in changes.to_pylist():
+        if change["_row_kind"] in ("+I", "+U"):
+            state[change["dt"], change["k"]] = change["v"]
+    assert {(*key, value) for key, value in state.items()} == content(table)
+    assert changes.column("_snapshot_id").to_pylist()[0] <= 2
+
+
+def test_a_reader_of_an_expiring_snapshot_is_told(catalog):
+    table = make(catalog)
+    for partition, number in itertools.product("abcd", range(3)):
+        put(table, (partition, number, "x"))
+    reading = table.to_batches()
+    next(reading)
+    table.compact()
+    for partition in "abcd":
+        put(table, (partition, 9, "x"))
+    table.expire_snapshots(retain_max=1)
+    with pytest.raises(SnapshotNotFoundError):
+        list(reading)
+
+
+def test_dropped_partitions_are_gone_everywhere(catalog):
+    table = make(catalog)
+    put(table, ("a", 1, "x"), ("b", 1, "y"), ("b", 2, "y"), ("c", 1, "z"))
+    keys = [{"dt": dt, "k": 1} for dt in "abc"]
+    assert table.lookup(keys).num_rows == 3
+    snapshot = table.drop_partitions([{"dt": "a"}, {"dt": "b"}])
+    assert snapshot.commit_kind == "OVERWRITE"
+    assert content(table) == {("c", 1, "z")} == by_rust(table)
+    assert table.lookup(keys).column("dt").to_pylist() == ["c"]
+    put(table, ("a", 1, "again"))
+    assert content(table) == {("a", 1, "again"), ("c", 1, "z")} == by_rust(table)
+    assert table.lookup(keys).num_rows == 2
+    assert table.compact() is None or content(table) == {("a", 1, "again"), ("c", 1, "z")}
+    with pytest.raises(InputError):
+        table.drop_partitions([{"k": 1}])
+    with pytest.raises(OptionError):
+        table.drop_partitions([{}])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
+        {"merge-engine": "first-row"},
+        {"merge-engine": "aggregation", "fields.v.aggregate-function": "max"},
+        {"changelog-producer": "lookup"},
+        {"deletion-vectors.enabled": "true"},
+    ],
+    ids=lambda options: " ".join(options.values()) or "plain",
+)
+def test_overwrites(catalog, options):
+    table = make(catalog, **options)
+    put(table, *(("a", number, "old") for number in range(5)), ("b", 1, "old"))
+    new = {("a", number, "new") for number in range(3, 9)}
+    assert table.overwrite(rows(*new)).commit_kind == "OVERWRITE"
+    assert content(table) == new | {("b", 1, "old")} == by_rust(table)
+    put(table, ("a", 20, "put"))
+    assert content(table) == new | {("b", 1, "old"), ("a", 20, "put")}
+    keys = [{"dt": "a", "k": number} for number in (0, 3, 20)]
+    assert table.lookup(keys).column("k").to_pylist() == [3, 20]
+    table.overwrite(rows(("c", 1, "only")), {})
+    assert content(table) == {("c", 1, "only")} == by_rust(table)
+    table.overwrite(rows(), {"dt": "c"})
+    assert content(table) == set()
+    put(table, ("c", 1, "more"))
+    assert content(table) == {("c", 1, "more")}
+    table.expire_snapshots(retain_max=1)
+    assert content(table) == {("c", 1, "more")} == by_rust(table)
+    assert table.remove_orphan_files(older_than=1 << 50).num_rows == 0
+
+
+def test_rows_outside_the_partition_are_refused(catalog):
+    table = make(catalog)
+    put(table, ("a", 1, "old"))
+    with pytest.raises(InputError):
+        table.overwrite(rows(("a", 1, "x"), ("b", 1, "x")), {"dt": "a"})
+    assert table.overwrite(rows()) is None
+    assert content(table) == {("a", 1, "old")}
+
+
+def test_rows_pushed_before_an_overwrite_come_on_top(catalog):
+    table = make(catalog)
+    put(table, ("a", 1, "old"))
+    with table.open_writer() as writer:
+        writer.upsert(rows(("a", 2, "pushed")))
+        table.overwrite(rows(("a", 1, "new"), ("a", 2, "new")))
+        assert table.lookup([{"dt": "a", "k": 2}]).column("v").to_pylist() == ["pushed"]
+        writer.commit()
+    assert content(table) == {("a", 1, "new"), ("a", 2, "pushed")} == by_rust(table)
+
+
+def test_partitions_expire(catalog):
+    options = {
+        "partition.expiration-time": "2 d",
+        "partition.timestamp-formatter": "yyyyMMdd",
+        "partition.expiration-check-interval": "0 ms",
+    }
+    table = make(catalog, **options)
+    today = datetime.now()
+    days = [(today - timedelta(days=age)).strftime("%Y%m%d") for age in range(6)]
+    put(table, *((day, 1, "x") for day in days), ("no day", 1, "x"))
+    kept = {(day, 1, "x") for day in days[:2]} | {("no day", 1, "x")}
+    assert kept <= content(table) <= kept | {(days[2], 1, "x")}
+    assert table.expire_partitions().num_rows == 0
+    assert by_rust(table) == content(table)
+
+
+def test_partitions_expire_by_hand(catalog):
+    options = {"partition.expiration-time": "1 h", "partition.expiration-strategy": "update-time"}
+    table = make(catalog, **options)
+    put(table, ("a", 1, "x"))
+    assert table.expire_partitions().num_rows == 0
+    table.alter.set_options({"partition.expiration-time": "1 ms"})
+    assert table.expire_partitions().to_pylist() == [{"dt": "a"}]
+    assert content(table) == set()
+
+
+def test_orphans(catalog):
+    table = make(catalog)
+    put(table, ("a", 1, "x"))
+    root = Path(table.location.url)
+    lost = root / "dt=a/bucket-0/data-lost-0.parquet"
+    lost.parent.mkdir(exist_ok=True)
+    lost.write_bytes(b"lost")
+    assert table.remove_orphan_files().num_rows == 0
+    old = datetime.now().timestamp() - 2 * 86_400
+    os.utime(lost, (old, old))
+    found = table.remove_orphan_files(dry_run=True)
+    assert found.column("path").to_pylist() == ["dt=a/bucket-0/data-lost-0.parquet"]
+    assert lost.exists()
+    assert table.remove_orphan_files().column("size").to_pylist() == [4]
+    assert not lost.exists()
+    assert content(table) == {("a", 1, "x")}
