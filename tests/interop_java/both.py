@@ -105,7 +105,8 @@ class Both:
     def check(self) -> dict[str, Row]:
         """Both read the same content, and pkray finds each of its rows by key."""
         content = self.content("java")
-        assert self.content("pkray") == content
+        found = self.content("pkray")
+        assert found == content
         if content:
             keys = self._arrow([["+I", *row] for row in content.values()])
             keys = keys.select(self.table.schema.primary_keys)
