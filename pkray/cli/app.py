@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 import pkray
-from pkray.cli import alter, commands, history
+from pkray.cli import alter, commands, history, maintenance, system
 from pkray.errors import PkrayError
 
 app = typer.Typer(
@@ -32,11 +32,17 @@ for _command in (
     commands.lookup,
     commands.compact,
     history.rollback,
+    maintenance.expire,
+    maintenance.orphans,
+    maintenance.drop_partition,
+    maintenance.expire_partitions,
+    system.system,
 ):
     app.command()(_command)
 app.add_typer(alter.app)
 app.add_typer(history.tag_app)
 app.add_typer(history.branch_app)
+app.add_typer(maintenance.consumers_app)
 
 
 def _version(asked: bool) -> None:

@@ -16,6 +16,7 @@ from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -72,6 +73,11 @@ def record(values: Mapping[str, Any], as_json: bool) -> None:
         _print(console, schema, part, None)
 
 
+def text(written: str, values: Mapping[str, Any], as_json: bool) -> None:
+    """Print a text to people, its values to programs."""
+    sys.stdout.write(_line(values).decode() if as_json else f"{written}\n")
+
+
 @contextmanager
 def progress(what: str, sizes: Sequence[int | None]) -> Iterator[Callable[[int], None]]:
     """A bar on the terminal while files are read; call what it yields with bytes of each file.
@@ -101,6 +107,18 @@ def progress(what: str, sizes: Sequence[int | None]) -> Iterator[Callable[[int],
 
         yield advance
         bar.update(task, completed=total)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int], None]]:
+    """A count on the terminal of what has been done, where nobody knows how much there is."""
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:,.0f}"))
+    console = Console(stderr=True)
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done: bar.update(task, completed=done)
 
 
 @contextmanager
