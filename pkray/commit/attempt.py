@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from pkray.commit.conflicts import BucketId
 from pkray.commit.index_files import IndexChange, apply_changes, index_entries
 from pkray.commit.live import data_manifests, live_files
 from pkray.commit.manifest_files import ManifestFiles, WrittenList
@@ -44,6 +45,8 @@ class Change:
     """The snapshot whose hash indexes gave the rows their dynamic buckets; 0 before the first."""
     base: int | None = None
     """The snapshot after which the rows were numbered; 0 before the first, None: any will do."""
+    upper_files: Mapping[BucketId, bytes] = field(default_factory=dict)
+    """Of buckets whose files above level 0 must still be those; digests."""
 
     @property
     def added_rows(self) -> int:

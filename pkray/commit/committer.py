@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pkray.commit.attempt import Attempt, Change
-from pkray.commit.conflicts import find_conflict, needs_check
+from pkray.commit.conflicts import find_changed_bucket, find_conflict, needs_check
 from pkray.commit.history import CommitHistory, Committed
 from pkray.commit.index_files import (
     IndexChange,
@@ -316,8 +316,13 @@ class Committer:
         if not entries and not changelog and not index:
             return None, False
         change = self._change(COMPACT, identifier, entries, changelog, watermark, properties, index)
+        upper_files = {
+            (message.partition, message.bucket): message.upper_files
+            for message in messages
+            if message.has_compact and message.upper_files is not None
+        }
         try:
-            return self._publish(change), False
+            return self._publish(replace(change, upper_files=upper_files)), False
         except _CommittedElsewhere:
             return self._history.find(identifier).compact, True
         except (CommitConflictError, _OutrunError):
@@ -424,6 +429,8 @@ class Committer:
         if needs_check(change.entries):
             types = schema.types(schema.trimmed_primary_keys)
             conflict = find_conflict(change.entries, self._live.at(latest), types)
+        if conflict is None and change.upper_files:
+            conflict = find_changed_bucket(change.upper_files, self._live.at(latest))
         if conflict is None and change.index:
             conflict = find_index_conflict(index_entries(self._store, latest), change.index)
         if conflict is None and change.kind == COMPACT and self._lost_base:

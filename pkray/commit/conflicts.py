@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pkray.format.commit_message import files_digest
 from pkray.format.data_file import DELETE, ManifestEntry
 from pkray.format.key_range import rank_ranges
 from pkray.types import DataType
@@ -119,6 +120,15 @@ def _bucket_conflict(
         overlap = _overlap(after, added, level, key_types)
         if overlap:
             return f"{_name(bucket)}: files {overlap[0]} and {overlap[1]} of level {level} overlap"
+    return None
+
+
+def find_changed_bucket(upper_files: Mapping[BucketId, bytes], live: LiveFiles) -> str | None:
+    """A bucket whose files above level 0 are others than a compaction reckoned with, in words."""
+    for bucket, digest in upper_files.items():
+        files = live.get(bucket, {})
+        if files_digest(key for key in files if key[0] > 0) != digest:
+            return f"{_name(bucket)}: its files above level 0 have changed since it was compacted"
     return None
 
 

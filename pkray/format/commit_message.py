@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
+
 import msgspec
 
 from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
+
+
+def files_digest(files: Iterable[tuple[int, str]]) -> bytes:
+    """Tells sets of files apart.
+
+    Args:
+        files: their levels and names.
+    """
+    names = "\n".join(f"{level} {name}" for level, name in sorted(files))
+    return hashlib.blake2b(names.encode(), digest_size=16).digest()
 
 
 class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +33,8 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
         removed_index_types: types of which the bucket has no index file any more.
         index_base: names of the bucket's index files, of the types changed, that the change starts
             from; a commit that finds others there is a conflict.
+        upper_files: of the files above level 0 that the compaction reckons with (`files_digest`);
+            a commit that finds others there is a conflict. None where it need not reckon with all.
     """
 
     partition: bytes
@@ -33,6 +48,7 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
     index_files: tuple[IndexFileMeta, ...] = ()
     removed_index_types: tuple[str, ...] = ()
     index_base: tuple[str, ...] = ()
+    upper_files: bytes | None = None
 
     @property
     def index_types(self) -> set[str]:

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.format.commit_message import CommitMessage
+from pkray.format.commit_message import CommitMessage, files_digest
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.lsm.compaction import (
@@ -83,7 +83,7 @@ class BucketWriter:
         self._next_sequence = levels.max_sequence + 1
         self._handed_over: list[CommitMessage] = []
         self._marked_over: Vectors = {}
-        self._saved = levels.vectors
+        self._base = levels
         self._work = _Work()
 
     @property
@@ -187,7 +187,7 @@ class BucketWriter:
         message = self._with_vectors(self._work.message(self.schema, self.partition, self.bucket))
         self._files.delete(self._work.unreferenced())
         self._marked_over = united(self._marked_over, self._work.marked)
-        self._saved = self._levels.vectors
+        self._base = self._levels
         self._work = _Work()
         self._handed_over.append(message)
         return message
@@ -222,7 +222,7 @@ class BucketWriter:
             levels = levels.apply((), message.new_files)
             levels = levels.apply(message.compact_before, message.compact_after)
         levels = levels.apply((), (), self._marked_over)
-        self._saved = levels.vectors
+        self._base = levels
         self._renumber(levels.max_sequence)
         levels = levels.apply((), self._work.new_files)
         self._levels = levels.apply(
@@ -289,8 +289,12 @@ class BucketWriter:
 
     def _with_vectors(self, message: CommitMessage) -> CommitMessage:
         """With new index files, if rows were marked or files with marked rows went."""
+        if not self._options.deletion_vectors_enabled:
+            return message
+        upper = ((file.level, file.file_name) for file in self._base.files if file.level > 0)
+        message = msgspec.structs.replace(message, upper_files=files_digest(upper))
         vectors = self._levels.vectors
-        if vectors == self._saved:
+        if vectors == self._base.vectors:
             return message
         base = self._levels.vector_files
         for earlier in self._handed_over:

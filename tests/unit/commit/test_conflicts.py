@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from commit_samples import UNPARTITIONED, data_file, partition, schema
 
-from pkray.commit.conflicts import LiveFile, find_conflict, needs_check
+from pkray.commit.conflicts import LiveFile, find_changed_bucket, find_conflict, needs_check
+from pkray.format.commit_message import files_digest
 from pkray.format.data_file import ADD, DELETE, ManifestEntry
 
 KEY_TYPES = schema().types(["k"])
@@ -82,3 +83,11 @@ def test_partitions_are_apart():
     added = [entry(ADD, data_file("y", 2), part=b, total=7)]
     assert find_conflict(added, files, KEY_TYPES) is None
     assert find_conflict([entry(ADD, data_file("y", 2), part=a)], files, KEY_TYPES) is not None
+
+
+def test_a_compaction_reckons_with_the_files_above_level_0():
+    said = {BUCKET: files_digest([(5, "b"), (4, "a")])}
+    a, b, new = data_file("a", 4), data_file("b", 5), data_file("new", 0)
+    assert find_changed_bucket(said, {BUCKET: live(new, b, a)}) is None
+    for others in ((a,), (a, data_file("b", 4)), (a, b, data_file("c", 3)), ()):
+        assert "above level 0" in find_changed_bucket(said, {BUCKET: live(*others)})
