@@ -97,7 +97,7 @@ class RowEvolution:
             if was is not None:
                 is_older = self._old.id <= self._new.id
                 convert = converter(was.type, field.type, name, is_older=is_older)
-            self._columns[name] = _Column(field.arrow, was and was.name, convert)
+            self._columns[name] = _Column(field.arrow, was.name if was else None, convert)
         return self._columns[name]
 
 

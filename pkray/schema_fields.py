@@ -78,7 +78,10 @@ def _edit_type(data_type: DataType, path: tuple[str, ...], edit: Edit, column: s
             f"{column!r}",
             column=column,
         )
-    return replace(data_type, **{step: _edit_type(part, inner, edit, column)})
+    changed = _edit_type(part, inner, edit, column)
+    if step == "element":
+        return replace(data_type, element=changed)
+    return replace(data_type, value=changed)
 
 
 def renumbered(data_type: DataType, next_id: Callable[[], int]) -> DataType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -176,7 +176,7 @@ def _apply(
     storage: list[str] | None,
     as_json: bool,
 ) -> None:
-    options = arguments.pairs(storage, "--storage")
+    options: dict[str, Any] = dict(arguments.pairs(storage, "--storage"))
     with connect(warehouse, **options) as catalog:
         altered = catalog.load_table(table)
         altered.alter.apply(changes)

@@ -18,7 +18,6 @@ from pkray.lsm.keys import NormalizedKeys
 from pkray.lsm.levels import SortedRun, Vectors
 from pkray.lsm.located_rows import LocatedRows, placed
 from pkray.lsm.merge import MergeEngine
-from pkray.lsm.merge_read import FileReader
 from pkray.lsm.upper_lookup import ScanLookup
 from pkray.schema import TableSchema
 
@@ -31,7 +30,7 @@ class StoreLookup:
     """
 
     def __init__(
-        self, store: LookupStore, schema: TableSchema, files: FileReader, engine: MergeEngine
+        self, store: LookupStore, schema: TableSchema, files: DataFileSource, engine: MergeEngine
     ) -> None:
         self._store = store
         self._schema = schema

@@ -111,6 +111,46 @@ def test_a_table_object_that_is_out_of_date_keeps_its_columns(catalog):
         rows(old)
 
 
+def test_another_process_changes_the_table(catalog):
+    table = make(catalog)
+    with table.open_writer() as writer:
+        writer.upsert([{"id": 1, "a": 1, "b": "x"}])
+        with pkray.connect(catalog.warehouse) as elsewhere:
+            theirs = elsewhere.load_table("db.t")
+            theirs.alter.apply([RenameColumn("a", "c"), AddColumn("n", "INT", first=True)])
+            write(theirs, {"n": 5, "id": 2, "c": 2, "b": "y"}, full_compact=True)
+        assert table.lookup([{"id": 1}]).to_pylist() == [{"id": 1, "a": 1, "b": "x"}]
+        committed = table.lookup([{"id": 1}, {"id": 2}], visibility="committed")
+        assert committed.to_pylist() == [{"id": 2, "a": 2, "b": "y"}]
+        writer.upsert([{"id": 3, "a": 3, "b": "z"}])
+        assert writer.commit(full_compact=True).schema_id == 1
+    assert rows(catalog.load_table("db.t")) == [
+        {"n": None, "id": 1, "c": 1, "b": "x"},
+        {"n": 5, "id": 2, "c": 2, "b": "y"},
+        {"n": None, "id": 3, "c": 3, "b": "z"},
+    ]
+
+
+def test_filters_prune_files_of_older_columns_rightly(catalog):
+    table = make(catalog)
+    write(table, *({"id": i, "a": i, "b": "x"} for i in range(10)))
+    table.alter.apply([RenameColumn("a", "t"), RenameColumn("b", "a"), AddColumn("b", "INT")])
+    write(table, *({"id": i, "t": i, "a": "y", "b": i} for i in range(10, 20)))
+    table.alter.change_type("t", "BIGINT")
+    write(table, *({"id": i, "t": i << 32, "a": "z", "b": i} for i in range(20, 30)))
+
+    def ids(filter: str) -> list[int]:
+        return sorted(table.to_arrow(filter=filter)["id"].to_pylist())
+
+    assert ids("t = 3") == [3]
+    assert ids("t >= 18 AND t < 90000000000") == [18, 19, 20]
+    assert ids("a = 'x'") == list(range(10))
+    assert ids("a > 'x'") == list(range(10, 30))
+    assert ids("b IS NULL") == list(range(10))
+    assert ids("b = 25") == [25]
+    assert ids("b < 12") == [10, 11]
+
+
 def test_a_renamed_key_is_looked_up_by_both_names(catalog):
     table = make(catalog)
     write(table, {"id": 1, "a": 1, "b": "x"})
