@@ -304,19 +304,30 @@ class Table:
         """The live data files of a snapshot, a row each."""
         return self.system("files", snapshot_id)
 
-    def system(self, name: str, snapshot_id: int | None = None) -> pa.Table:
+    def system(
+        self,
+        name: str,
+        snapshot_id: int | None = None,
+        *,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> pa.Table:
         """A system table, by Paimon's names: ``snapshots``, ``schemas``, ``options``,
         ``manifests``, ``files``, ``partitions``, ``buckets``, ``table_indexes``, ``tags``,
         ``branches``, ``consumers``, ``aggregation_fields``, ``statistics``, ``audit_log``, ``ro``.
 
         Args:
-            snapshot_id: of what shows the contents of one snapshot; default the newest.
+            snapshot_id, tag, timestamp: of what shows the contents of one snapshot; default the
+                newest. As of `to_arrow`.
 
         Raises:
             TableNotFoundError: there is no such system table.
             SnapshotNotFoundError: the snapshot has expired or was never made.
         """
-        return SystemTables(self.location, self._store, self.schema).read(name, snapshot_id)
+        moment = None
+        if (snapshot_id, tag, timestamp) != (None, None, None):
+            moment = self.view(snapshot_id, tag, timestamp).snapshot
+        return SystemTables(self.location, self._store, self.schema).read(name, moment)
 
     def compact(
         self,
@@ -422,6 +433,29 @@ class Table:
         """
         schema = self._schemas.latest()
         return remove_orphan_files(self._store, schema, older_than, dry_run, progress)
+
+    def rescale(
+        self,
+        buckets: int,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        progress: Callable[[int, int], None] = lambda done, of: None,
+    ) -> None:
+        """Spread the rows of a table with fixed buckets over another number of them.
+
+        Safe beside writers and readers, and to be run again when it was killed. Writers that are
+        open get SchemaChangedError: load the table again and write again.
+
+        Args:
+            buckets: of each partition.
+            partitions: rewrite these alone now, ``[{"dt": "a"}]``, whole or in part. The others
+                are read as before, and refuse rows until they are rescaled too.
+            progress: called with the partitions done, and to do.
+
+        Raises:
+            OptionError: the table has dynamic buckets, or ``buckets`` is below 1.
+            CommitConflictError: other processes kept changing a partition: run it again.
+        """
+        self._use(self._partitions().rescale(self.name, buckets, partitions, progress))
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, object]]) -> Snapshot | None:
         """Remove all committed rows of partitions: ``[{"dt": "a"}]``, whole or in part.

@@ -194,6 +194,9 @@ def scan(
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", help="Rows at most.", min=0)] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print what would be read of the table instead.")
+    ] = False,
     snapshot: SnapshotId = None,
     tag: TagName = None,
     timestamp: Timestamp = None,
@@ -205,6 +208,10 @@ def scan(
     with _connect(warehouse, storage) as catalog:
         source = catalog.load_table(table).view(*arguments.moment(snapshot, tag, timestamp))
         wanted = arguments.names(columns)
+        if explain:
+            report = source.explain(wanted, where)
+            output.text(str(report), report.to_dict(), as_json)
+            return
         batches = source.batches(wanted, where)
         schema = pa.schema([source.schema.field(c).arrow for c in wanted or source.schema.names])
         output.rows(_first(batches, limit), schema, as_json)

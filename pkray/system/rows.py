@@ -17,7 +17,9 @@ _KIND = pa.field("rowkind", pa.string(), nullable=False)
 def audit_log(source: Source) -> pa.Table:
     """Every change of the snapshots that are kept, in commit order: ``rowkind``, then the row."""
     reader = ChangelogReader(source.store, source.schema)
-    changes = pa.Table.from_batches(reader.read(to_snapshot=source.snapshot_id), reader.schema)
+    changes = pa.Table.from_batches(
+        reader.read(to_snapshot=source.moment.id if source.moment else None), reader.schema
+    )
     schema = pa.schema([_KIND, *source.schema.arrow_schema])
     return changes.select([ROW_KIND, *source.schema.names]).rename_columns(schema.names)
 

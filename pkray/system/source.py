@@ -21,12 +21,12 @@ MILLIS = pa.timestamp("ms", tz="UTC")
 
 @dataclass(frozen=True)
 class Source:
-    """A table, and the snapshot to look at: by default the newest."""
+    """A table, and the moment to look at: by default the newest snapshot."""
 
     location: TableLocation
     store: ObjectStore
     schema: TableSchema
-    snapshot_id: int | None = None
+    moment: Snapshot | None = None
 
     @cached_property
     def snapshots(self) -> SnapshotStore:
@@ -39,9 +39,7 @@ class Source:
     @cached_property
     def snapshot(self) -> Snapshot | None:
         """None on a table without snapshots."""
-        if self.snapshot_id is None:
-            return self.snapshots.latest()
-        return self.snapshots.read(self.snapshot_id)
+        return self.moment or self.snapshots.latest()
 
 
 def table(schema: pa.Schema, columns: Mapping[str, Sequence[Any] | pa.Array]) -> pa.Table:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from pkray.errors import TableNotFoundError
+from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
@@ -45,16 +46,15 @@ class SystemTables:
         self._store = store
         self._schema = schema
 
-    def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
+    def read(self, name: str, moment: Snapshot | None = None) -> pa.Table:
         """A system table, as Paimon names it and its columns; times are in UTC.
 
         Args:
             name: one of `TABLES`.
-            snapshot_id: of what shows one snapshot's contents; default the newest.
+            moment: the snapshot whose contents to show; default the newest.
 
         Raises:
             TableNotFoundError: there is no such system table.
-            SnapshotNotFoundError: the snapshot has expired or was never made.
         """
         found = TABLES.get(name)
         if found is None:
@@ -65,4 +65,4 @@ class SystemTables:
                 f"they are {', '.join(TABLES)}",
                 table=f"{self._location.name}${name}",
             )
-        return found(Source(self._location, self._store, self._schema, snapshot_id))
+        return found(Source(self._location, self._store, self._schema, moment))

@@ -107,7 +107,7 @@ def rows(found: pa.Table, by: list[str]) -> list[dict[str, Any]]:
             ["created_at", "created_by", "updated_by", "options", "done", "total_buckets"],
         ),
         ("tags", ["tag_name"], []),
-        ("branches", ["branch_name"], []),
+        ("branches", ["branch_name"], ["create_time"]),  # there, of the folder
         ("consumers", ["consumer_id"], []),
         ("aggregation_fields", ["field_name"], []),
     ],
