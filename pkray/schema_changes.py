@@ -369,7 +369,7 @@ class _Draft:
             said = ", ".join(f"{key} = {options[key]}" for key in keys)
             raise SchemaError(
                 f"column {_text(path)!r} is named by the options {said}: change or unset them "
-                "first",
+                "first, where the table lets you",
                 column=_text(path),
                 options=tuple(keys),
             )
