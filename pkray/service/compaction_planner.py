@@ -14,7 +14,7 @@ from pkray.lsm.compaction import (
     is_free,
     pick,
     pick_full,
-    whole_if_cheap,
+    with_one_image,
 )
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
@@ -26,16 +26,20 @@ from pkray.service.compactions import Compactions
 _log = logging.getLogger(__name__)
 
 
-def due(schema: TableSchema, levels: Levels) -> CompactionUnit | None:
-    """What the table's options ask to compact of a bucket's committed files, or None."""
-    options = schema.core
-    forced = forces_level_0_up(schema)
-    # Commits that bring level 0 up themselves do not wait for the runs above it to be due with
-    # it: those are compacted while level 1 is still free.
-    waited_for = forced and options.lookup_wait
-    runs = levels.runs()
-    unit = pick(runs, options, force_level_0=forced, expected=int(waited_for))
-    return unit and whole_if_cheap(unit, runs, options, merge_engine(schema))
+def due(
+    schema: TableSchema, levels: Levels, *, commits_compact: bool = False
+) -> CompactionUnit | None:
+    """What the table's options ask to compact of a bucket's committed files, or None.
+
+    Args:
+        commits_compact: commits bring level 0 up themselves: it is left to them, and level 1 too,
+            so that they never wait for a compaction of it.
+    """
+    options, runs, expected = schema.core, levels.runs(), 0
+    if commits_compact:
+        runs, expected = levels.above(1), 1
+    unit = pick(runs, options, force_level_0=forces_level_0_up(schema), expected=expected)
+    return with_one_image(unit, runs, options, merge_engine(schema))
 
 
 class CompactionPlanner:
@@ -70,9 +74,13 @@ class CompactionPlanner:
     def is_inline(self) -> bool:
         """Whether commits compact by themselves, and nothing is compacted beside them.
 
-        Each commit of deletion vectors changes what older files hold.
+        Each commit of deletion vectors changes what older files hold; where a key has one image,
+        each commit rewrites them.
         """
-        return self._schema().core.deletion_vectors_enabled
+        schema = self._schema()
+        if schema.core.deletion_vectors_enabled:
+            return True
+        return schema.core.lookup_wait and merge_engine(schema).one_image
 
     @property
     def are_pending(self) -> bool:
@@ -84,7 +92,7 @@ class CompactionPlanner:
         """Start what is due in these buckets, and in those that could not be begun before."""
         if self._schema().core.write_only or self.is_inline:
             return
-        self._open.update(buckets)
+        self._open.update(buckets, self.compactions.failed())
         if self._has_interval:
             self._open.update(b for b in self._age().dirty if self._levels_of(b).files)
         for bucket in list(self._open):
@@ -95,11 +103,17 @@ class CompactionPlanner:
             if unit is None or self.compactions.start(bucket, unit, levels):
                 self._open.discard(bucket)
 
-    def settle(self) -> None:
-        """Let go of what is committed or out of date, and look what is due there now."""
+    def settle(self, *, begin: bool = True) -> None:
+        """Let go of what is committed or out of date.
+
+        Args:
+            begin: what is due in those buckets now; else that is left for later.
+        """
         held = set(self.compactions.buckets())
         self.compactions.settle(self._levels_of)
-        self.consider(held - set(self.compactions.buckets()))
+        self._open.update(held - set(self.compactions.buckets()))
+        if begin:
+            self.consider()
 
     def overdue(self, written: Iterable[BucketId]) -> set[BucketId]:
         """Buckets that the commit being made has to compact fully.
@@ -121,6 +135,8 @@ class CompactionPlanner:
     def commits_compact(self) -> bool:
         """Whether a commit has to bring level 0 up, so that it can promise what it shows."""
         schema = self._schema()
+        if schema.core.write_only:
+            return False
         return self.is_inline or (forces_level_0_up(schema) and schema.core.lookup_wait)
 
     def make_room(self, written: Iterable[BucketId], full: Collection[BucketId]) -> None:
@@ -206,7 +222,7 @@ class CompactionPlanner:
         for interval in self._intervals:
             if interval is not None and self._age().is_older(bucket, self._clock(), interval):
                 return pick_full(levels.runs(), schema.core)
-        return due(schema, levels)
+        return due(schema, levels, commits_compact=self.commits_compact)
 
     def _is_in_the_way(self, bucket: BucketId) -> bool:
         """Whether the bucket's compaction has files that a commit itself has to compact."""

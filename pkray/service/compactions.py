@@ -87,6 +87,12 @@ class _Compaction:
             return None
         return self.future.result()
 
+    def end(self) -> None:
+        """Ask it to end, if it has begun at all."""
+        self.stop.ask()
+        if self.future is not None:
+            self.future.cancel()
+
     def fits(self, levels: Levels) -> bool:
         """Whether its outcome can still take its inputs' place."""
         live = {(file.file_name, file.level) for file in levels.files}
@@ -96,7 +102,6 @@ class _Compaction:
             return False
         others = [f for f in levels.files if (f.file_name, f.level) not in inputs]
         return all(f.level == 0 or f.level < least or f.level > output for f in others)
-
 
     def is_in(self, levels: Levels) -> bool:
         """Whether its outcome is committed."""
@@ -192,11 +197,13 @@ class Compactions:
             levels_of: the committed files of a bucket.
         """
         with self._changed:
+            for bucket in [b for b in self._rests if not levels_of(b).files]:
+                self._forget_failure(bucket)
             for bucket, held in list(self._held.items()):
                 if held.fits(levels_of(bucket)):
                     continue
                 if held.is_running:
-                    held.stop.ask()
+                    held.end()
                 else:
                     self._let_go(bucket, held, held.is_in(levels_of(bucket)))
 
@@ -205,7 +212,7 @@ class Compactions:
         with self._changed:
             chosen = [bucket for bucket in buckets if bucket in self._held]
             for bucket in chosen:
-                self._held[bucket].stop.ask()
+                self._held[bucket].end()
             self.wait(chosen)
             for bucket in chosen:
                 held = self._held.get(bucket)
@@ -222,10 +229,15 @@ class Compactions:
         with self._changed:
             return self._failures.get(bucket) if self._is_resting(bucket) else None
 
+    def failed(self) -> list[BucketId]:
+        """Buckets whose last compaction failed."""
+        with self._changed:
+            return list(self._rests)
+
     @property
     def are_pending(self) -> bool:
-        """Whether any runs, or waits to be committed."""
-        return bool(self._held)
+        """Whether any runs, waits to be committed or has failed."""
+        return bool(self._held or self._rests)
 
     def stats(self) -> Mapping[str, int]:
         """Counters since the start: started, committed, dropped and failed; and of now."""
@@ -247,21 +259,22 @@ class Compactions:
         held.stop.check()
         return compactor.run(held.unit, held.levels)
 
-    def _ended(
-        self, bucket: BucketId, held: _Compaction, future: Future[CompactionResult]
-    ) -> None:
+    def _ended(self, bucket: BucketId, held: _Compaction, future: Future[CompactionResult]) -> None:
         error = None if future.cancelled() else future.exception()
         with self._changed:
             if self._held.get(bucket) is held and (future.cancelled() or error is not None):
                 del self._held[bucket]
             if error is None:
-                self._rests.pop(bucket, None)
-                self._failures.pop(bucket, None)
+                self._forget_failure(bucket)
             elif isinstance(error, CompactionStopped):
                 self._counts["dropped"] += 1
             else:
                 self._rest(bucket, error)
             self._changed.notify_all()
+
+    def _forget_failure(self, bucket: BucketId) -> None:
+        self._rests.pop(bucket, None)
+        self._failures.pop(bucket, None)
 
     def _rest(self, bucket: BucketId, error: BaseException) -> None:
         _, last = self._rests.get(bucket, (0, FIRST_REST_MILLIS // 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import threading
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pkray.commit.live import unless_expired
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
-from pkray.errors import CommitFencedError
+from pkray.errors import CommitFencedError, MissingFileError, PartitionBucketsError
 from pkray.format.commit_message import CommitMessage
+from pkray.format.partition import PartitionSpec
 from pkray.lookup.store import LookupStore
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.compaction import skips_level_0
@@ -47,6 +50,9 @@ from pkray.service.schema_views import SchemaViews
 from pkray.service.session import OwnerSession
 from pkray.service.staging import StagingArea
 from pkray.storage.location import TableLocation
+
+_LOOKUPS = 3
+"""Times that a lookup is begun anew, as files expire under it."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +202,7 @@ class BucketOwner:
                     self._catch_up()
                     if session.schema_id is not None:
                         self._views.incoming(session.schema_id, self._schema)
-                    self._compaction.settle()
+                    self._compaction.settle(begin=False)
                     session.take_back()
                     session.rebase(self._committed.levels)
                     session.promote(attempts)
@@ -307,7 +313,31 @@ class BucketOwner:
 
         Returns:
             Positions in ``keys`` of the keys found, their rows, and the snapshot answered from.
+
+        Raises:
+            PartitionBucketsError: a partition has another number of buckets than the slices say.
+            SnapshotNotFoundError: the snapshot has expired.
         """
+        for left in range(_LOOKUPS, 0, -1):
+            try:
+                with unless_expired(self._store, snapshot_id):
+                    return self._find(keys, slices, visibility, columns, snapshot_id, schema_id)
+            except MissingFileError:
+                # Others compacted it away, and the snapshot that had it has expired.
+                if snapshot_id is not None or left == 1:
+                    raise
+                self._refreshed = 0
+        raise AssertionError("unreachable")
+
+    def _find(
+        self,
+        keys: pa.RecordBatch,
+        slices: Sequence[Slice],
+        visibility: Visibility,
+        columns: Sequence[str],
+        snapshot_id: int | None,
+        schema_id: int | None,
+    ) -> tuple[np.ndarray, pa.Table, int]:
         self._refresh()
         answered, buckets = self._committed.version(snapshot_id)
         positions, tables = [], []
@@ -320,6 +350,7 @@ class BucketOwner:
             sources = columns if evolution is None else evolution.sources(columns)
             if evolution is not None:
                 keys = keys.rename_columns([evolution.source(n) for n in keys.schema.names])
+            self._refuse_other_buckets(slices, asked, answered)
             for piece in slices:
                 bucket = (piece.partition, piece.bucket)
                 found, rows = self._views.lookup(under).find(
@@ -407,6 +438,7 @@ class BucketOwner:
             self._open_writer,
             self._keep_current,
             self._as_current,
+            lambda slices: self._refuse_other_buckets(slices, self._schema),
             staging,
             self._schema.core.write_buffer_size,
         )
@@ -436,12 +468,40 @@ class BucketOwner:
         if schema_id is None or schema_id > self._schema.id:
             self._schema = self._schemas.newest()
 
+    def _refuse_other_buckets(
+        self, slices: Iterable[Slice], schema: TableSchema, snapshot_id: int | None = None
+    ) -> None:
+        """Keys or rows that were spread over other buckets than their partition's."""
+        wrong: dict[bytes, int] = {}
+        for piece in slices:
+            there = self._committed.total_buckets(piece.partition, snapshot_id)
+            if there not in (None, piece.total_buckets or schema.core.bucket):
+                wrong[piece.partition] = there
+        if wrong:
+            partition, there = next(iter(wrong.items()))
+            named = PartitionSpec(schema).to_dict(partition) or "the table's rows"
+            raise PartitionBucketsError(
+                f"{named}: spread over {there} buckets, while the table has "
+                f"{schema.core.bucket}; rescale the partition before writing to it: "
+                f"table.rescale(buckets={schema.core.bucket})",
+                totals=wrong,
+                buckets=schema.core.bucket,
+            )
+
+    def _schema_of(self, bucket: BucketId) -> TableSchema:
+        """The schema under which a bucket is written: with the buckets that its partition has."""
+        there = self._committed.total_buckets(bucket[0])
+        schema = self._schema
+        if there is None or there == schema.core.bucket:
+            return schema
+        return dataclasses.replace(schema, options={**schema.options, "bucket": str(there)})
+
     def _open_writer(self, bucket: BucketId) -> BucketWriter:
         levels = self._committed.levels(bucket)
         self._catch_up(max((file.schema_id for file in levels.files), default=0))
         files = self._views.files(self._schema, bucket)
         return BucketWriter(
-            self._schema,
+            self._schema_of(bucket),
             *bucket,
             files,
             levels,
@@ -464,7 +524,8 @@ class BucketOwner:
         if writer.schema.id < self._schema.id:
             files = self._views.files(self._schema, (writer.partition, writer.bucket))
             lookup = self._views.lookup(self._schema).upper_levels(files)
-            writer.change_schema(self._schema, files, lookup)
+            schema = self._schema_of((writer.partition, writer.bucket))
+            writer.change_schema(schema, files, lookup)
 
     def _as_current(self, schema_id: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         evolution = self._views.incoming(schema_id, self._schema)

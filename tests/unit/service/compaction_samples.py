@@ -1,0 +1,152 @@
+"""A table with two services, as of two processes, whose compactions run when they are told to."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, Future
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.commit.committer import Committer
+from pkray.commit.schemas import SchemaStore
+from pkray.schema import KIND, TableSchema
+from pkray.service.coordinator import Coordinator
+from pkray.service.handle import LocalHandle
+from pkray.service.owner import BucketOwner, OwnerSettings
+from pkray.service.protocol import DRIVER, Chosen, CommitRequest, Push, PushReport
+from pkray.service.routing import Router
+from pkray.storage.location import TableLocation
+
+COLUMNS = pa.schema([("id", pa.int64()), ("v", pa.string())])
+
+
+class ManualExecutor(Executor):
+    """Holds what is submitted until `run`."""
+
+    def __init__(self):
+        self.waiting = []
+        self.at_once = False
+
+    def submit(self, work, /, *args, **kwargs):
+        future = Future()
+        self.waiting.append((future, lambda: work(*args, **kwargs)))
+        if self.at_once:
+            self.run()
+        return future
+
+    def run(self, error=None):
+        """Do everything, or let it fail."""
+        waiting, self.waiting = self.waiting, []
+        for future, work in waiting:
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                if error is not None:
+                    raise error
+                future.set_result(work())
+            except BaseException as raised:
+                future.set_exception(raised)
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        for future, _ in self.waiting:
+            future.cancel()
+        self.waiting.clear()
+
+
+class Process:
+    """One owner and its coordinator, as in a process of its own."""
+
+    def __init__(self, folder, name, clock, **options):
+        self.name = name
+        self.folder = folder
+        self.clock = clock
+        self.location = TableLocation(f"{folder}/db.db/t", "db.t")
+        self.store = self.location.open()
+        schemas = SchemaStore(self.store, "db.t")
+        if not schemas.exists():
+            settings = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", **options}
+            schemas.create(TableSchema.create(COLUMNS, ["id"], [], settings, None, 0))
+        self.schema = schemas.latest()
+        self.router = Router(self.schema, 1)
+        self.owner = LocalHandle(None, "owner")
+        self.identifier = 0
+        self.starts = 0
+        self.restart()
+
+    def restart(self):
+        """As after a kill."""
+        self.starts += 1
+        self.executor = ManualExecutor()
+        local = f"{self.folder}/local-{self.name}-{self.starts}"
+        self.owner.target = BucketOwner(
+            self.location, OwnerSettings(0, 1, local), self.clock, self.executor
+        )
+        self.coordinator = Coordinator(
+            [self.owner],
+            lambda user, empty: Committer(
+                self.store, self.schema, user, clock=self.clock, ignore_empty=empty
+            ),
+            self.clock,
+            sleep=lambda _: None,
+        )
+
+    def write(self, session, rows, index=0):
+        kinds = pa.array([3 if value is None else 0 for value in rows.values()], pa.int8())
+        batch = pa.record_batch(
+            [pa.array(list(rows), pa.int64()), pa.array(list(rows.values()), pa.string()), kinds],
+            names=["id", "v", KIND],
+        )
+        for routed in self.router.route(batch).values():
+            self.owner.call("push", Push(session, DRIVER, 0, index, self.schema.id), routed)
+
+    def begin(self):
+        return self.coordinator.begin(self.name)
+
+    def finish(self, session, **wanted):
+        self.identifier += 1
+        return self.coordinator.commit(
+            CommitRequest(
+                session=session,
+                identifier=self.identifier,
+                reports=(PushReport(DRIVER, 0, 0, {0: 1}),),
+                **wanted,
+            )
+        )
+
+    def commit(self, rows, **wanted):
+        """Upsert in one commit; None deletes."""
+        session = self.begin()
+        self.write(session, rows)
+        return self.finish(session, **wanted)
+
+    def compact(self, full=True):
+        self.executor.at_once = True
+        try:
+            return self.coordinator.compact(Chosen(full=full))
+        finally:
+            self.executor.at_once = False
+
+    def content(self, visibility="committed", keys=range(12)):
+        wanted = pa.record_batch({"id": pa.array(keys, pa.int64())})
+        positions = self.router.positions(pa.Table.from_batches([wanted]))
+        found = {}
+        for piece, rows in positions[0]:
+            part = wanted.take(pa.array(np.asarray(rows)))
+            slices = [type(piece)(piece.partition, piece.bucket, 0, len(rows))]
+            _, table, _ = self.owner.call("lookup", part, slices, visibility, ["id", "v"])
+            found.update(zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True))
+        return dict(sorted(found.items()))
+
+    def levels(self):
+        self.content(keys=[0])
+        return [run.level for run in self.owner.target._committed.levels((bytes(12), 0)).runs()]
+
+    def stats(self):
+        return self.owner.target.stats()["compaction"]
+
+    def stored(self):
+        return {s.path.rsplit("/", 1)[1] for s in self.store.list("bucket-0/")}
+
+    def close(self):
+        self.owner.call("close")
+        self.owner.close()
