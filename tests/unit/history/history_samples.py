@@ -1,0 +1,147 @@
+"""Tables with a history, and a store that dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import pkray
+from pkray.commit.live import changelog_entries, live_files
+from pkray.commit.schemas import SchemaStore
+from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.tags import TagStore
+from pkray.schema import TableSchema
+from pkray.storage.branch_store import main_and_history
+from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile
+
+Content = dict[int, str]
+
+
+class Killed(BaseException):
+    """The process is no more."""
+
+
+class DyingStore(ObjectStore):
+    """Another store that dies before its nth change; 0: never.
+
+    Deleting several files is several changes.
+    """
+
+    def __init__(self, inner: ObjectStore, deaths: list[int]) -> None:
+        self._inner = inner
+        self._deaths = deaths  # one counter for all children
+        self.url = inner.url
+
+    def _change(self, work: Callable[[], Any]) -> Any:
+        self._deaths[0] -= 1
+        if self._deaths[0] == 0:
+            raise Killed
+        return work()
+
+    def create(self, path: str, data: bytes) -> bool:
+        return self._change(lambda: self._inner.create(path, data))
+
+    def write(self, path: str, data: bytes) -> None:
+        self._change(lambda: self._inner.write(path, data))
+
+    def delete(self, paths: str | Iterable[str]) -> None:
+        for path in [paths] if isinstance(paths, str) else list(paths):
+            self._change(lambda path=path: self._inner.delete(path))
+
+    def child(self, prefix: str) -> ObjectStore:
+        return DyingStore(self._inner.child(prefix), self._deaths)
+
+    def read(self, path: str) -> bytes:
+        return self._inner.read(path)
+
+    def exists(self, path: str) -> bool:
+        return self._inner.exists(path)
+
+    def size(self, path: str) -> int:
+        return self._inner.size(path)
+
+    def fingerprint(self, path: str) -> Any:
+        return self._inner.fingerprint(path)
+
+    def list(
+        self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
+    ) -> Iterator[FileStatus]:
+        return self._inner.list(prefix, recursive=recursive, hidden=hidden)
+
+    def list_dirs(self, prefix: str = "") -> Any:
+        return self._inner.list_dirs(prefix)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self._inner.open_input(path)
+
+    def open_output(self, path: str) -> OutputFile:
+        return self._inner.open_output(path)
+
+    def local_path(self, path: str) -> str | None:
+        return self._inner.local_path(path)
+
+    def __reduce__(self) -> Any:
+        return DyingStore, (self._inner, self._deaths)
+
+
+def create(warehouse: Path, **options: str) -> None:
+    with pkray.connect(str(warehouse)) as catalog:
+        catalog.create_table(
+            "db.t",
+            [("k", "BIGINT"), ("v", "STRING")],
+            ["k"],
+            options={"bucket": "1"} | {k.replace("_", "-"): v for k, v in options.items()},
+        )
+
+
+def put(table: pkray.Table, rows: Content, **commit: Any) -> int:
+    """Commit rows; the newest snapshot's id."""
+    with table.open_writer() as writer:
+        empty = dict.fromkeys(table.schema.names)
+        writer.upsert([empty | {"k": key, "v": value} for key, value in rows.items()])
+        return writer.commit(**commit).id
+
+
+def content(table: pkray.Table, **moment: Any) -> Content:
+    rows = table.to_arrow(**moment)
+    return dict(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True))
+
+
+def contents(warehouse: Path, name: str = "db.t") -> dict[int, Content]:
+    """What a new process sees, by snapshot."""
+    with pkray.connect(str(warehouse)) as catalog:
+        table = catalog.load_table(name)
+        ids = table.snapshots()["snapshot_id"].to_pylist()
+        return {number: content(table, snapshot_id=number) for number in ids}
+
+
+def now(warehouse: Path, name: str = "db.t") -> Content:
+    with pkray.connect(str(warehouse)) as catalog:
+        return content(catalog.load_table(name))
+
+
+def root(warehouse: Path) -> ObjectStore:
+    return ObjectStore.open(f"{warehouse}/db.db/t")
+
+
+def schema(warehouse: Path) -> TableSchema:
+    return SchemaStore(root(warehouse), "db.t").latest()
+
+
+def data_files(warehouse: Path) -> set[str]:
+    """Names of data and changelog files on the disk."""
+    files = root(warehouse).list()
+    return {f.path.rsplit("/", 1)[-1] for f in files if "bucket-" in f.path}
+
+
+def named_files(store: ObjectStore) -> set[str]:
+    """Names of data and changelog files that snapshots and tags have."""
+    main, history = main_and_history(store)
+    snapshots = list(SnapshotStore(history).all())
+    found = {entry.file.file_name for each in snapshots for entry in changelog_entries(main, each)}
+    for snapshot in (*snapshots, *TagStore(history).all().values()):
+        found |= {entry.file.file_name for entry in live_files(main, snapshot)}
+    return found
