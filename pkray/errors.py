@@ -6,7 +6,8 @@
     ├── OptionError                     an option's key or value
     ├── SchemaError                     a table's definition, or data that does not fit it
     │   ├── InputError                  rows refused before anything was written
-    │   └── SchemaChangedError          the table has changed: load it again
+    │   ├── SchemaChangedError          the table has changed: load it again
+    │   └── PartitionBucketsError       rescale the partition: it has other buckets than the table
     ├── TableError
     │   ├── TableExistsError
     │   ├── TableNotFoundError
@@ -80,6 +81,10 @@ class InputError(SchemaError):
 
 class SchemaChangedError(SchemaError):
     """The table's definition has changed since it was loaded, in a way that matters here."""
+
+
+class PartitionBucketsError(SchemaError):
+    """A partition's rows are spread over another number of buckets than the table has now."""
 
 
 class TableError(PkrayError):

@@ -30,6 +30,7 @@ from pkray.scan.travel import History, Moment, Timestamp
 from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
 from pkray.service.compaction_choice import choose
+from pkray.service.dedicated import CompactionReport, DedicatedCompaction, Progress
 from pkray.service.local import now_millis
 from pkray.service.lookup_client import LookupClient
 from pkray.service.protocol import CommitOutcome, Visibility
@@ -492,6 +493,29 @@ class Table:
             OptionError: the table does not set it.
         """
         return self._partitions().expire()
+
+    def compact_dedicated(
+        self,
+        full: bool = False,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        buckets: Sequence[int] | None = None,
+        parallelism: int | None = None,
+        progress: Progress | None = None,
+    ) -> CompactionReport:
+        """Compact by a job of its own, beside writers of any process: for write-only tables.
+
+        Args:
+            full, partitions, buckets: as `compact` takes them.
+            parallelism: buckets at a time (threads, or Ray tasks); default one a processor.
+            progress: told the buckets done and how many there are.
+
+        Raises:
+            PkrayError: a bucket failed; the others were committed.
+        """
+        self.schema.core.require_supported()
+        chosen = choose(self._store, self.schema, full, partitions, buckets)
+        job = DedicatedCompaction(self.location, self.runtime.spread, now_millis)
+        return job.run(chosen, parallelism, progress)
 
     def service_stats(self) -> dict[str, list[dict[str, object]]]:
         """What the coordinator and the owners of the running service say of themselves."""

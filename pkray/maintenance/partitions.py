@@ -20,6 +20,7 @@ from pkray.service.handle import Handle
 from pkray.service.overwrite import OverwriteWriter
 from pkray.service.protocol import CommitOutcome
 from pkray.service.pusher import incoming
+from pkray.service.rescale import Rescale
 from pkray.service.upkeep import find_expired
 from pkray.storage.object_store import ObjectStore
 
@@ -109,6 +110,18 @@ class PartitionWork:
             writer.abort()
             raise
         return self._commit(messages, replaced)
+
+    def rescale(
+        self,
+        table: str,
+        buckets: int,
+        partitions: Sequence[Values] | None,
+        progress: Callable[[int, int], None],
+    ) -> TableSchema:
+        """See `Rescale`; partitions are named as for `drop`."""
+        chosen = None if partitions is None else self._filter(partitions)
+        work = Rescale(self._store, table, self._coordinator, self._clock, progress)
+        return work.run(buckets, chosen)
 
     def expire(self) -> pa.Table:
         """Drop the partitions that ``partition.expiration-time`` and its strategy call old.

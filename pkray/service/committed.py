@@ -11,7 +11,7 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
 from pkray.format.index_file import DELETION_VECTORS
-from pkray.format.snapshot import Snapshot
+from pkray.format.snapshot import OVERWRITE, Snapshot
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.levels import Levels
 from pkray.scan.files import delta_entries, live_files
@@ -52,6 +52,7 @@ class CommittedFiles:
         self._snapshot: Snapshot | None = None
         self._lock = threading.Lock()
         self._versions: OrderedDict[int, Mapping[BucketId, Levels]] = OrderedDict({0: {}})
+        self._totals: dict[int, dict[bytes, int]] = {0: {}}
 
     @property
     def buckets(self) -> Mapping[BucketId, Levels]:
@@ -59,6 +60,15 @@ class CommittedFiles:
 
     def levels(self, bucket: BucketId) -> Levels:
         return self.buckets.get(bucket, _EMPTY)
+
+    def total_buckets(self, partition: bytes, snapshot_id: int | None = None) -> int | None:
+        """The number of buckets that a partition's rows are spread over; None without rows.
+
+        Args:
+            snapshot_id: one that `version` has just answered; by default the newest known.
+        """
+        number = self.snapshot_id if snapshot_id is None else snapshot_id
+        return self._totals.get(number, {}).get(partition)
 
     def advance(self, snapshot_id: int | None = None) -> int:
         """Move on to the snapshot (the latest by default).
@@ -93,6 +103,7 @@ class CommittedFiles:
     def _start_anew(self, latest: Snapshot | None) -> None:
         before = _file_names(self.buckets)
         self._versions = OrderedDict({0: {}})
+        self._totals = {0: {}}
         self.snapshot_id = 0
         self._snapshot = None
         self.rollbacks += 1
@@ -105,7 +116,11 @@ class CommittedFiles:
             buckets = self._follow(target.id)
         except SnapshotNotFoundError:
             buckets = None
-        held = self._load(target) if buckets is None else self._with_vectors(target, buckets)
+        if buckets is None:
+            before, held = self.buckets, self._load(target)
+            self._on_removed(_file_names(before) - _file_names(held))
+        else:
+            held = self._with_vectors(target, buckets)
         self._keep(target.id, held)
         self.snapshot_id = target.id
         self._snapshot = target
@@ -114,28 +129,35 @@ class CommittedFiles:
         if self.snapshot_id == 0 or target - self.snapshot_id > _MAX_DELTAS:
             return None
         buckets = dict(self.buckets)
+        totals = dict(self._totals[self.snapshot_id])
         gone: set[str] = set()
         for number in range(self.snapshot_id + 1, target + 1):
             snapshot = self._snapshots.read(number)
-            for bucket, (removed, added) in self._changes(snapshot).items():
+            if snapshot.commit_kind == OVERWRITE:
+                return None  # partitions may have gone, or have other buckets now
+            for bucket, (removed, added) in self._changes(snapshot, totals).items():
                 buckets[bucket] = buckets.get(bucket, _EMPTY).apply(removed, added)
                 gone.update(file.file_name for file in removed)
                 gone.difference_update(file.file_name for file in added)
         self._on_removed(gone)
+        self._totals[target] = totals
         return buckets
 
     def _changes(
-        self, snapshot: Snapshot
+        self, snapshot: Snapshot, totals: dict[bytes, int]
     ) -> dict[BucketId, tuple[list[DataFileMeta], list[DataFileMeta]]]:
         changes: dict[BucketId, tuple[list[DataFileMeta], list[DataFileMeta]]]
         changes = defaultdict(lambda: ([], []))
         for entry in delta_entries(self._store, snapshot):
+            if entry.kind == ADD:
+                totals[entry.partition] = entry.total_buckets
             if self._owns(entry.partition, entry.bucket):
                 changes[entry.partition, entry.bucket][entry.kind == ADD].append(entry.file)
         return changes
 
     def _load(self, snapshot: Snapshot) -> Mapping[BucketId, Levels]:
         entries = live_files(self._store, snapshot, self._schema)
+        self._totals[snapshot.id] = {entry.partition: entry.total_buckets for entry in entries}
         owned = levels_by_bucket(e for e in entries if self._owns(e.partition, e.bucket))
         return self._with_vectors(snapshot, owned)
 
@@ -160,6 +182,7 @@ class CommittedFiles:
         while len(self._versions) > _KEPT_VERSIONS:
             oldest = next(v for v in self._versions if v not in (self.snapshot_id, snapshot_id))
             del self._versions[oldest]
+            self._totals.pop(oldest, None)
 
 
 def _file_names(buckets: Mapping[BucketId, Levels]) -> set[str]:

@@ -199,8 +199,8 @@ class Coordinator:
         identifier: int,
         messages: Sequence[CommitMessage],
         replaced: Partitions,
-        watermark: int | None,
-        read_at: int | None,
+        watermark: int | None = None,
+        read_at: int | None = None,
     ) -> CommitOutcome:
         with self._lock:
             known = self._known(user, identifier)

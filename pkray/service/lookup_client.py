@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from pkray.errors import PartitionBucketsError
 from pkray.schema import TableSchema
 from pkray.service.assigner_client import AssignerClient
 from pkray.service.handle import Handle, gather
 from pkray.service.protocol import Slice, Visibility
 from pkray.service.retry import persist
 from pkray.service.routing import Cells, Router
+
+_MAX_REROUTED = 8
+"""Times that a lookup learns of partitions with other buckets than the table's."""
 
 
 class LookupClient:
@@ -39,7 +43,23 @@ class LookupClient:
         """
         if keys.num_rows == 0:
             return wanted.empty_table()
-        cells, located = self._locate(keys, visibility, snapshot_id)
+        totals: dict[bytes, int] = {}
+        for _ in range(_MAX_REROUTED):
+            try:
+                return self._find(keys, wanted, visibility, snapshot_id, totals)
+            except PartitionBucketsError as error:
+                totals.update(error.totals)
+        return self._find(keys, wanted, visibility, snapshot_id, totals)
+
+    def _find(
+        self,
+        keys: pa.Table,
+        wanted: pa.Schema,
+        visibility: Visibility,
+        snapshot_id: int | None,
+        totals: Mapping[bytes, int],
+    ) -> pa.Table:
+        cells, located = self._locate(keys, snapshot_id, totals)
         if visibility == "committed":
             snapshot_id = located
         requests = self._requests(keys, cells)
@@ -60,13 +80,13 @@ class LookupClient:
         return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
 
     def _locate(
-        self, keys: pa.Table, visibility: Visibility, snapshot_id: int | None
+        self, keys: pa.Table, snapshot_id: int | None, totals: Mapping[bytes, int]
     ) -> tuple[Cells, int | None]:
         """Where keys are, and the snapshot that said so where buckets are dynamic."""
         if self._assigner is not None:
             return self._assigner.locate(keys, snapshot_id)
         assert self._router is not None
-        return self._router.cells(keys), snapshot_id
+        return self._router.cells(keys, totals), snapshot_id
 
     def _requests(
         self, keys: pa.Table, cells: Cells

@@ -43,6 +43,8 @@ class Slice(msgspec.Struct, frozen=True):
 
     Args:
         new_hashes: of a dynamic bucket, the key hashes (int32) its committed index may lack.
+        total_buckets: how many buckets the partition was taken to have; 0 for as many as the
+            table's schema says.
     """
 
     partition: bytes
@@ -50,6 +52,7 @@ class Slice(msgspec.Struct, frozen=True):
     offset: int
     length: int
     new_hashes: bytes = b""
+    total_buckets: int = 0
 
 
 @dataclass(frozen=True)

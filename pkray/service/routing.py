@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ class Cells:
         buckets: each row's bucket, int32; negative ones are left out of `positions`.
         hashes: each row's key hash, int32, where buckets are dynamic.
         is_new: whether that hash may be missing in the bucket's committed index.
+        totals: the number of buckets of partitions that have another than the table.
     """
 
     codes: np.ndarray
@@ -38,6 +39,7 @@ class Cells:
     buckets: np.ndarray
     hashes: np.ndarray | None = None
     is_new: np.ndarray | None = None
+    totals: Mapping[bytes, int] = field(default_factory=dict)
 
     def route(self, rows: pa.RecordBatch, owners: int) -> dict[int, RoutedBatch]:
         """Rows by owner, in arrival order within each bucket."""
@@ -81,7 +83,8 @@ class Cells:
         ):
             rows = np.arange(start, end) if order is None else order[start:end]
             taken = sum(piece.length for piece, _ in found.get(owner, ()))
-            piece = Slice(partition, bucket, taken, int(end - start))
+            total = self.totals.get(partition, 0)
+            piece = Slice(partition, bucket, taken, int(end - start), b"", total)
             found.setdefault(owner, []).append((piece, rows))
         return found
 
@@ -133,8 +136,7 @@ class Router:
         core = self.schema.core
         if core.bucket == 1:
             return np.zeros(rows.num_rows, np.int32)
-        keys = [rows.column(name) for name in self.schema.bucket_keys]
-        return assign_buckets(keys, self._bucket_types, core.bucket, core.bucket_function_type)
+        return self._hashed(rows, core.bucket)
 
     def route(self, rows: pa.RecordBatch) -> dict[int, RoutedBatch]:
         """Rows by owner, in arrival order within each bucket."""
@@ -144,9 +146,26 @@ class Router:
         """Row positions by owner, with the bucket they fall in."""
         return self.cells(keys).positions(self.owners)
 
-    def cells(self, rows: pa.Table | pa.RecordBatch) -> Cells:
-        """Where rows go."""
-        return Cells(*self._partitions.encode(rows), self.buckets(rows))
+    def cells(
+        self, rows: pa.Table | pa.RecordBatch, totals: Mapping[bytes, int] | None = None
+    ) -> Cells:
+        """Where rows go.
+
+        Args:
+            totals: the number of buckets of partitions that have another than the table.
+        """
+        codes, partitions = self._partitions.encode(rows)
+        buckets = self.buckets(rows)
+        for code, partition in enumerate(partitions if totals else ()):
+            if totals and partition in totals:
+                at = np.flatnonzero(codes == code)
+                buckets[at] = self._hashed(rows.take(pa.array(at)), totals[partition])
+        return Cells(codes, partitions, buckets, totals=totals or {})
+
+    def _hashed(self, rows: pa.Table | pa.RecordBatch, total: int) -> np.ndarray:
+        keys = [rows.column(name) for name in self.schema.bucket_keys]
+        function = self.schema.core.bucket_function_type
+        return assign_buckets(keys, self._bucket_types, total, function)
 
 
 def _group(cells: np.ndarray, bound: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -11,7 +11,7 @@ from pkray.format.commit_message import CommitMessage
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.levels import Levels
 from pkray.service.committed import BucketId
-from pkray.service.protocol import Attempts, Push, RoutedBatch
+from pkray.service.protocol import Attempts, Push, RoutedBatch, Slice
 from pkray.service.staging import StagingArea
 
 OpenWriter = Callable[[BucketId], BucketWriter]
@@ -26,6 +26,7 @@ class OwnerSession:
         open_writer: a writer on the committed levels of a bucket.
         keep_current: moves a writer on to the owner's schema.
         as_current: makes rows those of the owner's schema.
+        check_buckets: refuses rows that were spread over other buckets than their partition's.
         staging: where attempts of tasks wait.
         memory_limit: bytes of rows kept in memory over all buckets.
     """
@@ -35,12 +36,14 @@ class OwnerSession:
         open_writer: OpenWriter,
         keep_current: Callable[[BucketWriter], None],
         as_current: AsCurrent,
+        check_buckets: Callable[[Sequence[Slice]], None],
         staging: StagingArea,
         memory_limit: int,
     ) -> None:
         self._open_writer = open_writer
         self._keep_current = keep_current
         self._as_current = as_current
+        self._check_buckets = check_buckets
         self.schema_id: int | None = None
         """The schema whose columns its rows have."""
         self.staging = staging
@@ -134,6 +137,7 @@ class OwnerSession:
     def _apply(self, batch: RoutedBatch) -> None:
         assert self.schema_id is not None
         current = self._as_current(self.schema_id, batch.rows)
+        self._check_buckets(batch.slices)
         for piece in batch.slices:
             rows = current.slice(piece.offset, piece.length)
             bucket = (piece.partition, piece.bucket)
