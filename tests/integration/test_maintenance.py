@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
+import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -150,6 +152,57 @@ def test_a_reader_of_an_expiring_snapshot_is_told(catalog):
     table.expire_snapshots(retain_max=1)
     with pytest.raises(SnapshotNotFoundError):
         list(reading)
+
+
+def test_readers_and_tags_beside_expiry(catalog):
+    """Each snapshot has as many rows as its number of commits, or is not there; tags last."""
+    table = make(catalog, **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    put(table, ("a", 0, "x"))
+    stop, problems, tagged, read = threading.Event(), [], {}, 0
+
+    def tag() -> None:
+        while not stop.is_set():
+            number = len(tagged)
+            try:
+                tagged[f"t{number}"] = table.tags.create(f"t{number}").snapshot.id
+            except SnapshotNotFoundError:
+                continue
+            except Exception as error:
+                problems.append(error)
+                return
+            time.sleep(0.05)
+
+    def write() -> None:
+        for number in range(1, 40):
+            put(table, ("a", number, "x"))
+        stop.set()
+
+    threads = [threading.Thread(target=work) for work in (tag, write)]
+    for thread in threads:
+        thread.start()
+    reader = catalog.load_table("d.t")
+    before = 0
+    while not stop.is_set():
+        try:
+            found = sorted(reader.to_arrow().column("k").to_pylist())
+        except SnapshotNotFoundError:
+            continue
+        assert found == list(range(len(found)))
+        assert len(found) >= before
+        before, read = len(found), read + 1
+        assert reader.lookup([{"dt": "a", "k": 0}]).num_rows == 1
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert read
+    for name in tagged:
+        found = sorted(table.to_arrow(tag=name).column("k").to_pylist())
+        assert found == list(range(len(found)))
+    assert table.snapshots().num_rows == 1
+    for name in tagged:
+        table.tags.delete(name)
+    table.compact()  # what was compacted beside the writer is committed
+    assert table.remove_orphan_files(older_than=1 << 50, dry_run=True).num_rows == 0
 
 
 def test_dropped_partitions_are_gone_everywhere(catalog):
