@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,11 @@ import pytest
 
 import pkray
 from pkray.commit.index_files import index_files
+from pkray.commit.snapshots import SnapshotStore
+from pkray.format.deletion_vector import write_index
 from pkray.format.index_file import DELETION_VECTORS
+from pkray.lsm.deletion_files import read_vectors
+from pkray.storage.object_store import ObjectStore
 from tests.integration.readers import RustCatalog, rows_of
 
 COLUMNS = [("k", "BIGINT NOT NULL"), ("v", "STRING"), ("n", "INT")]
@@ -217,3 +222,69 @@ def test_rows_of_two_services_are_marked_by_whoever_compacts(make: Any) -> None:
                 writer.commit()
             marked.rows[turn + 1] = (turn + 1, "theirs", 0)
             marked.check()
+
+
+def by_java() -> list[dict[int, str]]:
+    """What each commit left in the recorded table (``data/README.md``)."""
+    rows = {key: f"value {key}" for key in range(400)}
+    versions = [dict(rows)]
+    rows |= {7: "seven", 400: "new"}
+    del rows[100]
+    versions.append(dict(rows))
+    rows |= dict.fromkeys(range(200, 260), "range")
+    versions.append(dict(rows))
+    rows[210] = "again"
+    del rows[7]
+    return [*versions, rows]
+
+
+@pytest.fixture
+def java_warehouse(tmp_path: Path) -> Path:
+    data = Path(__file__).parent / "data" / "deletion_vectors_java.tar.gz"
+    with tarfile.open(data) as packed:
+        packed.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def test_vectors_written_by_java_are_read_and_continued(java_warehouse: Path) -> None:
+    with pkray.connect(str(java_warehouse)) as catalog:
+        table = catalog.load_table("db.t")
+        for number, expected in enumerate(by_java()):
+            compacted = 2 * number + 2
+            read = table.to_arrow(snapshot_id=compacted)
+            assert rows_of(read, ["k"]) == sorted(expected.items())
+        keys = [{"k": key} for key in (6, 7, 100, 210, 399, 400)]
+        found = table.lookup(keys).to_pydict()
+        assert dict(zip(*found.values(), strict=True)) == {
+            6: "value 6",
+            210: "again",
+            399: "value 399",
+            400: "new",
+        }
+        with table.open_writer("w") as writer:
+            writer.write(
+                pa.table({"k": pa.array([7, 210], pa.int32()), "v": ["back", "once more"]})
+            )
+            writer.delete(pa.table({"k": pa.array([0], pa.int32())}))
+            writer.commit()
+        expected = by_java()[-1] | {7: "back", 210: "once more"}
+        del expected[0]
+        assert rows_of(table.to_arrow(), ["k"]) == sorted(expected.items())
+    rust = RustCatalog(str(java_warehouse))
+    assert rows_of(rust.read("db.t"), ["k"]) == sorted(expected.items())
+
+
+def test_vectors_of_java_are_written_with_the_same_bytes(java_warehouse: Path) -> None:
+    store = ObjectStore.open(java_warehouse / "db.db" / "t")
+    files = [
+        file
+        for snapshot in SnapshotStore(store).all()
+        for (file,) in index_files(store, snapshot, DELETION_VECTORS).values()
+    ]
+    assert len({file.file_name for file in files}) == 3
+    for file in files:
+        (written,) = write_index(read_vectors(store, [file]), 1 << 20)
+        assert written[0] == store.read(f"index/{file.file_name}")
+        assert [(each.offset, each.length) for each in written[1]] == [
+            (each.offset, each.length) for each in file.deletion_vectors or ()
+        ]

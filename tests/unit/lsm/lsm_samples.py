@@ -93,6 +93,12 @@ class Bucket:
         self.writer.committed(self.committed)
         return self.rows_of([*message.changelog_files, *message.compact_changelog_files])
 
+    def crash_before_compact(self) -> None:
+        """Commit the APPEND snapshot alone, and lose the process."""
+        message = self.writer.prepare_commit()
+        self.committed = self.committed.apply((), message.new_files)
+        self.reopen()
+
     def rows_of(self, files: Iterable[DataFileMeta]) -> list[tuple[Any, ...]]:
         """Rows of files as they lie, as (kind, value, …)."""
         names = [KIND, *self.schema.names]

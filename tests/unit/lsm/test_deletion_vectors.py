@@ -159,7 +159,7 @@ def test_vectors_go_to_several_files_beyond_the_target_size() -> None:
 )
 @given(data=st.data())
 def test_histories(engine: str, producer: str, sequence: str | None, data: st.DataObject) -> None:
-    """Marked rows are gone, others not, whatever is flushed, compacted and reopened between."""
+    """Marked rows are gone, others not, whatever is flushed, compacted and killed between."""
     options = {} if sequence is None else {"sequence": sequence}
     if engine == "aggregation":
         options["fields.v.aggregate-function"] = "last_value"
@@ -168,7 +168,8 @@ def test_histories(engine: str, producer: str, sequence: str | None, data: st.Da
     )
     bucket = Bucket(schema)
     kinds = KINDS if engine == "deduplicate" and sequence is None else ("+I", "+U")
-    committed: dict[Any, Any] = {}
+    committed: dict[Any, Any] = {}  # what readers see
+    stored: dict[Any, Any] = {}  # with what is at level 0 since a crash
     written: dict[Any, Any] = {}
     in_memory: list[Any] = []
     replayed: dict[Any, Any] = {}
@@ -180,7 +181,7 @@ def test_histories(engine: str, producer: str, sequence: str | None, data: st.Da
         if step == "reopen":
             bucket.writer.abort()
             bucket.reopen()
-            in_memory, written = [], dict(committed)
+            in_memory, written = [], dict(stored)
             continue
         for row in in_memory:
             merge(written, row, engine, sequence)
@@ -189,9 +190,13 @@ def test_histories(engine: str, producer: str, sequence: str | None, data: st.Da
             bucket.writer.flush()
         elif step in ("compact", "full"):
             bucket.writer.compact(full=step == "full")
+        elif step == "crash":
+            bucket.crash_before_compact()
+            stored = dict(written)
         else:
             changes = bucket.commit(full=step == "commit full")
             committed = dict(written)
+            stored = dict(written)
             assert_one_row_a_key(bucket)
             if producer != "lookup":
                 assert not bucket.messages[-1].compact_changelog_files
@@ -206,7 +211,17 @@ def histories(kinds: tuple[str, ...]) -> st.SearchStrategy[Any]:
     values = st.none() | st.sampled_from(["x", "yy"])
     number = st.none() | st.integers(-3, 3)
     row = st.tuples(st.sampled_from(kinds), st.integers(-5, 9), values, number)
-    steps = ["flush", "compact", "full", "commit", "commit", "commit", "commit full", "reopen"]
+    steps = [
+        "flush",
+        "compact",
+        "full",
+        "commit",
+        "commit",
+        "commit",
+        "commit full",
+        "crash",
+        "reopen",
+    ]
     return st.lists(
         st.lists(row, min_size=1, max_size=8) | st.sampled_from(steps), min_size=4, max_size=25
     )
