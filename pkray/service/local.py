@@ -8,6 +8,8 @@ import tempfile
 import time
 import uuid
 import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
@@ -15,6 +17,7 @@ from pkray.errors import PkrayError
 from pkray.schema import TableSchema
 from pkray.service.alarm import Alarm
 from pkray.service.coordinator import Coordinator
+from pkray.service.dedicated import spread_over_threads
 from pkray.service.handle import LocalHandle
 from pkray.service.owner import BucketOwner, OwnerSettings
 from pkray.service.protocol import SessionId
@@ -63,6 +66,11 @@ class LocalRuntime:
         service = self._services.pop(location.fingerprint, None)
         if service is not None:
             _stop(service)
+
+    def spread(
+        self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
+    ) -> Iterator[tuple[int, Any]]:
+        return spread_over_threads(work, arguments, parallelism)
 
     def close(self) -> None:
         """Commit the compactions that run, and end."""

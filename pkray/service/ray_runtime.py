@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ray
@@ -21,7 +23,7 @@ from pkray.service.ray_actors import (
     coordinator_name,
     owner_name,
 )
-from pkray.service.ray_handle import RayHandle, RayOwnerHandle
+from pkray.service.ray_handle import RayHandle, RayOwnerHandle, RayPending
 from pkray.service.runtime import TableService, default_owners
 from pkray.storage.location import TableLocation
 
@@ -80,6 +82,27 @@ class RayRuntime:
                 with contextlib.suppress(ServiceUnavailableError):
                     RayHandle(actor, "owner", 30, patience_seconds=5).call("close")
             ray.kill(actor)
+
+    def spread(
+        self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
+    ) -> Iterator[tuple[int, Any]]:
+        remote: Any = ray.remote
+        task = remote(num_cpus=1)(work)
+        resources: Any = ray.cluster_resources  # it has no types
+        limit = parallelism or max(1, int(resources().get("CPU", 1)))
+        waiting = deque(enumerate(arguments))
+        running: dict[Any, int] = {}
+        while waiting or running:
+            while waiting and len(running) < limit:
+                number, argument = waiting.popleft()
+                running[task.remote(argument)] = number
+            (ended, *_), _ = ray.wait(list(running))
+            outcome: Any
+            try:
+                outcome = RayPending(ended, "compaction task", None).result()
+            except Exception as error:
+                outcome = error
+            yield running.pop(ended), outcome
 
     def close(self) -> None:
         self._services.clear()

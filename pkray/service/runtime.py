@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
@@ -41,6 +41,19 @@ class Runtime(Protocol):
 
     def stop(self, location: TableLocation) -> None:
         """Stop the table's service; uncommitted rows are dropped."""
+        ...
+
+    def spread(
+        self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
+    ) -> Iterator[tuple[int, Any]]:
+        """Do work many times side by side, where nothing of the services has a part in it.
+
+        Args:
+            parallelism: at a time; default as many as there are processors.
+
+        Yields:
+            Positions of the arguments with what came of them, an error perhaps, as they end.
+        """
         ...
 
     def close(self) -> None:

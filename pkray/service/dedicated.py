@@ -1,0 +1,220 @@
+"""Compaction by a job of its own, beside writers of any process: no owner has a part in it."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from pkray.commit.committer import Committer
+from pkray.commit.schemas import SchemaStore
+from pkray.commit.snapshots import SnapshotStore
+from pkray.format.commit_message import CommitMessage
+from pkray.format.snapshot import Snapshot
+from pkray.lsm.bucket_writer import BucketWriter
+from pkray.lsm.compaction import pick_full
+from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.levels import Levels
+from pkray.schema import TableSchema
+from pkray.service.committed import BucketId, CommittedFiles
+from pkray.service.compaction_age import CompactionAge
+from pkray.service.compaction_planner import due
+from pkray.service.protocol import Chosen
+from pkray.storage.location import TableLocation
+
+_ROUNDS = 8
+"""Plans one after the other, as one compaction may make the next due."""
+
+_COMMIT_MILLIS, _COMMIT_BUCKETS = 10_000, 32
+"""What has ended is committed after so long, or so many."""
+
+Progress = Callable[[int, int], None]
+"""Told the buckets done, and how many there are."""
+
+
+class Spread(Protocol):
+    """Does work many times, side by side."""
+
+    def __call__(
+        self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
+    ) -> Iterator[tuple[int, Any]]:
+        """Positions of the arguments with what came of them, an error perhaps, as they end."""
+        ...
+
+
+@dataclass(frozen=True)
+class BucketTask:
+    """One bucket to compact; it pickles."""
+
+    location: TableLocation
+    schema: TableSchema
+    bucket: BucketId
+    levels: Levels
+    full: bool
+
+    def run(self) -> CommitMessage:
+        """Write what is to take the place of the bucket's files."""
+        options = {**self.schema.options, "write-only": "false"}
+        schema = replace(self.schema, options=options)
+        files = DataFileStore(self.location.open(), self.schema, *self.bucket)
+        writer = BucketWriter(schema, *self.bucket, files, self.levels)
+        return writer.prepare_commit(full_compact=self.full)
+
+
+def run_task(task: BucketTask) -> CommitMessage:
+    """`BucketTask.run`, for other processes."""
+    return task.run()
+
+
+@dataclass(frozen=True)
+class CompactionReport:
+    """What a dedicated compaction did.
+
+    Args:
+        compacted: buckets whose compaction was committed.
+        dropped: compactions that others forestalled.
+        snapshot: the newest COMPACT snapshot made, or None.
+    """
+
+    compacted: int = 0
+    dropped: int = 0
+    snapshot: Snapshot | None = None
+
+
+class DedicatedCompaction:
+    """Plans the buckets that are due, compacts each as a task, and commits as they end.
+
+    Killed at any point, it leaves files that nothing names, and the next run goes on. It never
+    contradicts writers; only where others compacted the same files is its work dropped.
+
+    Args:
+        spread: runs the tasks.
+        clock: epoch milliseconds.
+        commit_user: default a new name.
+    """
+
+    def __init__(
+        self,
+        location: TableLocation,
+        spread: Spread,
+        clock: Callable[[], int],
+        commit_user: str | None = None,
+    ) -> None:
+        self._location = location
+        self._spread = spread
+        self._clock = clock
+        self._store = location.open()
+        self._schemas = SchemaStore(self._store, location.name)
+        self._snapshots = SnapshotStore(self._store)
+        user = commit_user or f"pkray-dedicated-{uuid.uuid4()}"
+        self._committer = Committer(
+            self._store, self._schemas.newest, user, clock=clock, ignore_empty=True
+        )
+        newest = self._committer.committed_identifier()
+        self._identifier = 0 if newest is None else newest + 1
+        self._age = CompactionAge(self._store, self._schemas.newest, self._snapshots)
+
+    def run(
+        self, chosen: Chosen, parallelism: int | None = None, progress: Progress | None = None
+    ) -> CompactionReport:
+        """Compact until nothing is due, or once where it is to be full.
+
+        Args:
+            parallelism: tasks at a time; default one a processor.
+
+        Raises:
+            PkrayError: a task failed; the others were committed.
+        """
+        report, left = CompactionReport(), chosen.has
+        for _ in range(_ROUNDS):
+            tasks = [task for task in self._plan(chosen) if left(task.bucket)]
+            if not tasks:
+                break
+            report, dropped = self._round(tasks, report, parallelism, progress)
+            if chosen.full:
+                left = dropped.__contains__
+        return report
+
+    def _plan(self, chosen: Chosen) -> Iterator[BucketTask]:
+        schema = self._schemas.newest()
+        committed = CommittedFiles(
+            self._store, schema, self._snapshots, lambda p, b: chosen.has((p, b))
+        )
+        committed.advance()
+        waited = set(self._waited_too_long(schema, committed.snapshot_id))
+        for bucket, levels in sorted(committed.buckets.items(), key=lambda each: each[0]):
+            full = chosen.full or bucket in waited
+            unit = pick_full(levels.runs(), schema.core) if full else due(schema, levels)
+            if unit is not None:
+                yield BucketTask(self._location, schema, bucket, levels, full)
+
+    def _waited_too_long(self, schema: TableSchema, snapshot_id: int) -> list[BucketId]:
+        options = schema.core
+        counted = options.full_compaction_delta_commits is not None
+        if not counted and options.changelog_compaction_interval is None:
+            return []
+        self._age.advance(snapshot_id)
+        overdue = self._age.overdue(self._clock(), committing=False)
+        return self._age.dirty if overdue else []
+
+    def _round(
+        self,
+        tasks: Sequence[BucketTask],
+        report: CompactionReport,
+        parallelism: int | None,
+        progress: Progress | None,
+    ) -> tuple[CompactionReport, set[BucketId]]:
+        """The report after these tasks, and the buckets whose compaction was dropped."""
+        dropped: set[BucketId] = set()
+        failure: BaseException | None = None
+        ready: list[CommitMessage] = []
+        committed_at = self._clock()
+        for done, (_, outcome) in enumerate(self._spread(run_task, tasks, parallelism), 1):
+            if isinstance(outcome, BaseException):
+                failure = failure or outcome
+            elif outcome.has_compact:
+                ready.append(outcome)
+            is_time = self._clock() - committed_at >= _COMMIT_MILLIS
+            if ready and (is_time or len(ready) >= _COMMIT_BUCKETS or done == len(tasks)):
+                report, lost = self._commit(ready, report)
+                dropped |= lost
+                ready, committed_at = [], self._clock()
+            if progress is not None:
+                progress(done, len(tasks))
+        if failure is not None:
+            raise failure
+        return report, dropped
+
+    def _commit(
+        self, messages: Sequence[CommitMessage], report: CompactionReport
+    ) -> tuple[CompactionReport, set[BucketId]]:
+        """The report after this commit, and the buckets that others compacted first."""
+        snapshot = self._committer.commit(self._identifier, messages).compact
+        if snapshot is not None:
+            self._identifier += 1
+            compacted = report.compacted + len(messages)
+            return replace(report, compacted=compacted, snapshot=snapshot), set()
+        if len(messages) == 1:
+            bucket = messages[0].partition, messages[0].bucket
+            return replace(report, dropped=report.dropped + 1), {bucket}
+        dropped = set()
+        for message in messages:
+            report, lost = self._commit([message], report)
+            dropped |= lost
+        return report, dropped
+
+
+def spread_over_threads(
+    work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
+) -> Iterator[tuple[int, Any]]:
+    """`Spread` over threads of this process."""
+    with ThreadPoolExecutor(parallelism or os.cpu_count() or 1, "pkray-dedicated") as pool:
+        running: dict[Future[Any], int] = {
+            pool.submit(work, argument): number for number, argument in enumerate(arguments)
+        }
+        for future in as_completed(running):
+            error = future.exception()
+            yield running[future], error if error is not None else future.result()
