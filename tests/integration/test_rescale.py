@@ -1,0 +1,338 @@
+"""Rescaling tables with fixed buckets: beside writers, in part, killed halfway, on any engine."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pkray
+from pkray.commit.live import live_files
+from pkray.errors import (
+    CommitConflictError,
+    OptionError,
+    PartitionBucketsError,
+    PkrayError,
+    SchemaChangedError,
+)
+from pkray.format.bucket import assign_buckets
+from pkray.scan.split import Split
+from pkray.service import rescale
+from tests.integration.readers import read_with_rust, rows_of
+
+SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string())])
+KEYS = [{"dt": dt, "id": number} for dt in "abc" for number in range(40)]
+
+
+def rows(dt: str, numbers, value: str) -> pa.Table:
+    numbers = list(numbers)
+    return pa.table([[dt] * len(numbers), numbers, [value] * len(numbers)], schema=SCHEMA)
+
+
+def content(table: pa.Table) -> dict:
+    found = rows_of(table, ["dt", "id"])
+    kept = {(dt, number): v for dt, number, v in found}
+    assert len(kept) == len(found), "a key is there twice"
+    return kept
+
+
+def create(folder, **options: str) -> pkray.Table:
+    catalog = pkray.connect(str(folder), runtime_options={"owners": 2})
+    chosen = {"bucket": "2", **{key.replace("_", "-"): value for key, value in options.items()}}
+    return catalog.create_table("db.t", SCHEMA, ["dt", "id"], ["dt"], chosen)
+
+
+def fill(table: pkray.Table, partitions: str = "abc") -> dict:
+    with table.open_writer() as writer:
+        for dt in partitions:
+            writer.upsert(rows(dt, range(30), "old"))
+        writer.commit()
+        for dt in partitions:
+            writer.upsert(rows(dt, range(20, 25), "new"))
+            writer.delete([{"dt": dt, "id": 3}])
+        writer.commit()
+    return content(table.to_arrow())
+
+
+def totals(table: pkray.Table) -> dict[str, int]:
+    """The number of buckets of each partition, and every row where its hash puts it."""
+    found = {}
+    types = table.schema.types(table.schema.bucket_keys)
+    function = table.schema.core.bucket_function_type
+    for entry in live_files(table.location.open(), table.latest_snapshot()):
+        columns = ("dt", *table.schema.bucket_keys)
+        place = entry.partition, entry.bucket, (entry.file,), columns
+        for batch in Split(table.location, table.schema, *place).read():
+            keys = [batch.column(name) for name in table.schema.bucket_keys]
+            buckets = assign_buckets(keys, types, entry.total_buckets, function)
+            assert set(buckets.tolist()) == {entry.bucket}
+            found.setdefault(batch.column("dt")[0].as_py(), set()).add(entry.total_buckets)
+    assert all(len(counts) == 1 for counts in found.values())
+    return {dt: counts.pop() for dt, counts in sorted(found.items())}
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 7])
+def test_rows_are_the_same_over_other_buckets(tmp_path, buckets):
+    table = create(tmp_path)
+    before = fill(table)
+    table.rescale(buckets)
+    assert content(table.to_arrow()) == before
+    assert content(read_with_rust(str(tmp_path), "db.t")) == before
+    assert totals(table) == dict.fromkeys("abc", buckets)
+    for visibility in ("latest", "committed"):
+        assert content(table.lookup(KEYS, visibility=visibility)) == before
+    assert table.to_arrow(filter="dt = 'a' AND id = 21")["v"].to_pylist() == ["new"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "partial-update"},
+        {"merge-engine": "aggregation", "fields.v.aggregate-function": "last_value"},
+        {"changelog-producer": "lookup"},
+        {"deletion-vectors.enabled": "true"},
+        {"bucket-function.type": "mod"},
+        {"write-only": "true"},
+    ],
+    ids=lambda options: "-".join(options.values()),
+)
+def test_tables_of_every_kind(tmp_path, options):
+    engine = options.get("merge-engine")
+    table = create(tmp_path, **options)
+    with table.open_writer() as writer:
+        for value in ("one", "two"):
+            writer.upsert(rows("a", range(25), value))
+            writer.commit()
+        if engine is None:
+            writer.delete([{"dt": "a", "id": 3}])
+            writer.commit()
+    before = content(table.to_arrow())
+    assert len(before) == (25 if engine else 24)
+    table.rescale(5)
+    assert content(table.to_arrow()) == before
+    assert totals(table) == {"a": 5}
+    with table.open_writer() as writer:
+        writer.upsert(rows("a", range(20, 30), "three"))
+        writer.commit()
+    expected = {**before, **{("a", number): "three" for number in range(20, 30)}}
+    assert content(table.to_arrow()) == expected
+
+
+def test_first_row_keeps_rows_that_are_not_compacted(tmp_path):
+    table = create(tmp_path, **{"merge-engine": "first-row", "write-only": "true"})
+    with table.open_writer() as writer:
+        for value in ("first", "second"):
+            writer.upsert(rows("a", range(10), value))
+            writer.commit()
+    table.rescale(3)
+    assert content(table.to_arrow()) == {("a", number): "first" for number in range(10)}
+
+
+def test_older_snapshots_stay_readable(tmp_path):
+    table = create(tmp_path)
+    fill(table)
+    first = content(table.to_arrow(snapshot_id=1))
+    table.rescale(5)
+    assert content(table.to_arrow(snapshot_id=1)) == first
+    found = table.lookup(KEYS, visibility="committed", snapshot_id=1)
+    assert content(found) == first
+
+
+def test_partitions_one_at_a_time(tmp_path):
+    table = create(tmp_path)
+    before = fill(table)
+    table.rescale(3, partitions=[{"dt": "b"}])
+    assert totals(table) == {"a": 2, "b": 3, "c": 2}
+    assert content(table.lookup(KEYS)) == before
+    assert content(table.to_arrow()) == before
+    assert content(read_with_rust(str(tmp_path), "db.t")) == before
+    with table.open_writer() as writer:
+        writer.upsert(rows("b", [1], "written"))
+        writer.upsert(rows("new", [1], "written"))
+        writer.commit()
+        with pytest.raises(PartitionBucketsError, match="rescale") as error:
+            writer.upsert(rows("a", [1], "refused"))
+            writer.commit()
+        assert error.value.buckets == 3
+    table.compact()
+    table.rescale(3)
+    assert totals(table) == {"a": 3, "b": 3, "c": 3, "new": 3}
+    expected = {**before, ("b", 1): "written", ("new", 1): "written"}
+    assert content(table.to_arrow()) == expected
+
+
+def test_an_open_writer_is_told(tmp_path):
+    table = create(tmp_path)
+    before = fill(table)
+    with table.open_writer("job") as writer:
+        writer.upsert(rows("a", [1, 100], "lost"))
+        table.rescale(4)
+        with pytest.raises(SchemaChangedError, match="buckets"):
+            writer.commit()
+        with pytest.raises(SchemaChangedError, match="buckets"):
+            writer.upsert(rows("a", [2], "lost"))
+    assert content(table.to_arrow()) == before
+    with table.open_writer("job") as writer:
+        writer.upsert(rows("a", [1], "written"))
+        writer.commit()
+    assert content(table.to_arrow()) == {**before, ("a", 1): "written"}
+
+
+def test_a_table_loaded_before_finds_its_keys(tmp_path):
+    table = create(tmp_path)
+    before = fill(table)
+    table.rescale(7)
+    stale = pkray.Table(table.location, table.schema, table.runtime)
+    stale.schema = stale.schema.from_json(table.location.open().read("schema/schema-0"))
+    assert stale.schema.core.bucket == 2
+    stale._use(stale.schema)
+    assert content(stale.lookup(KEYS)) == before
+    assert content(stale.to_arrow()) == before
+
+
+def test_a_writer_of_another_process_is_told(tmp_path):
+    table = create(tmp_path)
+    before = fill(table)
+    with pkray.connect(str(tmp_path)) as elsewhere:
+        with elsewhere.load_table("db.t").open_writer() as rival:
+            rival.upsert(rows("a", [1], "theirs"))
+            table.rescale(5)
+            with pytest.raises((SchemaChangedError, CommitConflictError)):
+                rival.commit()
+        with elsewhere.load_table("db.t").open_writer() as rival:
+            rival.upsert(rows("a", [1], "theirs"))
+            rival.commit()
+    assert content(table.to_arrow()) == {**before, ("a", 1): "theirs"}
+
+
+def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkeypatch):
+    table = create(tmp_path)
+    before = fill(table, "a")
+    elsewhere = pkray.connect(str(tmp_path))
+    rival = elsewhere.load_table("db.t").open_writer()
+    rival.upsert(rows("a", [1], "theirs"))
+    original, calls = rescale.OverwriteWriter.finish, []
+
+    def finish(self):
+        calls.append(self)
+        if len(calls) == 1:
+            monkeypatch.setattr("pkray.commit.schemas.SchemaStore.newest", lambda _: rival._schema)
+            rival.commit()
+            monkeypatch.undo()
+            monkeypatch.setattr(rescale.OverwriteWriter, "finish", finish)
+        return original(self)
+
+    monkeypatch.setattr("pkray.service.owner.BucketOwner._catch_up", lambda *_: None)
+    monkeypatch.setattr(rescale.OverwriteWriter, "finish", finish)
+    table.rescale(3)
+    assert len(calls) == 2
+    assert content(table.to_arrow()) == {**before, ("a", 1): "theirs"}
+    elsewhere.close()
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(kill=st.integers(0, 3), again=st.sampled_from([3, 5]))
+def test_killed_anywhere_it_runs_again(tmp_path_factory, kill, again):
+    table = create(tmp_path_factory.mktemp("t"))
+    before = fill(table)
+
+    class Killed(BaseException):
+        pass
+
+    def progress(done: int, of: int) -> None:
+        if done == kill:
+            raise Killed
+
+    with pytest.raises(Killed):
+        table.rescale(3, progress=progress)
+    assert content(table.to_arrow()) == before
+    assert content(table.lookup(KEYS)) == before
+    table.rescale(again)
+    assert totals(table) == dict.fromkeys("abc", again)
+    assert content(table.to_arrow()) == before
+
+
+def test_beside_a_writer_that_goes_on(tmp_path):
+    table = create(tmp_path)
+    fill(table, "a")
+    stopped, written, failures = threading.Event(), {}, []
+
+    def write() -> None:
+        turn = 0
+        while not stopped.is_set() and turn < 200:
+            turn += 1
+            numbers = range(turn * 3 % 40, turn * 3 % 40 + 10)
+            try:
+                fresh = pkray.Catalog(str(tmp_path), table.runtime).load_table("db.t")
+                with fresh.open_writer() as writer:
+                    writer.upsert(rows("a", numbers, str(turn)))
+                    writer.commit()
+                written.update({("a", number): str(turn) for number in numbers})
+            except (SchemaChangedError, PartitionBucketsError):
+                continue
+            except PkrayError as error:
+                failures.append(error)
+                return
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    for buckets in (3, 1, 4):
+        table.rescale(buckets)
+    stopped.set()
+    thread.join()
+    assert not failures
+    found = content(table.to_arrow())
+    assert {key: found[key] for key in written} == written
+    assert content(table.lookup(KEYS, visibility="committed")) == {
+        key: v for key, v in found.items() if key[1] < 40
+    }
+    assert totals(table) == {"a": 4}
+
+
+def test_bucket_key_and_another_number_of_buckets(tmp_path):
+    catalog = pkray.connect(str(tmp_path))
+    columns = [("id", "BIGINT"), ("user", "STRING"), ("v", "STRING")]
+    table = catalog.create_table(
+        "db.t", columns, ["id", "user"], options={"bucket": "4", "bucket-key": "user"}
+    )
+    data = [{"id": n, "user": f"u{n % 7}", "v": str(n)} for n in range(60)]
+    with table.open_writer() as writer:
+        writer.upsert(data)
+        writer.commit()
+    keys = [{"id": row["id"], "user": row["user"]} for row in data]
+    for buckets in (4, 3):
+        table.rescale(buckets)
+        for visibility in ("latest", "committed"):
+            assert table.lookup(keys, visibility=visibility).to_pylist() == data
+        chosen = table.to_arrow(filter="user = 'u3'")
+        assert sorted(chosen["id"].to_pylist()) == [
+            row["id"] for row in data if row["user"] == "u3"
+        ]
+        assert table.explain(filter="user = 'u3'").buckets_read == 1
+    assert read_with_rust(str(tmp_path), "db.t").num_rows == 60
+
+
+def test_mod_buckets_of_negative_keys(tmp_path):
+    catalog = pkray.connect(str(tmp_path))
+    columns = [("id", "BIGINT"), ("v", "STRING")]
+    options = {"bucket": "3", "bucket-function.type": "mod"}
+    table = catalog.create_table("db.t", columns, ["id"], options=options)
+    data = [{"id": number, "v": str(number)} for number in range(-10, 10)]
+    with table.open_writer() as writer:
+        writer.upsert(data)
+        writer.commit()
+    assert table.lookup([{"id": row["id"]} for row in data]).to_pylist() == data
+    for row in data:
+        assert table.to_arrow(filter=f"id = {row['id']}").to_pylist() == [row]
+
+
+def test_dynamic_buckets_are_not_rescaled(tmp_path):
+    catalog = pkray.connect(str(tmp_path))
+    table = catalog.create_table("db.t", [("id", "BIGINT")], ["id"], options={"bucket": "-1"})
+    with pytest.raises(OptionError, match="dynamic"):
+        table.rescale(4)
+    with pytest.raises(OptionError):
+        create(tmp_path / "other").rescale(0)
