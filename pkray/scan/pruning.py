@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pkray.lsm.compaction import skips_level_0
 from pkray.scan.bucket_filter import BucketFilter
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_statistics import FileStatistics, Schemas
@@ -51,7 +52,7 @@ def prune(
     places = np.arange(len(files))
     if top_level_only:
         places = places[files.numbers("level") == schema.core.num_levels - 1]
-    elif shows_compacted_only(schema):
+    elif skips_level_0(schema):
         places = places[files.numbers("level") > 0]
     by_level = len(files) - len(places)
     if predicate is None or not len(places):
@@ -79,11 +80,3 @@ def prune(
         places = places[needed(files, places, matches, schema)]
     counts.append(len(places))
     return Pruned(places, by_level, *(-np.diff(counts)).tolist())
-
-
-def shows_compacted_only(schema: TableSchema) -> bool:
-    """Whether level 0 is not read: its rows are not yet known to be the ones that count.
-
-    Source: "first-row" and "deletion-vectors.enabled" in Apache Paimon.
-    """
-    return schema.core.deletion_vectors_enabled or schema.core.merge_engine == "first-row"
