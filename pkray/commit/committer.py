@@ -27,7 +27,9 @@ from pkray.errors import (
     CommitBaseMovedError,
     CommitConflictError,
     CommitError,
+    MissingFileError,
     PkrayError,
+    SnapshotNotFoundError,
 )
 from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
@@ -355,13 +357,18 @@ class Committer:
                 # latest, creating the next one fails.
                 latest = self._newest if tries == 0 else self._synchronise()
                 snapshot = self._published_before(change)
-                if snapshot is None and on_top_of is not None:
-                    change = on_top_of(latest)
-                    attempt.renew(change)
-                if snapshot is None:
-                    self._refuse_moved_base(change, latest)
-                    self._refuse_conflict(change, latest, schema)
-                    snapshot = attempt.publish(latest)
+                try:
+                    if snapshot is None and on_top_of is not None:
+                        change = on_top_of(latest)
+                        attempt.renew(change)
+                    if snapshot is None:
+                        self._refuse_moved_base(change, latest)
+                        self._refuse_conflict(change, latest, schema)
+                        snapshot = attempt.publish(latest)
+                except (MissingFileError, SnapshotNotFoundError):
+                    if latest is None or self.snapshots.holds(latest):
+                        raise
+                    # Rolled back while it was read: tried again on what is there now.
                 if snapshot is not None:
                     return self._done(change, snapshot)
                 if give_up is not None and self._clock() > give_up:

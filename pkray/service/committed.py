@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pkray.commit.index_files import index_files
 from pkray.commit.snapshots import SnapshotStore
-from pkray.errors import SnapshotNotFoundError
+from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import OVERWRITE, Snapshot
@@ -23,6 +23,7 @@ BucketId = tuple[bytes, int]
 
 _KEPT_VERSIONS = 4
 _MAX_DELTAS = 64
+_TRIES = 8
 
 
 class CommittedFiles:
@@ -76,13 +77,21 @@ class CommittedFiles:
         Going back is not done, unless the table was rolled back: then everything is read anew.
         """
         with self._lock:
-            latest = self._snapshots.latest() if snapshot_id is None else None
-            target = snapshot_id if latest is None else latest.id
-            if self._was_rolled_back(latest):
-                self._start_anew(self._snapshots.latest())
-            elif target is not None and target > self.snapshot_id:
-                self._move(latest or self._snapshots.read(target, fresh=True))
-            return self.snapshot_id
+            for _ in range(_TRIES):
+                try:
+                    return self._advance(snapshot_id)
+                except (SnapshotNotFoundError, MissingFileError):  # rolled back under our hands
+                    snapshot_id = None
+            return self._advance(None)
+
+    def _advance(self, snapshot_id: int | None) -> int:
+        latest = self._snapshots.latest() if snapshot_id is None else None
+        target = snapshot_id if latest is None else latest.id
+        if self._was_rolled_back(latest):
+            self._start_anew(self._snapshots.latest())
+        elif target is not None and target > self.snapshot_id:
+            self._move(latest or self._snapshots.read(target, fresh=True))
+        return self.snapshot_id
 
     def version(self, snapshot_id: int | None) -> tuple[int, Mapping[BucketId, Levels]]:
         """A snapshot's id and levels by bucket; the newest known by default.
