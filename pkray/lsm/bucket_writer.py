@@ -18,7 +18,7 @@ from pkray.lsm.compaction import (
     pick,
     pick_full,
     pick_level_0,
-    whole_if_cheap,
+    with_one_image,
 )
 from pkray.lsm.compactor import CompactionResult, Compactor
 from pkray.lsm.data_files import Clock, DataFileStore, now_millis
@@ -151,7 +151,7 @@ class BucketWriter:
         """Write the rows in memory to level 0, and compact what the rules pick then."""
         if self._memtable.rows:
             self._write_memory()
-            if self._inline and not self._options.write_only:
+            if self._inline and not self._options.write_only and not self._engine.one_image:
                 self._run(pick(self._levels.runs(), self._options))
 
     def compact(self, full: bool = False) -> None:
@@ -283,8 +283,8 @@ class BucketWriter:
             unit = pick(runs, options, force_level_0=forced)
         else:
             unit = pick_level_0(runs, options, busy) if forced and options.lookup_wait else None
-        if unit is not None and not busy:
-            unit = whole_if_cheap(unit, runs, options, self._engine)
+        if not busy:
+            unit = with_one_image(unit, runs, options, self._engine)
         self._run(unit)
 
     def _with_vectors(self, message: CommitMessage) -> CommitMessage:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pkray.schema import TableSchema
 
 
-SMALL_BUCKET_BYTES = 4 << 20
 SMALL_RUN_BYTES = 1 << 20
 
 
@@ -52,7 +51,10 @@ def forces_level_0_up(schema: TableSchema) -> bool:
 
 
 def skips_level_0(schema: TableSchema) -> bool:
-    """Whether readers of a snapshot see only what was compacted."""
+    """Whether readers of a snapshot see only what was compacted.
+
+    Source: "first-row" and "deletion-vectors.enabled" in Apache Paimon.
+    """
     return schema.core.merge_engine == "first-row" or schema.core.deletion_vectors_enabled
 
 
@@ -124,19 +126,18 @@ def pick_full(
     return CompactionUnit(top, tuple(runs), purge)
 
 
-def whole_if_cheap(
-    unit: CompactionUnit, runs: Sequence[SortedRun], options: TableOptions, engine: MergeEngine
-) -> CompactionUnit:
-    """All runs instead of some, in a small bucket of whole images.
+def with_one_image(
+    unit: CompactionUnit | None,
+    runs: Sequence[SortedRun],
+    options: TableOptions,
+    engine: MergeEngine,
+) -> CompactionUnit | None:
+    """All runs instead of some, where a key must not have two rows above level 0.
 
-    Where rows above level 0 are whole images, one run above it spares readers from telling older
-    images of a key from its newest; some cannot, and would merge them. Deletion vectors tell.
+    Large files whose keys no other run has are left as they are even so.
     """
-    if not engine.whole_above_0 or engine.keeps_first or options.deletion_vectors_enabled:
-        return unit
-    left = runs[len(unit.runs) :]
-    if left and sum(run.size for run in left) <= SMALL_BUCKET_BYTES:
-        return pick_full(runs, options) or unit
+    if engine.one_image and len(runs) > 1:
+        return pick_full(runs, options)
     return unit
 
 

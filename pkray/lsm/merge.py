@@ -22,14 +22,20 @@ class MergeEngine(ABC):
         keeps_newest: the merged row is the newest one by arrival, whatever was there before; so
             a row need not be merged with those of older levels to be right.
         keeps_first: the merged row is the oldest one, whatever comes after it.
+        images_replace: merging a row that holds all before it with an older one of that kind gives
+            that row: readers need not know that it does.
         whole_above_0: rows above level 0 have been merged with all that is older, so of a key's
             only the newest counts (see `newest_images`).
+        one_image: of no key there may be two such rows: other readers than Paimon's Java core
+            merge them, and would count twice.
     """
 
     needs_order: bool = True
     keeps_newest: bool = False
     keeps_first: bool = False
+    images_replace: bool = False
     whole_above_0: bool = False
+    one_image: bool = False
 
     @abstractmethod
     def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:

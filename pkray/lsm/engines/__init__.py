@@ -23,11 +23,19 @@ ENGINES: dict[str, Callable[[TableSchema], MergeEngine]] = {
 def merge_engine(schema: TableSchema) -> MergeEngine:
     """The engine a table's ``merge-engine`` names.
 
+    A table that says ``num-levels`` may have several images of a key.
+
     Raises:
         UnsupportedError: an aggregate function that pkray does not have.
     """
     engine = ENGINES[schema.core.merge_engine](schema)
     engine.whole_above_0 = not engine.keeps_newest and forces_level_0_up(schema)
+    engine.one_image = (
+        engine.whole_above_0
+        and not engine.images_replace
+        and not schema.core.deletion_vectors_enabled
+        and "num-levels" not in schema.options
+    )
     return engine
 
 

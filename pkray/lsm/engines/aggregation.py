@@ -37,6 +37,9 @@ class Aggregation(FieldwiseEngine):
             self._functions[name] = aggregate_function(
                 function, name, schema.field(name).type, of_field
             )
+        self.images_replace = not self._delete_clears and all(
+            function.image_replaces for function in self._functions.values()
+        )
         self._counted = [
             name for name, function in self._functions.items() if isinstance(function, Count)
         ]

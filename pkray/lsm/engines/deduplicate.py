@@ -11,6 +11,7 @@ from pkray.lsm.merge import MergeEngine
 class Deduplicate(MergeEngine):
     needs_order = False
     keeps_newest = True
+    images_replace = True
 
     def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:
         return take(groups.rows, groups.newest())

@@ -16,6 +16,7 @@ class FirstRow(MergeEngine):
 
     needs_order = False
     keeps_first = True
+    images_replace = True
 
     def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:
         position = groups.rows.schema.get_field_index(KIND)

@@ -11,7 +11,6 @@ import pytest
 
 import pkray
 from pkray.errors import MergeError
-from pkray.lsm import compaction
 
 ROWS = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.int32())])
 
@@ -78,25 +77,25 @@ def test_counts_add_up_over_flushes_and_levels(catalog: pkray.Catalog, producer:
     assert content(table)[3] == (3, 7)
 
 
-@pytest.mark.parametrize("small", [0, 4 << 20])
+@pytest.mark.parametrize("levels", [{}, {"num-levels": "6"}])
 def test_lookup_images_of_several_levels_are_not_added_twice(
-    catalog: pkray.Catalog, monkeypatch: pytest.MonkeyPatch, small: int
+    catalog: pkray.Catalog, levels: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(compaction, "SMALL_BUCKET_BYTES", small)
     table = create(
         catalog,
         **{
             "merge-engine": "aggregation",
             "fields.v.aggregate-function": "sum",
             "changelog-producer": "lookup",
+            **levels,
         },
     )
     for number in range(7):
         many = range(2_000) if number == 0 else range(number)
         commit(table, [{"k": key, "v": 1} for key in many])
         assert content(table) == replayed(table)
-    levels = table.files().column("level").to_pylist()
-    assert (len(set(levels)) > 1) == (small == 0)
+    of_files = set(table.files().column("level").to_pylist())
+    assert (len(of_files) > 1) == bool(levels)
     assert content(table)[:7] == [(0, 7), (1, 6), (2, 5), (3, 4), (4, 3), (5, 2), (6, 1)]
     found = table.lookup(pa.table({"k": pa.array([0, 3, 6], pa.int32())}))
     assert found.column("v").to_pylist() == [7, 4, 1]

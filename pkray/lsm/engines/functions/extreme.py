@@ -18,6 +18,7 @@ class _Extreme(AggregateFunction):
     """Nulls are skipped; NaN is the largest number, -0.0 smaller than 0.0, text in byte order."""
 
     any_order: ClassVar[bool] = True
+    image_replaces = True
     largest: ClassVar[bool]
 
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:

@@ -31,6 +31,8 @@ class AggregateFunction(ABC):
         takes_back: -U and -D take their value back; others are an error unless
             ``fields.<field>.ignore-retract`` is set.
         any_order: the result is the same whatever order the rows of a key come in.
+        image_replaces: a merged value that is merged with one of those it was made of stays as it
+            is, whatever was taken back in between.
         keeps_single: the only value of a key is its result.
         roots: the only types it is for; None: others are refused when values are to be merged.
     """
@@ -38,6 +40,7 @@ class AggregateFunction(ABC):
     name: ClassVar[str]
     takes_back: ClassVar[bool] = False
     any_order: ClassVar[bool] = False
+    image_replaces: bool = False
     keeps_single: bool = True
     roots: ClassVar[tuple[str, ...] | None] = None
 

@@ -15,6 +15,7 @@ class _Logic(AggregateFunction):
     """Nulls are skipped."""
 
     any_order: ClassVar[bool] = True
+    image_replaces = True
     roots: ClassVar[tuple[str, ...] | None] = ("BOOLEAN",)
     operation: ClassVar[np.ufunc]
 

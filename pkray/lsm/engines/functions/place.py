@@ -7,8 +7,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from pkray.field_options import FieldOptions
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.segments import Segments, take_numbers, valid_at
+from pkray.types import DataType
 
 
 class LastValue(AggregateFunction):
@@ -16,6 +18,7 @@ class LastValue(AggregateFunction):
 
     name: ClassVar[str] = "last_value"
     takes_back: ClassVar[bool] = True
+    image_replaces = True
 
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
         return take_numbers(column, rows.numbers(_unless_retract(rows, rows.ends - 1)))
@@ -26,6 +29,10 @@ class LastNonNullValue(AggregateFunction):
 
     name: ClassVar[str] = "last_non_null_value"
     takes_back: ClassVar[bool] = True
+
+    def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
+        super().__init__(field, data_type, options)
+        self.image_replaces = self.ignores_retract
 
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
         if rows.retract is None:
@@ -40,6 +47,7 @@ class FirstValue(AggregateFunction):
     """The first row's value, null or not."""
 
     name: ClassVar[str] = "first_value"
+    image_replaces = True
 
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
         return take_numbers(column, rows.numbers(rows.starts))
@@ -49,6 +57,7 @@ class FirstNonNullValue(AggregateFunction):
     """The first value that is not null."""
 
     name: ClassVar[str] = "first_non_null_value"
+    image_replaces = True
 
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
         valid = rows.valid(column)
