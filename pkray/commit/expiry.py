@@ -57,6 +57,7 @@ class SnapshotExpirer:
         self._journal = ExpiryJournal(self._history)
         self._doomed = DoomedFiles(main, self._history)
         self._earliest: Snapshot | None = None
+        self._oldest_changelog: Snapshot | None = None
         self._has_changelogs: bool | None = None
         self._resumed = False
 
@@ -130,16 +131,18 @@ class SnapshotExpirer:
     def _expire_changelogs(self, latest: int, retention: Retention) -> ExpiryReport:
         if self._has_changelogs is False:
             return ExpiryReport()
-        earliest = self._changelogs.earliest_id()
-        self._has_changelogs = earliest is not None
+        first = self._oldest_changelog = self._oldest_changelog or self._find_changelog()
+        self._has_changelogs = first is not None
         kept = self._find_earliest()
-        if earliest is None or kept is None:
+        if first is None or kept is None:
             return ExpiryReport()
-        first = self._changelogs.read(earliest)
         end = self._first_kept(first, latest, retention, self._time_of_changelog)
-        newest = self._changelogs.latest_id() or earliest
-        dead = tuple(self._changelogs.range(earliest, min(end, newest + 1) - 1))
+        if end <= first.id:
+            return ExpiryReport()
+        newest = self._changelogs.latest_id() or first.id
+        dead = tuple(self._changelogs.range(first.id, min(end, newest + 1) - 1))
         if not dead:
+            self._oldest_changelog = None
             return ExpiryReport()
         return self._carry_out(
             Expiring(token=str(uuid.uuid4()), dead=dead, kept=kept, changelogs=True)
@@ -169,7 +172,7 @@ class SnapshotExpirer:
         return ExpiryReport() if other is None else self._finish(other, resumed=True)
 
     def _finish(self, expiring: Expiring, *, resumed: bool) -> ExpiryReport:
-        self._earliest = None
+        self._earliest = self._oldest_changelog = None
         dead = list(expiring.dead)
         if not self._snapshots.holds(expiring.kept):
             # Rolled back below it, or expired by another engine since.
@@ -210,6 +213,10 @@ class SnapshotExpirer:
                 self._earliest = snapshot
         return self._earliest
 
+    def _find_changelog(self) -> Snapshot | None:
+        earliest = self._changelogs.earliest_id()
+        return None if earliest is None else self._changelogs.read(earliest)
+
     def _fresh(self, numbers: Iterable[int]) -> Iterable[Snapshot]:
         for number in numbers:
             try:
@@ -226,6 +233,8 @@ class SnapshotExpirer:
             return None
 
     def _time_of_changelog(self, number: int) -> int | None:
+        if self._oldest_changelog is not None and number == self._oldest_changelog.id:
+            return self._oldest_changelog.time_millis
         try:
             return self._changelogs.read(number).time_millis
         except SnapshotNotFoundError:

@@ -224,8 +224,7 @@ class Coordinator:
         if not self._upkeep_lock.acquire(blocking=False):
             return
         try:
-            upkeep.after_commit(outcome.snapshot.id)
-            old = upkeep.due_partitions()
+            old = upkeep.after_commit(outcome.snapshot.id)
             if old:
                 identifier = (self._committer(self._expiry_user).committed_identifier() or 0) + 1
                 self._overwrite(self._expiry_user, identifier, (), ExactPartitions(frozenset(old)))

@@ -12,7 +12,6 @@ from pkray.commit.partition_expiry import expired_partitions
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tag_removal import TagRemoval
 from pkray.commit.tags import TagStore
-from pkray.errors import PkrayError
 from pkray.schema import TableSchema
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
@@ -39,7 +38,8 @@ class Upkeep:
         self._store = store
         self._schema = schema
         self._clock = clock
-        self._expirer = SnapshotExpirer(store, schema, clock)
+        self._newest = schema()
+        self._expirer = SnapshotExpirer(store, lambda: self._newest, clock)
         _, history = main_and_history(store)
         self._snapshots = SnapshotStore(history)
         self._tags = TagStore(history, clock=clock)
@@ -47,40 +47,39 @@ class Upkeep:
         self._pool: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
 
-    def after_commit(self, latest: int) -> None:
+    def after_commit(self, latest: int) -> list[bytes]:
         """Expire snapshots and tags, at once or, if ``snapshot.expire.execution-mode`` says so,
         beside the next commits.
 
         Args:
             latest: the newest snapshot's id.
+
+        Returns:
+            Partitions to be dropped now; ``partition.expiration-check-interval`` says how often
+            they are looked for.
+
+        Raises:
+            PkrayError: the schema or the partitions could not be read.
         """
-        options = self._schema().core
+        self._newest = self._schema()
+        options = self._newest.core
         if options.write_only:
-            return
+            return []
         if options.snapshot_expire_execution_mode == "sync":
             self._expire(latest)
-            return
-        if self._running is None or self._running.done():
+        elif self._running is None or self._running.done():
             self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="pkray-expiry")
             self._running = self._pool.submit(self._expire, latest)
+        return self._due_partitions(self._newest)
 
-    def due_partitions(self) -> list[bytes]:
-        """Partitions to be dropped now; looked for every ``partition.expiration-check-interval``.
-
-        Never raises: what is not found now is found the next time.
-        """
-        schema, now = self._schema(), self._clock()
-        options = schema.core
-        if options.write_only or options.partition_expiration_time is None:
+    def _due_partitions(self, schema: TableSchema) -> list[bytes]:
+        options, now = schema.core, self._clock()
+        if options.partition_expiration_time is None:
             return []
         if now - self._partitions_seen < options.partition_expiration_check_interval:
             return []
         self._partitions_seen = now
-        try:
-            return find_expired(self._store, schema, self._snapshots, now)
-        except PkrayError as error:
-            _log.warning("partitions are not expired: %s", error)
-            return []
+        return find_expired(self._store, schema, self._snapshots, now)
 
     def close(self) -> None:
         """Wait for what runs."""
@@ -93,7 +92,7 @@ class Upkeep:
             now = self._clock()
             if now - self._tags_seen >= TAGS_EVERY_MILLIS:
                 self._tags_seen = now
-                TagRemoval(self._store, self._schema(), self._tags).expire()
+                TagRemoval(self._store, self._newest, self._tags).expire()
         except Exception as error:  # the commit it follows has happened
             _log.warning("snapshots are not expired: %s; the next commit tries again", error)
 
