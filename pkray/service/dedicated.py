@@ -128,14 +128,14 @@ class DedicatedCompaction:
         Raises:
             PkrayError: a task failed; the others were committed.
         """
-        report, left = CompactionReport(), chosen.has
+        report = CompactionReport()
+        tasks = list(self._plan(chosen))
         for _ in range(_ROUNDS):
-            tasks = [task for task in self._plan(chosen) if left(task.bucket)]
             if not tasks:
                 break
             report, dropped = self._round(tasks, report, parallelism, progress)
-            if chosen.full:
-                left = dropped.__contains__
+            again = self._plan(chosen) if dropped or not chosen.full else ()
+            tasks = [task for task in again if not chosen.full or task.bucket in dropped]
         return report
 
     def _plan(self, chosen: Chosen) -> Iterator[BucketTask]:
@@ -147,7 +147,11 @@ class DedicatedCompaction:
         waited = set(self._waited_too_long(schema, committed.snapshot_id))
         for bucket, levels in sorted(committed.buckets.items(), key=lambda each: each[0]):
             full = chosen.full or bucket in waited
-            unit = pick_full(levels.runs(), schema.core) if full else due(schema, levels)
+            unit = (
+                pick_full(levels.runs(), schema.core, levels.vectors)
+                if full
+                else due(schema, levels)
+            )
             if unit is not None:
                 yield BucketTask(self._location, schema, bucket, levels, full)
 

@@ -288,3 +288,18 @@ def test_vectors_of_java_are_written_with_the_same_bytes(java_warehouse: Path) -
         assert [(each.offset, each.length) for each in written[1]] == [
             (each.offset, each.length) for each in file.deletion_vectors or ()
         ]
+
+
+def test_a_dedicated_job_marks_what_write_only_writers_replaced(make: Any) -> None:
+    marked = make(write_only="true")
+    assert marked.table.to_arrow().num_rows == 0
+    for turn in range(3):
+        marked.table.compact_dedicated()
+        marked.check()
+        assert (marked.vector_files() > 0) == (turn > 0)
+        before = sorted(marked.rows.values())
+        marked.commit([(turn, "new", turn)], (50 + turn,))
+        assert rows_of(marked.table.to_arrow(), ["k"]) == before
+    marked.table.compact_dedicated(full=True)
+    marked.check()
+    assert not marked.vector_files()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 import zlib
 
@@ -133,3 +134,8 @@ def test_contains_answers_in_the_order_asked(rows: set[int], asked: list[int]) -
 def test_united_vectors_have_the_rows_of_both(one: set[int], other: set[int]) -> None:
     assert (of(*one) | of(*other)) == of(*(one | other))
     assert hash(of(*one) | of(*other)) == hash(of(*(one | other)))
+
+
+def test_vectors_pickle() -> None:
+    vector = of(3, 70_000)
+    assert pickle.loads(pickle.dumps(vector)) == vector
