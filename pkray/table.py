@@ -523,6 +523,12 @@ class Table:
         owners = [owner.call("stats") for owner in service.owners]
         return {"coordinator": [service.coordinator.call("stats")], "owners": owners}
 
+    def what_writers_wait_for(self) -> str | None:
+        """Of the running service, for people; None where nothing is waited for."""
+        stats: list[dict[str, Any]] = self.service_stats()["owners"]
+        waiting = sum(owner["compaction"]["writers_waiting"] for owner in stats)
+        return f"waits for the compaction of {waiting} buckets" if waiting else None
+
     def _use(self, schema: TableSchema) -> None:
         self.schema = schema
         self._planner = ScanPlanner(self.location, self._store, schema)

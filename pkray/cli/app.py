@@ -1,4 +1,4 @@
-"""The program `pkray`: its commands, and what becomes of errors."""
+"""The program `pkray`: its commands, compaction, and what becomes of errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 import pkray
-from pkray.cli import alter, commands, history, maintenance, system
+from pkray.cli import alter, commands, compaction, history, maintenance, system
 from pkray.errors import PkrayError
 
 app = typer.Typer(
@@ -30,12 +30,13 @@ for _command in (
     commands.upsert,
     commands.scan,
     commands.lookup,
-    commands.compact,
+    compaction.compact,
     history.rollback,
     maintenance.expire,
     maintenance.orphans,
     maintenance.drop_partition,
     maintenance.expire_partitions,
+    maintenance.rescale,
     system.system,
 ):
     app.command()(_command)

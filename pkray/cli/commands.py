@@ -82,7 +82,7 @@ def create(
     if bool(column) == bool(like):
         raise typer.BadParameter("give the columns by --column, or by --like")
     schema: Any = arguments.columns(column or []) if column else pq.read_schema(like)
-    with _connect(warehouse, storage) as catalog:
+    with connected(warehouse, storage) as catalog:
         made = catalog.create_table(
             table,
             schema,
@@ -102,7 +102,7 @@ def tables(
     as_json: Json = False,
 ) -> None:
     """List the tables."""
-    with _connect(warehouse, storage) as catalog:
+    with connected(warehouse, storage) as catalog:
         output.table(
             pa.table({"table": pa.array(catalog.list_tables(database), pa.string())}), as_json
         )
@@ -115,7 +115,7 @@ def describe(
     as_json: Json = False,
 ) -> None:
     """Show a table's columns, keys and options."""
-    with _connect(warehouse, storage) as catalog:
+    with connected(warehouse, storage) as catalog:
         output.record(described(catalog.load_table(table)), as_json)
 
 
@@ -126,7 +126,7 @@ def snapshots(
     as_json: Json = False,
 ) -> None:
     """List the snapshots, oldest first."""
-    with _connect(warehouse, storage) as catalog:
+    with connected(warehouse, storage) as catalog:
         output.table(catalog.load_table(table).snapshots(), as_json, _SNAPSHOT_COLUMNS)
 
 
@@ -138,7 +138,7 @@ def files(
     as_json: Json = False,
 ) -> None:
     """List the data files of a snapshot."""
-    with _connect(warehouse, storage) as catalog:
+    with connected(warehouse, storage) as catalog:
         output.table(catalog.load_table(table).files(snapshot), as_json, _FILE_COLUMNS)
 
 
@@ -169,7 +169,7 @@ def upsert(
 ) -> None:
     """Insert rows or replace those of the same key, from files, in one commit."""
     rows = 0
-    with _connect(warehouse, storage, ray) as catalog:
+    with connected(warehouse, storage, ray) as catalog:
         target = catalog.load_table(table)
         sources = [RowFile.open(path, file_format, target.schema, row_kinds) for path in file]
         with target.open_writer(commit_user) as writer:
@@ -179,9 +179,9 @@ def upsert(
                         writer.write(batch, row_kinds)
                         rows += batch.num_rows
                         advance(done)
-            with output.waiting("committing"):
+            with output.waiting("committing", target.what_writers_wait_for):
                 snapshot = writer.commit(commit_identifier)
-    output.record({"rows": rows, **_committed(snapshot)}, as_json)
+    output.record({"rows": rows, **committed(snapshot)}, as_json)
 
 
 def scan(
@@ -205,7 +205,7 @@ def scan(
     as_json: Json = False,
 ) -> None:
     """Print the committed rows."""
-    with _connect(warehouse, storage) as catalog:
+    with connected(warehouse, storage) as catalog:
         source = catalog.load_table(table).view(*arguments.moment(snapshot, tag, timestamp))
         wanted = arguments.names(columns)
         if explain:
@@ -240,7 +240,7 @@ def lookup(
     as_json: Json = False,
 ) -> None:
     """Print the rows of some keys; keys that are not there are left out."""
-    with _connect(warehouse, storage, ray) as catalog:
+    with connected(warehouse, storage, ray) as catalog:
         source = catalog.load_table(table)
         moment = arguments.moment(snapshot, tag, timestamp)
         is_past = any(said is not None for said in moment)
@@ -256,23 +256,7 @@ def lookup(
         output.table(found, as_json)
 
 
-def compact(
-    table: TableName,
-    full: Annotated[
-        bool, typer.Option("--full", help="Into one sorted run a bucket, due or not.")
-    ] = False,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
-    ray: Ray = None,
-    as_json: Json = False,
-) -> None:
-    """Merge sorted runs."""
-    with _connect(warehouse, storage, ray) as catalog, output.waiting("compacting"):
-        snapshot = catalog.load_table(table).compact(full=full)
-    output.record(_committed(snapshot), as_json)
-
-
-def _connect(warehouse: str, storage: list[str] | None, ray: str | None = None) -> Catalog:
+def connected(warehouse: str, storage: list[str] | None, ray: str | None = None) -> Catalog:
     options: dict[str, Any] = dict(arguments.pairs(storage, "--storage"))
     if ray is None:
         return connect(warehouse, **options)
@@ -306,11 +290,11 @@ def described(table: Table) -> dict[str, Any]:
         "partition_by": list(schema.partition_keys),
         "options": schema.options,
         "schema_id": schema.id,
-        **_committed(table.latest_snapshot()),
+        **committed(table.latest_snapshot()),
     }
 
 
-def _committed(snapshot: Snapshot | None) -> dict[str, Any]:
+def committed(snapshot: Snapshot | None) -> dict[str, Any]:
     if snapshot is None:
         return {"snapshot": None}
     return {

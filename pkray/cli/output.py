@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     TextColumn,
@@ -25,9 +27,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pkray.cli.hexadecimal import to_hex
+from pkray.errors import PkrayError
 
 _ROWS_AT_ONCE = 1000
 _WIDE = 1_000_000
+_LOOK_SECONDS = 0.5
 _NULL = Text("NULL", style="dim")
 
 
@@ -122,14 +126,46 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """A sign on the terminal that work goes on."""
+def steps(what: str, of: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal; call what it yields with the steps done and how many there are."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(of),
+        TimeElapsedColumn(),
+    )
     console = Console(stderr=True)
-    if console.is_terminal:
-        with console.status(what):
-            yield
-    else:
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def waiting(what: str, why: Callable[[], str | None] = lambda: None) -> Iterator[None]:
+    """A sign on the terminal that work goes on.
+
+    Args:
+        why: what is waited for, if it is something worth saying; asked every now and then.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
         yield
+        return
+    done = threading.Event()
+    with console.status(what) as status:
+
+        def look() -> None:
+            while not done.wait(_LOOK_SECONDS):
+                with suppress(PkrayError):
+                    reason = why()
+                    status.update(f"{what}: {reason}" if reason else what)
+
+        threading.Thread(target=look, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
 
 
 def _console() -> Console:

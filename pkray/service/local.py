@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pkray.commit.committer import Committer
@@ -55,12 +56,14 @@ class LocalRuntime:
         held = OwnedDirectory(f"{local_directory or default_local_directory()}/embedded")
         self._directory = str(held.path)
         self._services: dict[str, TableService] = {}
+        self._starting = threading.Lock()
         self._closer = weakref.finalize(self, held.close)
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
-        if location.fingerprint not in self._services:
-            self._services[location.fingerprint] = self._start(location, schema)
-        return self._services[location.fingerprint]
+        with self._starting:  # two services of one table would be rivals
+            if location.fingerprint not in self._services:
+                self._services[location.fingerprint] = self._start(location, schema)
+            return self._services[location.fingerprint]
 
     def stop(self, location: TableLocation) -> None:
         service = self._services.pop(location.fingerprint, None)
