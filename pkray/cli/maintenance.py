@@ -1,9 +1,9 @@
-"""The commands ``pkray expire``, ``orphans``, ``drop-partition``, ``expire-partitions`` and
-``consumers …``."""
+"""The commands ``pkray expire``, ``orphans``, ``drop-partition``, ``expire-partitions``,
+``rescale`` and ``consumers …``."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -11,6 +11,7 @@ import typer
 from pkray.catalog import Catalog, connect
 from pkray.cli import arguments, output
 from pkray.cli.arguments import WAREHOUSE, Json, Ray, Storage, TableName, Warehouse
+from pkray.table import Table
 
 consumers_app = typer.Typer(
     name="consumers", help="Readers of the changes that keep their place.", no_args_is_help=True
@@ -75,15 +76,7 @@ def drop_partition(
     """Remove all rows of partitions."""
     with _connect(warehouse, storage, ray) as catalog, output.waiting("dropping partitions"):
         target = catalog.load_table(table)
-        default = target.schema.core.partition_default_name
-        wanted = [
-            {
-                name: None if value == default else value
-                for name, value in arguments.pairs(text.split(","), "PARTITION").items()
-            }
-            for text in partition
-        ]
-        snapshot = target.drop_partitions(wanted)
+        snapshot = target.drop_partitions(_named(target, partition))
     output.record({"snapshot": snapshot.id if snapshot else None}, as_json)
 
 
@@ -148,8 +141,48 @@ def delete_consumer(
     output.record({"deleted": consumer}, as_json)
 
 
+def rescale(
+    table: TableName,
+    buckets: Annotated[int, typer.Argument(metavar="BUCKETS", help="Buckets of each partition.")],
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PARTITION", help="Only dt=a,hour=1 now; may be given repeatedly."),
+    ] = None,
+    warehouse: Warehouse = WAREHOUSE,
+    storage: Storage = None,
+    ray: Ray = None,
+    as_json: Json = False,
+) -> None:
+    """Spread the rows over another number of buckets; safe beside writers, and to run again."""
+    rewritten = 0
+
+    def progress(done: int, of: int) -> None:
+        nonlocal rewritten
+        rewritten = done
+        advance(done)
+
+    with (
+        _connect(warehouse, storage, ray) as catalog,
+        output.counting("rewriting partitions") as advance,
+    ):
+        target = catalog.load_table(table)
+        target.rescale(buckets, _named(target, partition) if partition else None, progress)
+    output.record({"buckets": buckets, "partitions_rewritten": rewritten}, as_json)
+
+
+def _named(table: Table, partitions: list[str]) -> list[dict[str, str | None]]:
+    default = table.schema.core.partition_default_name
+    return [
+        {
+            name: None if value == default else value
+            for name, value in arguments.pairs(text.split(","), "PARTITION").items()
+        }
+        for text in partitions
+    ]
+
+
 def _connect(warehouse: str, storage: list[str] | None, ray: str | None = None) -> Catalog:
-    options = arguments.pairs(storage, "--storage")
+    options: dict[str, Any] = dict(arguments.pairs(storage, "--storage"))
     if ray is None:
         return connect(warehouse, **options)
     return connect(warehouse, "ray", runtime_options={"address": ray}, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.commit.changelogs import ChangelogStore
+from pkray.commit.committer import Committer
 from pkray.commit.consumers import ConsumerStore
 from pkray.commit.expiry import SnapshotExpirer
 from pkray.commit.live import live_files
@@ -22,6 +24,9 @@ from pkray.commit.retention import Retention
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tags import TagStore
 from pkray.errors import SnapshotNotFoundError
+from pkray.format.partition import PartitionSpec
+from pkray.format.partition_filter import PartitionFilter
+from pkray.format.snapshot import encode
 from pkray.storage.object_store import ObjectStore
 
 MANIFESTS = {"manifest.merge-min-count": "3", "manifest.compression": "none"}
@@ -284,3 +289,40 @@ def test_random_histories(
                 assert_whole(writer)
     if SnapshotStore(store).ids():
         assert_whole(writer)
+
+
+@pytest.mark.parametrize("asked", ["true", "false"])
+def test_empty_folders_go_if_that_is_asked_for(tmp_path, asked):
+    writer = table(tmp_path, **{"snapshot.clean-empty-directories": asked})
+    writer.append()
+    everything = PartitionFilter(PartitionSpec(writer.schema), [{}])
+    committer = Committer(writer.store, writer.schema, "other", writer.clock)
+    committer.overwrite(0, [], everything)
+    expirer(writer).expire(Retention(1, 1, 0, limit=50))
+    assert (tmp_path / "p=a").exists() == (asked == "false")
+
+
+def test_a_branch_keeps_the_files_it_names(tmp_path):
+    writer = table(tmp_path)
+    fill(writer, 3)
+    fork = SnapshotStore(writer.store).latest()
+    writer.store.write(f"branch/branch-b/snapshot/snapshot-{fork.id}", encode(fork))
+    fill(writer, 5)
+    expirer(writer).expire(Retention(1, 1, 0, limit=50))
+    there, walk = {status.path for status in writer.store.list()}, Walk(writer.store)
+    live = walk.live(json.loads(encode(fork)))
+    assert live == writer.live[fork.id]
+    assert {f"p=a/bucket-0/{name}" for name in live} <= there
+
+
+def test_an_object_store(tmp_path):
+    writer = table(tmp_path, changelog_producer="input")
+    writer = Writer(ObjectStore.open(f"memory://{tmp_path.name}"), writer.schema, random.Random(5))
+    fill(writer)
+    TagStore(writer.store).create("kept", SnapshotStore(writer.store).read(3))
+    fill(writer, 3)
+    expirer(writer).expire(KEEP_TWO, KEEP_FOUR)
+    assert_whole(writer)
+    fill(writer, 3)
+    expirer(writer).expire(KEEP_TWO, KEEP_FOUR)
+    assert_whole(writer)
