@@ -164,6 +164,8 @@ class BucketAssigner:
         """
         buckets = np.empty(len(hashes), np.int32)
         with self._lock:
+            if snapshot_id is not None and (not self._snapshot or self._snapshot.id < snapshot_id):
+                self._refreshed = None
             self._refresh()
             answered, files = self._snapshot.id if self._snapshot else 0, self._files
             if snapshot_id is not None and snapshot_id != answered:

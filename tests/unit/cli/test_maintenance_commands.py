@@ -79,3 +79,13 @@ def test_consumers(run):
     run("consumers", "reset", "d.t", "job", "--next", "1", code=1)
     run("consumers", "delete", "d.t", "job")
     assert run("consumers", "list", "d.t") == []
+
+
+def test_rescale(run):
+    (done,) = run("rescale", "d.t", "3", "--partition", "dt=2999-01-01")
+    assert done == {"buckets": 3, "partitions_rewritten": 1}
+    (done,) = run("rescale", "d.t", "3")
+    assert done == {"buckets": 3, "partitions_rewritten": 2}
+    (described,) = run("describe", "d.t")
+    assert described["options"]["bucket"] == "3"
+    run("rescale", "d.t", "0", code=1)
