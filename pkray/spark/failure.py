@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 
-from pkray.errors import CommitConflictError, PkrayError, ServiceError
+from pkray.errors import PkrayError, ServiceError
 
 _MARK = re.compile(r"\[pkray:([A-Za-z0-9+/=]+)\]")
 
@@ -62,7 +62,7 @@ def carried(failure: BaseException) -> PkrayError | None:
 
 def worth_another_run(error: PkrayError) -> bool:
     """Whether the same rows may well go through when they are pushed again."""
-    return isinstance(error, ServiceError | CommitConflictError)
+    return isinstance(error, ServiceError)
 
 
 def _texts(failure: BaseException) -> Iterator[str]:
