@@ -11,6 +11,7 @@ import pyarrow as pa
 from pkray import row_kind
 from pkray.errors import InputError
 from pkray.input import conform, conform_deletes
+from pkray.options import DYNAMIC
 from pkray.schema import KIND, TableSchema
 from pkray.service.assigner_client import AssignerClient
 from pkray.service.handle import Pending
@@ -47,7 +48,7 @@ class Pusher:
         self._schema = schema
         self._owners = owners
         self._assigner = assigner
-        self._router = Router(schema, owners) if assigner is None else None
+        self._router = Router(schema, owners) if schema.core.bucket != DYNAMIC else None
         self._tokens: dict[int, str] = {}
         self._send = send
         self._session = session

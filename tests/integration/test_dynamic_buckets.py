@@ -286,3 +286,25 @@ def test_a_partition_that_goes_and_comes_again(catalog):
         writer.commit()
     assert content(table.to_arrow()) == {("a", number): "y" for number in range(3)}
     check_index(table, 2)
+
+
+def test_a_distributed_push_whose_tasks_fail_and_are_repeated(catalog):
+    table = dynamic(catalog, **{"dynamic-bucket.target-row-num": "10"})
+    expected: dict = {}
+    for turn in range(3):
+        session, reports = table.open_push("job", turn), []
+        for source in range(3):
+            failed = session.target().open(source, 0)
+            failed.push(as_rows({("a", 1000 * (source + 1) + n): "failed" for n in range(25)}))
+            failed.finish()
+            task = session.target().open(source, 1)
+            rows = {("a", source * 20 + n): f"{turn}" for n in range(15 + turn)}
+            task.push(as_rows(rows))
+            reports.append(task.finish())
+            expected.update(rows)
+        reports.append(session.target().open(9, 0).finish())
+        session.commit(reports)
+        assert content(table.to_arrow()) == expected
+        check_index(table, 10)
+    keys = [{"dt": dt, "id": number} for dt, number in expected]
+    assert content(table.lookup(keys)) == expected
