@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import pkray
 from pkray.scan.filtered_files import ReadCounters
 from pkray.scan.predicate import Predicate
+from pkray.schema_changes import AddColumn, DropColumn, RenameColumn
 
 COLUMNS = [
     ("p", "STRING"),
@@ -362,3 +363,32 @@ def test_a_report_prints_and_has_a_dict(catalog: pkray.Catalog) -> None:
     assert "3 by bucket" in text
     assert report.rows_total == 100
     assert report.bytes_read < report.bytes_total
+
+
+def test_statistics_of_older_schemas_are_those_of_their_columns(catalog: pkray.Catalog) -> None:
+    columns = [("k", "BIGINT"), ("a", "INT"), ("b", "INT")]
+    table = catalog.create_table("db.evolved", columns, ["k"], options={"write-only": "true"})
+    with table.open_writer() as writer:
+        writer.upsert([{"k": k, "a": -5, "b": 50} for k in range(5)])
+        writer.commit()
+    table.alter.apply(
+        [DropColumn("a"), RenameColumn("b", "a"), AddColumn("c", "INT"), AddColumn("b", "INT")]
+    )
+    table.alter.change_type("a", "BIGINT")
+    table = catalog.load_table("db.evolved")
+    with table.open_writer() as writer:
+        writer.upsert([{"k": k, "a": 1 << 40, "b": -5, "c": 7} for k in range(10, 15)])
+        writer.commit()
+    for text, count, files in (
+        ("a = 50", 5, 1),
+        ("a = -5", 0, 1),
+        ("a > 1000", 5, 2),
+        ("b = -5", 5, 2),
+        ("b = 50", 0, 1),
+        ("c IS NULL", 5, 1),
+        ("c = 7", 5, 2),
+        ("k = 3", 1, 1),
+        ("k = 12 AND c = 7", 1, 1),
+    ):
+        assert table.to_arrow(filter=text).num_rows == count, text
+        assert table.explain(filter=text).files_read == files, text
