@@ -35,6 +35,7 @@ def pkray(tables: list[pa.Table], folder: str) -> object:
             for number, rows in enumerate(tables):
                 writer.upsert(rows)
                 writer.commit(commit_identifier=number)
+        table.compact(full=False)  # what runs beside the commits is part of the work
     return None
 
 
