@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import UnsupportedError
+from pkray.lsm.equality import equal_values
 from pkray.lsm.key_groups import concat
 from pkray.lsm.merge import is_add
 from pkray.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
@@ -54,21 +54,9 @@ class ChangelogRows:
         if self._drops_equal:
             both = np.flatnonzero(changed & was & is_now)
             changed[both[self._equal(before, old_row[both], after, both)]] = False
-        shows_old, shows_new = changed & was, changed & is_now
-        places = np.cumsum(shows_old.astype(np.int64) + shows_new)
-        count = int(places[-1]) if len(places) else 0
-        rows = np.empty(count, np.int64)
-        kinds = np.empty(count, np.int8)
-        old_place = (places - 1 - shows_new)[shows_old]
-        new_place = (places - 1)[shows_new]
-        rows[old_place] = old_row[shows_old]
-        rows[new_place] = before.num_rows + np.flatnonzero(shows_new)
-        kinds[old_place] = np.where(is_now[shows_old], UPDATE_BEFORE, DELETE)
-        kinds[new_place] = np.where(was[shows_new], UPDATE_AFTER, INSERT)
-        taken = concat([before, after]).take(pa.array(rows))
-        return taken.set_column(
-            taken.schema.get_field_index(KIND), taken.schema.field(KIND), pa.array(kinds)
-        )
+        new_row = before.num_rows + np.arange(after.num_rows)
+        rows = concat([before, after])
+        return interleaved(rows, old_row, new_row, was, is_now, changed)
 
     def _equal(
         self, before: pa.RecordBatch, old: np.ndarray, after: pa.RecordBatch, new: np.ndarray
@@ -76,24 +64,65 @@ class ChangelogRows:
         equal = np.ones(len(old), bool)
         old_rows, new_rows = pa.array(old), pa.array(new)
         for name in self._compared:
-            equal &= _equal_values(
-                before.column(name).take(old_rows), after.column(name).take(new_rows), name
+            equal &= equal_values(
+                before.column(name).take(old_rows), after.column(name).take(new_rows)
             )
         return equal
 
 
-def _equal_values(one: pa.Array, other: pa.Array, name: str) -> np.ndarray:
-    """Whether values are equal; null equals null, NaN equals NaN."""
-    if pa.types.is_nested(one.type):
-        raise UnsupportedError(
-            f"changelog-producer.row-deduplicate cannot compare {name!r} of type {one.type}; "
-            "name it in changelog-producer.row-deduplicate-ignore-fields",
-            column=name,
-        )
-    same = pc.fill_null(pc.equal(one, other), False).to_numpy(zero_copy_only=False)
-    same |= pc.and_(pc.is_null(one), pc.is_null(other)).to_numpy(zero_copy_only=False)
-    if pa.types.is_floating(one.type):
-        same |= pc.fill_null(pc.and_(pc.is_nan(one), pc.is_nan(other)), False).to_numpy(
-            zero_copy_only=False
-        )
-    return same
+def differences(
+    rows: pa.RecordBatch, old: np.ndarray, new: np.ndarray, *, show_old: bool = True
+) -> pa.RecordBatch:
+    """From one state of some keys to another: +I, -D, or -U and +U where the row is another.
+
+    Args:
+        rows: with ``_VALUE_KIND``, which is set anew, and all value columns.
+        old, new: for each key the number of its row before and after; -1 where there is none.
+        show_old: False leaves -U out.
+    """
+    was, is_now = old >= 0, new >= 0
+    changed = was | is_now
+    both = np.flatnonzero(was & is_now)
+    old_rows, new_rows = pa.array(old[both]), pa.array(new[both])
+    same = np.ones(len(both), np.bool_)
+    for name in rows.schema.names:
+        if name != KIND:
+            column = rows.column(name)
+            same &= equal_values(column.take(old_rows), column.take(new_rows))
+    changed[both[same]] = False
+    changes = interleaved(rows, old, new, was, is_now, changed)
+    if not show_old:
+        changes = changes.filter(pc.not_equal(changes.column(KIND), UPDATE_BEFORE))
+    return changes
+
+
+def interleaved(
+    rows: pa.RecordBatch,
+    old: np.ndarray,
+    new: np.ndarray,
+    was: np.ndarray,
+    is_now: np.ndarray,
+    changed: np.ndarray,
+) -> pa.RecordBatch:
+    """The rows of the keys that changed, key after key, the old one before the new one.
+
+    Args:
+        rows: with ``_VALUE_KIND``, which is set anew.
+        old, new: for each key the numbers of its rows.
+        was, is_now: whether it has them.
+    """
+    shows_old, shows_new = changed & was, changed & is_now
+    places = np.cumsum(shows_old.astype(np.int64) + shows_new)
+    count = int(places[-1]) if len(places) else 0
+    chosen = np.empty(count, np.int64)
+    kinds = np.empty(count, np.int8)
+    old_place = (places - 1 - shows_new)[shows_old]
+    new_place = (places - 1)[shows_new]
+    chosen[old_place] = old[shows_old]
+    chosen[new_place] = new[shows_new]
+    kinds[old_place] = np.where(is_now[shows_old], UPDATE_BEFORE, DELETE)
+    kinds[new_place] = np.where(was[shows_new], UPDATE_AFTER, INSERT)
+    taken = rows.take(pa.array(chosen))
+    return taken.set_column(
+        taken.schema.get_field_index(KIND), taken.schema.field(KIND), pa.array(kinds)
+    )

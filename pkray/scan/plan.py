@@ -70,12 +70,13 @@ class ScanPlanner:
         columns: Sequence[str] | None = None,
         predicate: Predicate | None = None,
         *,
-        top_level_only: bool = False,
+        from_level: int | None = None,
     ) -> list[Split]:
         """One split a bucket, or several where it is large; files that cannot matter left out.
 
         Args:
-            top_level_only: read what the last full compaction of each bucket left.
+            from_level: read what compactions brought to this level or above. Default all that
+                readers of the table see.
 
         Raises:
             InputError: a column the table does not have.
@@ -98,7 +99,7 @@ class ScanPlanner:
             self._schema,
             self._schemas.read,
             buckets,
-            top_level_only=top_level_only,
+            from_level=from_level,
         )
         return self._splits(snapshot, files, pruned, wanted, predicate)
 

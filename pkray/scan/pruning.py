@@ -37,7 +37,7 @@ def prune(
     schemas: Schemas,
     buckets: BucketFilter | None = None,
     *,
-    top_level_only: bool = False,
+    from_level: int | None = None,
 ) -> Pruned:
     """Leave out files that no row of the result depends on.
 
@@ -47,13 +47,12 @@ def prune(
     Args:
         schemas: older schemas by id.
         buckets: what the filter says of the bucket key.
-        top_level_only: leave out the files of other levels.
+        from_level: leave out the files of lower levels.
     """
     places = np.arange(len(files))
-    if top_level_only:
-        places = places[files.numbers("level") == schema.core.num_levels - 1]
-    elif skips_level_0(schema):
-        places = places[files.numbers("level") > 0]
+    lowest = int(skips_level_0(schema)) if from_level is None else from_level
+    if lowest:
+        places = places[files.numbers("level") >= lowest]
     by_level = len(files) - len(places)
     if predicate is None or not len(places):
         return Pruned(places, by_level)

@@ -27,6 +27,6 @@ def audit_log(source: Source) -> pa.Table:
 def read_optimized(source: Source) -> pa.Table:
     """The rows of the topmost level: what each bucket's last full compaction left."""
     planner = ScanPlanner(source.location, source.store, source.schema)
-    splits = planner.scan(source.snapshot, top_level_only=True)
+    splits = planner.scan(source.snapshot, from_level=source.schema.core.num_levels - 1)
     batches = [batch for split in splits for batch in split.read(source.store)]
     return pa.Table.from_batches(batches, source.schema.arrow_schema)
