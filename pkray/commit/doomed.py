@@ -139,7 +139,7 @@ class DoomedFiles:
                 names.append(snapshot.changelog_manifest_list)
             lists.update(paths.manifest(name) for name in names)
         named = data_metadata(self._store, expiring.kept, strict=True)
-        for tag in kept.tags_at(dead[0].id, dead[-1].id):
+        for tag in kept.tags_at(dead[0].id, expiring.kept.id):
             named |= data_metadata(self._store, tag)
         if reads_deltas:
             named |= self._deltas_of_changelogs()
@@ -202,8 +202,8 @@ class _Kept:
         )
 
     def tags_at(self, first: int, last: int) -> list[Snapshot]:
-        """Tags that may name manifests of snapshots first..last: those among them and the newest
-        one before."""
+        """Tags that may name manifests of snapshots before ``last``: those from ``first`` on, and
+        the newest one before."""
         before = self.tag_before(first)
         among = [tag for tag in self._tags if first <= tag.id <= last]
         return [*([before] if before else []), *among]

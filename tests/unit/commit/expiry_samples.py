@@ -168,8 +168,13 @@ class Walk:
     def tags(self) -> dict[str, dict[str, Any]]:
         return {s.path: self.json(s.path) for s in self.store.list("tag")}
 
-    def named(self, deltas: bool) -> set[str]:
-        """Paths of all files that snapshots, tags and changelogs name, their own included."""
+    def named(self, deltas: bool, outlive: bool) -> set[str]:
+        """Paths of all files that snapshots, tags and changelogs name, their own included.
+
+        Args:
+            deltas: changelogs are read from delta manifests.
+            outlive: changelogs outlive snapshots.
+        """
         found = {"snapshot/EARLIEST", "snapshot/LATEST"}
         for snapshot in [*self.snapshots().values(), *self.tags().values()]:
             for key in ("baseManifestList", "deltaManifestList"):
@@ -187,7 +192,7 @@ class Walk:
             if deltas:
                 found |= self._with_manifests(changelog["deltaManifestList"])
                 found |= self._spared(changelog, added=changelog["commitKind"] == "APPEND")
-        if deltas and self.changelogs():
+        if deltas and outlive:
             found |= self._spared(next(iter(self.snapshots().values())), added=False)
         found |= set(self.tags())
         if self.changelogs():

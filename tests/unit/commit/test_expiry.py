@@ -48,7 +48,7 @@ def expirer(writer: Writer, store: ObjectStore | None = None) -> SnapshotExpirer
     return SnapshotExpirer(store or writer.store, writer.schema, writer.clock)
 
 
-def assert_whole(writer: Writer) -> None:
+def assert_whole(writer: Writer, outlive: bool = True) -> None:
     """Every snapshot, tag and changelog has its files, and no other file is there."""
     walk, deltas = Walk(writer.store), writer.schema.core.changelog_producer == "none"
     for number, snapshot in walk.snapshots().items():
@@ -62,7 +62,7 @@ def assert_whole(writer: Writer) -> None:
         assert (walk.added(changelog[name]) if name in changelog else set()) == (
             writer.changes[number]
         )
-    assert walk.there() == walk.named(deltas)
+    assert walk.there() == walk.named(deltas, outlive)
 
 
 def test_the_newest_snapshots_stay(tmp_path):
@@ -73,7 +73,7 @@ def test_the_newest_snapshots_stay(tmp_path):
     assert list(Walk(writer.store).snapshots()) == [latest - 1, latest]
     assert report.snapshots == latest - 2
     assert report.data_files > 0
-    assert_whole(writer)
+    assert_whole(writer, outlive=False)
 
 
 def test_nothing_expires_by_default_within_the_hour(tmp_path):
@@ -88,7 +88,7 @@ def test_the_limit_bounds_one_expiry(tmp_path):
     writer = table(tmp_path, **{"snapshot.expire.limit": "3"})
     fill(writer)
     assert expirer(writer).expire(Retention(1, 1, 0, limit=3)).snapshots == 3
-    assert_whole(writer)
+    assert_whole(writer, outlive=False)
 
 
 def test_a_tag_keeps_its_files_after_its_snapshot(tmp_path):
@@ -98,10 +98,10 @@ def test_a_tag_keeps_its_files_after_its_snapshot(tmp_path):
     for name, number in (("early", 2), ("later", 5)):
         tags.create(name, SnapshotStore(writer.store).read(number))
     expirer(writer).expire(Retention(1, 1, 0, limit=3))
-    assert_whole(writer)
+    assert_whole(writer, outlive=False)
     expirer(writer).expire(KEEP_TWO)
     assert 2 not in Walk(writer.store).snapshots()
-    assert_whole(writer)
+    assert_whole(writer, outlive=False)
 
 
 def test_a_consumer_keeps_the_snapshots_it_has_to_read(tmp_path):
@@ -286,9 +286,9 @@ def test_random_histories(
                 assert SnapshotStore(store).read(ids[-1])
                 if place is not None and ids[0] <= place:
                     assert SnapshotStore(store).earliest_id() <= place
-                assert_whole(writer)
+                assert_whole(writer, more > 0)
     if SnapshotStore(store).ids():
-        assert_whole(writer)
+        assert_whole(writer, more > 0)
 
 
 @pytest.mark.parametrize("asked", ["true", "false"])
