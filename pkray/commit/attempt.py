@@ -12,6 +12,7 @@ from pkray.commit.manifest_files import ManifestFiles, WrittenList
 from pkray.commit.manifest_merge import merge_manifests
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
+    CommitConflictError,
     CommitUnknownError,
     SnapshotNotFoundError,
     StorageError,
@@ -88,6 +89,7 @@ class Attempt:
         """Try to be the snapshot after the latest; None if that id was taken.
 
         Raises:
+            CommitConflictError: a rollback removed the latest meanwhile, and with it this one.
             CommitUnknownError: the store gave no answer, several times.
             StorageError: writing failed; nothing was published.
         """
@@ -95,11 +97,27 @@ class Attempt:
         published = self._publish(snapshot)
         if published is None or latest is None or self._rests_on(latest):
             return published
+        # The rollback may have met it, and delete its files: it is not to come again.
         try:
-            self._snapshots.remove_from(snapshot.id)  # the rollback was not to leave it
+            self._snapshots.remove_from(snapshot.id)
         except StorageError as error:
             raise self._unknown(error) from error
-        return None
+        raise self.rolled_back()
+
+    @property
+    def may_be_there(self) -> bool:
+        """Whether the store left it open if a snapshot was created."""
+        return not self._certain
+
+    def rolled_back(self) -> CommitConflictError:
+        """The error for a commit that a rollback took with it."""
+        change = self._change
+        return CommitConflictError(
+            f"commit {change.identifier} of {change.user!r} to {self._store.url!r} met a rollback "
+            "of the table, which took it along; nothing is committed: write its rows again",
+            user=change.user,
+            identifier=change.identifier,
+        )
 
     def _publish(self, snapshot: Snapshot) -> Snapshot | None:
         try:

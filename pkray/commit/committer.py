@@ -351,12 +351,15 @@ class Committer:
         retries = schema.core.commit_max_retries
         timeout = schema.core.commit_timeout
         give_up = None if timeout is None else self._clock() + timeout
+        rollbacks = self._rollbacks
         try:
             for tries in range(retries + 1):
                 # At first what `commit` or the snapshot before found: if that is no longer the
                 # latest, creating the next one fails.
                 latest = self._newest if tries == 0 else self._synchronise()
                 snapshot = self._published_before(change)
+                if snapshot is None and attempt.may_be_there and rollbacks != self._rollbacks:
+                    raise attempt.rolled_back()
                 try:
                     if snapshot is None and on_top_of is not None:
                         change = on_top_of(latest)

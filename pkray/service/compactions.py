@@ -207,6 +207,19 @@ class Compactions:
                 else:
                     self._let_go(bucket, held, held.is_in(levels_of(bucket)))
 
+    def spend(self, levels_of: Callable[[BucketId], Levels]) -> None:
+        """Let go of what was handed over, committed or not: never hand it over again.
+
+        It may have been committed and rolled back since, and its files be gone.
+
+        Args:
+            levels_of: the committed files of a bucket.
+        """
+        with self._changed:
+            for bucket, held in list(self._held.items()):
+                if held.handed_over and held.result is not None:
+                    self._let_go(bucket, held, held.is_in(levels_of(bucket)))
+
     def discard(self, buckets: Iterable[BucketId]) -> None:
         """Stop compacting these buckets, and drop what was not handed over."""
         with self._changed:

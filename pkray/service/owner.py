@@ -233,6 +233,7 @@ class BucketOwner:
             if session is not None:
                 session.staging.clear()
             self._cache.expire()
+            self._compaction.compactions.spend(self._committed.levels)
             self._compaction.settle()
             self._compaction.consider(session.writers if session is not None else ())
             return self._compaction.are_pending
@@ -588,6 +589,7 @@ class BucketOwner:
         self._committed.advance(snapshot_id)
         if self._committed.rollbacks != before:
             with self._lock:
+                self._compaction.compactions.spend(self._committed.levels)
                 for session_id, session in list(self._sessions.items()):
                     if session.messages is None:
                         session.rebase(self._committed.levels)

@@ -308,3 +308,20 @@ def test_a_branch_store_shows_its_own_metadata_above_the_tables_files(tmp_path):
     same = pickle.loads(pickle.dumps(store))
     assert same == store != BranchStore(main, "c")
     assert store.location("snapshot/x").endswith("t/branch/branch-b/snapshot/x")
+
+
+def test_expiry_of_either_spares_the_files_of_the_other(table, warehouse):
+    table.branches.create("b", tag="second")
+    branch = table.branch("b")
+    table.tags.delete("second")
+    put(branch, {9: "new"})
+    branch.compact()
+    branch.expire_snapshots(retain_max=1, retain_min=1)
+    table.rollback_to(snapshot_id=2)
+    assert contents(warehouse) == {1: {0: "main", 100: "turn 0"}, 2: SECOND}
+    put(table, {3: "main"})
+    table.compact()
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert contents(warehouse, "db.t$branch_b")[4] == SECOND | {9: "new"}
+    assert content(branch, tag="second") == SECOND
+    assert now(warehouse) == SECOND | {3: "main"}

@@ -25,7 +25,13 @@ from pkray.commit.retention import Retention
 from pkray.commit.rollback import Rollback
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tags import TagStore
-from pkray.errors import OptionError, SnapshotNotFoundError, TableError, TagNotFoundError
+from pkray.errors import (
+    CommitConflictError,
+    OptionError,
+    SnapshotNotFoundError,
+    TableError,
+    TagNotFoundError,
+)
 from pkray.format import paths
 from pkray.format.tag import encode
 
@@ -215,11 +221,14 @@ def test_a_commit_between_the_base_and_its_rollback_takes_itself_back(warehouse)
 
     store = Racing(root(warehouse), [0])
     expected = contents(warehouse)[TagStore(root(warehouse)).get("turn-1").snapshot.id]
-    result = Committer(store, schema(warehouse), "late", sleep=lambda _: None).commit(1, [])
+    committer = Committer(store, schema(warehouse), "late", sleep=lambda _: None)
+    with pytest.raises(CommitConflictError, match="met a rollback"):
+        committer.commit(1, [])
     assert store.raced
     number = TagStore(root(warehouse)).get("turn-1").snapshot.id
-    assert SnapshotStore(root(warehouse)).ids() == list(range(1, number + 2))
-    assert result.append.id == number + 1
+    assert SnapshotStore(root(warehouse)).ids() == list(range(1, number + 1))
+    assert now(warehouse) == expected
+    assert committer.commit(1, []).append.id == number + 1
     assert now(warehouse) == expected
 
 
