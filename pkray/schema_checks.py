@@ -295,6 +295,9 @@ def _check_retention(schema: TableSchema, options: TableOptions) -> None:
         )
 
 
+_TIME_FIELD_ROOTS = {"seconds-int": "INT", "seconds-long": "BIGINT", "millis-long": "BIGINT"}
+
+
 def _check_record_expiry(schema: TableSchema, options: TableOptions) -> None:
     name = options.record_level_time_field
     if name is None:
@@ -310,6 +313,14 @@ def _check_record_expiry(schema: TableSchema, options: TableOptions) -> None:
         raise SchemaError(
             f"record-level.time-field {name!r} is {data_type}: it must be INT, BIGINT or TIMESTAMP",
             column=name,
+        )
+    said = options.record_level_time_field_type
+    if said is not None and data_type.root != _TIME_FIELD_ROOTS[said]:
+        raise OptionError(
+            f"option 'record-level.time-field-type' = {said!r} needs {_TIME_FIELD_ROOTS[said]}, "
+            f"but {name!r} is {data_type}: leave the option out, and the column's type says it",
+            key="record-level.time-field-type",
+            value=said,
         )
 
 

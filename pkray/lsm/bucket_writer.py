@@ -26,6 +26,7 @@ from pkray.lsm.deletion_files import write_vectors
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels, Vectors, united
 from pkray.lsm.memtable import Memtable
+from pkray.lsm.record_expiry import files_to_purge
 from pkray.lsm.row_kinds import accepted_rows
 from pkray.lsm.upper_lookup import ScanLookup, UpperLevelLookup
 from pkray.schema import SEQUENCE
@@ -72,10 +73,8 @@ class BucketWriter:
         self._options = schema.core
         self._files = files
         self._engine = merge_engine(schema)
-        self._compactor = Compactor(
-            schema, files, self._engine, lookup or ScanLookup(schema, files, self._engine)
-        )
         self._clock = clock
+        self._compactor = self._new_compactor(lookup)
         self._inline = inline
         self._memtable = Memtable(schema)
         self._committed = levels
@@ -142,10 +141,12 @@ class BucketWriter:
         self._options = schema.core
         self._files = files
         self._engine = merge_engine(schema)
-        self._compactor = Compactor(
-            schema, files, self._engine, lookup or ScanLookup(schema, files, self._engine)
-        )
+        self._compactor = self._new_compactor(lookup)
         self._memtable = Memtable(schema)
+
+    def _new_compactor(self, lookup: UpperLevelLookup | None) -> Compactor:
+        lookup = lookup or ScanLookup(self.schema, self._files, self._engine)
+        return Compactor(self.schema, self._files, self._engine, lookup, self._clock)
 
     def flush(self) -> None:
         """Write the rows in memory to level 0, and compact what the rules pick then."""
@@ -158,8 +159,12 @@ class BucketWriter:
         """Flush, then compact what the rules pick, or everything."""
         self._write_memory()
         runs = self._levels.runs()
-        marked = self._levels.vectors.keys()
-        self._run(pick_full(runs, self._options, marked) if full else pick(runs, self._options))
+        if not full:
+            self._run(pick(runs, self._options))
+            return
+        schemas, now = self._files.schema_of, self._clock()
+        purged = files_to_purge(self._levels, self.schema, schemas, now)
+        self._run(pick_full(runs, self._options, purged))
 
     def adopt(self, result: CompactionResult) -> None:
         """Hand over with the next message what was compacted elsewhere.

@@ -117,7 +117,7 @@ def pick_full(
     """All runs into the highest level; None if that is so already.
 
     Args:
-        marked: names of files with rows that are marked deleted.
+        marked: names of files with rows that are marked deleted, or have expired.
     """
     top = level_count(options, runs) - 1
     purge = any(file.file_name in marked for run in runs for file in run.files)

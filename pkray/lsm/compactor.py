@@ -15,14 +15,17 @@ from pkray.errors import SchemaChangedError
 from pkray.format.data_file import COMPACT_SOURCE, DataFileMeta
 from pkray.lsm.changelog_rows import ChangelogRows
 from pkray.lsm.compaction import CompactionUnit, level_count
-from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.data_files import Clock, DataFileStore, now_millis
 from pkray.lsm.key_groups import KeyGroups, concat, take
 from pkray.lsm.key_ranges import Section, sections
 from pkray.lsm.levels import Levels, SortedRun, Vectors, united
 from pkray.lsm.live_rows import LiveRows
 from pkray.lsm.merge import MergeEngine, newest_images, without_deletes
 from pkray.lsm.merge_read import FileReader, row_order, section_groups
+from pkray.lsm.record_expiry import RecordExpiry
 from pkray.lsm.upper_lookup import UpperLevelLookup
+from pkray.row_kind import DELETE
+from pkray.schema import KIND
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
@@ -43,6 +46,7 @@ class Compactor:
 
     Args:
         lookup: finds rows in the levels above; for the lookup changelog and deletion vectors.
+        clock: epoch milliseconds.
     """
 
     def __init__(
@@ -51,7 +55,9 @@ class Compactor:
         files: DataFileStore,
         engine: MergeEngine,
         lookup: UpperLevelLookup,
+        clock: Clock = now_millis,
     ) -> None:
+        self._clock = clock
         self._schema = schema
         self._files = files
         self._engine = engine
@@ -64,6 +70,9 @@ class Compactor:
         A large file that overlaps with no other is not rewritten, it just changes its level.
         Deletes are dropped where no older row is left below the output. With deletion vectors
         none is: older rows in the files above the output are marked.
+
+        Expired rows are left out where no older row can come back for it; a changelog that is
+        made says so.
 
         Raises:
             SchemaChangedError: files have a newer schema: rewriting them would lose its columns.
@@ -107,6 +116,7 @@ class _Task:
         self._above = levels.above(unit.output_level)
         self._order = row_order([*unit.runs, *self._above], self._schema)
         self._changes = ChangelogRows(self._schema)
+        self._expiry = RecordExpiry.of(self._schema, compactor._clock())
         self._written: list[DataFileMeta] = []
 
     def run(self) -> None:
@@ -139,14 +149,14 @@ class _Task:
     def _upgrade(self, section: Section) -> None:
         """Change the level of the section's one file."""
         (file,) = section.files
-        if file.level == self._output_level and not self._purges(file):
+        if file.level == self._output_level and not self._must_purge(file):
             return
         if self._must_rewrite(file):
             self._rewrite([section])
             return
         if self._makes_changelog([section]):
             with self._files.open_run(self._output_level, COMPACT_SOURCE, "changelog") as changelog:
-                for _, changes in self._merged(section, with_changes=True, single_too=False):
+                for _, changes in self._merged(section, with_changes=True, rewrites=False):
                     changelog.write(changes)
             self._keep(changelog.files, self.result.changelog)
         elif self._marks and file.level == 0 and self._above:
@@ -155,12 +165,18 @@ class _Task:
         self.result.before.append(file)
         self.result.after.append(msgspec.structs.replace(file, level=self._output_level))
 
-    def _purges(self, file: DataFileMeta) -> bool:
-        """Whether the file is rewritten for the rows in it that are gone."""
-        return self._unit.purge and file.file_name in self._vectors
+    def _must_purge(self, file: DataFileMeta) -> bool:
+        """Whether the file is rewritten for the rows in it that are gone, or have expired."""
+        if self._unit.purge and file.file_name in self._vectors:
+            return True
+        if self._expiry is None or not self._drops_deletes:
+            return False
+        return self._expiry.may_be_in(file, self._files.schema_of)
 
     def _must_rewrite(self, file: DataFileMeta) -> bool:
-        if self._purges(file) or (self._marks and file.level == 0 and file.delete_row_count != 0):
+        if self._must_purge(file):
+            return True
+        if self._marks and file.level == 0 and file.delete_row_count != 0:
             return True
         if self._output_level == self._top_level:
             return file.delete_row_count != 0
@@ -169,7 +185,8 @@ class _Task:
 
     def _rewrite(self, chosen: Sequence[Section]) -> None:
         levels = [run.level for section in chosen for run in section.runs]
-        with_changes = self._makes_changelog(chosen) or self._completes(levels)
+        shows_expiry = self._producer == "lookup" and self._expiry is not None
+        with_changes = shows_expiry or self._makes_changelog(chosen) or self._completes(levels)
         with (
             self._files.open_run(self._output_level, COMPACT_SOURCE) as data,
             self._files.open_run(self._output_level, COMPACT_SOURCE, "changelog") as changelog,
@@ -202,13 +219,13 @@ class _Task:
         return self._producer == "lookup" and 0 in levels
 
     def _merged(
-        self, section: Section, with_changes: bool, single_too: bool = True
+        self, section: Section, with_changes: bool, rewrites: bool = True
     ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """Merged rows, deletes included, and changelog rows.
 
         Args:
-            single_too: with lookup, a key's only row is merged as well; not if it stays in a file
-                that is not rewritten.
+            rewrites: with lookup, a key's only row is merged as well, and rows expire; not if
+                the rows stay in a file that is not rewritten.
         """
         columns = self._files.row_schema.names
         if len(section.runs) == 1 and not with_changes:
@@ -216,47 +233,91 @@ class _Task:
                 for rows in self._reader.read(file, columns):
                     if file.level == 0:
                         self._mark_older(rows)
-                    yield rows, rows.slice(0, 0)
+                    yield self._unexpired(rows, file.level), rows.slice(0, 0)
             return
         levels = np.array([run.level for run in section.runs])
         for groups, source in section_groups(section, self._reader, self._order, columns):
             if with_changes:
-                yield self._merge_with_changes(groups, levels[source], single_too)
+                yield self._merge_with_changes(groups, levels[source], rewrites)
             else:
                 is_old = levels[source] > 0
                 if self._marks and self._above:
                     self._mark_older(_first_rows(groups, ~_any_in_group(groups, is_old)))
-                rows = self._engine.merge(newest_images(self._engine, groups, is_old))
-                yield rows, rows.slice(0, 0)
+                yield self._merge(groups, levels[source])[0], groups.rows.slice(0, 0)
 
     def _merge_with_changes(
-        self, groups: KeyGroups, level: np.ndarray, single_too: bool
+        self, groups: KeyGroups, level: np.ndarray, rewrites: bool
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Merge, and compare with what was there before.
 
         That is, for lookup, the rows of levels above 0; for full-compaction the top level's.
         """
         if self._engine.keeps_first:
-            return self._first_rows(groups, level > 0)
+            return self._first_rows(groups, level)
         by_lookup = self._producer != "full-compaction"
         if by_lookup:
-            groups, is_old = self._with_older_rows(groups, level > 0)
+            groups, level = self._with_older_rows(groups, level)
+            is_old = level > 0
             groups = newest_images(self._engine, groups, is_old)
             touched = _any_in_group(groups, ~is_old)
         else:
             is_old = level == self._top_level
             touched = (groups.sizes > 1) | _any_in_group(groups, ~is_old)
-        after = self._engine.merge(groups, always=by_lookup and single_too)
+        always = by_lookup and rewrites
+        rows, keys = self._merge(groups, level, always=always, expires=rewrites)
+        if self._producer in ("none", "input"):
+            return rows, rows.slice(0, 0)
         old_groups, keys_of_old = groups.restrict(is_old)
         before = self._engine.merge(old_groups)
-        if self._producer in ("none", "input"):
-            return after, after.slice(0, 0)
-        return after, self._changes.between(before, keys_of_old, after, touched)
+        after = rows
+        if rewrites and self._expiry is not None:
+            after = _with_deleted(rows, keys, groups)
+            touched |= _any_in_group(groups, is_old & self._expired(groups.rows, level))
+        return rows, self._changes.between(before, keys_of_old, after, touched)
+
+    def _merge(
+        self, groups: KeyGroups, level: np.ndarray, *, always: bool = False, expires: bool = True
+    ) -> tuple[pa.RecordBatch, np.ndarray]:
+        """A row of each key that has one yet, and the numbers of these keys.
+
+        Args:
+            level: of each row of ``groups.rows``.
+        """
+        groups = newest_images(self._engine, groups, level > 0)
+        every = np.arange(len(groups))
+        if self._expiry is None or not expires:
+            return self._engine.merge(groups, always=always), every
+        if not self._engine.keeps_newest:
+            groups, keys = groups.restrict(~self._expired(groups.rows, level))
+            return self._engine.merge(groups, always=always), keys
+        # An expired row goes with what it hides: left out before, older rows would come back.
+        rows = self._engine.merge(groups, always=always)
+        expired = self._expired(rows, np.full(len(groups), self._output_level))
+        return (take(rows, every[~expired]), every[~expired]) if expired.any() else (rows, every)
+
+    def _expired(self, rows: pa.RecordBatch, level: np.ndarray) -> np.ndarray:
+        """Rows to leave out; no image of a level that hides older ones which are not here."""
+        if self._expiry is None:
+            return np.zeros(rows.num_rows, np.bool_)
+        expired = self._expiry.expired(rows)
+        if self._drops_deletes:
+            return expired
+        return expired & (level == 0) if not self._engine.keeps_newest else np.zeros_like(expired)
+
+    def _unexpired(self, rows: pa.RecordBatch, level: int) -> pa.RecordBatch:
+        """Of rows of one level, which are merged with no others."""
+        expired = self._expired(rows, np.full(rows.num_rows, level))
+        return rows.filter(pa.array(~expired)) if expired.any() else rows
 
     def _first_rows(
-        self, groups: KeyGroups, is_old: np.ndarray
+        self, groups: KeyGroups, level: np.ndarray
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Keys that are above already are left out: readers need not merge levels then."""
+        if self._expiry is not None:
+            groups, _ = groups.restrict(~self._expired(groups.rows, level))
+            if not len(groups):
+                return groups.rows.slice(0, 0), groups.rows.slice(0, 0)
+        is_old = level > 0
         known = _any_in_group(groups, is_old)
         first = self._engine.merge(groups)
         if self._above and not known.all():
@@ -271,21 +332,22 @@ class _Task:
         return first, first.filter(pa.array(shown))
 
     def _with_older_rows(
-        self, groups: KeyGroups, is_old: np.ndarray
+        self, groups: KeyGroups, level: np.ndarray
     ) -> tuple[KeyGroups, np.ndarray]:
-        """Add the rows above the output level of keys that have none here."""
-        missing = ~_any_in_group(groups, is_old)
+        """Add the rows above the output level of keys that have none here; all rows' levels."""
+        missing = ~_any_in_group(groups, level > 0)
         if not self._above or not missing.any():
-            return groups, is_old
+            return groups, level
         keys = self._keys_of(_first_rows(groups, missing))
         if self._marks:
             found = self._mark(keys, groups.rows.schema.names)
         else:
             found = self._lookup.find(keys, self._above)
         if not found.num_rows:
-            return groups, is_old
+            return groups, level
         together = concat([found.select(groups.rows.schema.names), groups.rows])
-        return self._order.group(together), np.concatenate([np.ones(len(found), bool), is_old])
+        above = np.full(len(found), self._above[0].level)
+        return self._order.group(together), np.concatenate([above, level])
 
     def _mark_older(self, rows: pa.RecordBatch) -> None:
         """Mark what these keys, of level 0 alone here, have in the levels above."""
@@ -305,6 +367,18 @@ class _Task:
 def _first_rows(groups: KeyGroups, chosen: np.ndarray) -> pa.RecordBatch:
     """A row of each of the chosen keys, in key order."""
     return take(groups.rows, groups.order[groups.starts[chosen]])
+
+
+def _with_deleted(rows: pa.RecordBatch, keys: np.ndarray, groups: KeyGroups) -> pa.RecordBatch:
+    """Rows of some of the keys, and a -D for each of the others, in key order."""
+    if len(keys) == len(groups):
+        return rows
+    gone = np.delete(np.arange(len(groups)), keys)
+    lost = take(groups.rows, groups.newest()[gone])
+    place = lost.schema.get_field_index(KIND)
+    kinds = pa.array(np.full(len(gone), DELETE, np.int8))
+    lost = lost.set_column(place, lost.schema.field(place), kinds)
+    return take(concat([rows, lost]), np.argsort(np.concatenate([keys, gone])))
 
 
 def _any_in_group(groups: KeyGroups, holds: np.ndarray) -> np.ndarray:

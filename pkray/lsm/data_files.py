@@ -135,6 +135,10 @@ class DataFileStore:
             self._evolutions[file.schema_id] = None if evolution.is_identity() else evolution
         return self._evolutions[file.schema_id]
 
+    def schema_of(self, schema_id: int) -> TableSchema:
+        """The table's schema of that id."""
+        return self._schemas(schema_id)
+
     def as_written(self, file: DataFileMeta) -> DataFileStore:
         """These files under the schema that this one was written under."""
         return DataFileStore(

@@ -18,6 +18,7 @@ from pkray.lsm.compaction import (
 )
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
+from pkray.lsm.record_expiry import files_to_purge
 from pkray.schema import TableSchema
 from pkray.service.committed import BucketId
 from pkray.service.compaction_age import CompactionAge
@@ -49,6 +50,7 @@ class CompactionPlanner:
         schema: the table's newest.
         levels_of: the committed files of a bucket.
         age: of the rows that were not compacted fully yet.
+        schemas: the table's by id.
         clock: epoch milliseconds.
     """
 
@@ -58,12 +60,14 @@ class CompactionPlanner:
         schema: Callable[[], TableSchema],
         levels_of: Callable[[BucketId], Levels],
         age: Callable[[], CompactionAge],
+        schemas: Callable[[int], TableSchema],
         clock: Callable[[], int],
     ) -> None:
         self.compactions = compactions
         self._schema = schema
         self._levels_of = levels_of
         self._age = age
+        self._schemas = schemas
         self._clock = clock
         self._open: set[BucketId] = set()
         self._waiting: Counter[BucketId] = Counter()
@@ -186,8 +190,7 @@ class CompactionPlanner:
             if self.compactions.result(bucket, levels) is not None:
                 begun.append(bucket)
                 continue
-            runs, schema = levels.runs(), self._schema()
-            unit = pick_full(runs, schema.core) if full else self._unit(bucket, levels)
+            unit = self._full(levels) if full else self._unit(bucket, levels)
             if unit is not None and self.compactions.start(bucket, unit, levels, rested=True):
                 begun.append(bucket)
         self.compactions.wait(begun)
@@ -221,8 +224,13 @@ class CompactionPlanner:
         schema = self._schema()
         for interval in self._intervals:
             if interval is not None and self._age().is_older(bucket, self._clock(), interval):
-                return pick_full(levels.runs(), schema.core)
+                return self._full(levels)
         return due(schema, levels, commits_compact=self.commits_compact)
+
+    def _full(self, levels: Levels) -> CompactionUnit | None:
+        schema = self._schema()
+        purged = files_to_purge(levels, schema, self._schemas, self._clock())
+        return pick_full(levels.runs(), schema.core, purged)
 
     def _is_in_the_way(self, bucket: BucketId) -> bool:
         """Whether the bucket's compaction has files that a commit itself has to compact."""

@@ -18,6 +18,7 @@ from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.compaction import pick_full
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
+from pkray.lsm.record_expiry import files_to_purge
 from pkray.schema import TableSchema
 from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.compaction_age import CompactionAge
@@ -47,20 +48,25 @@ class Spread(Protocol):
 
 @dataclass(frozen=True)
 class BucketTask:
-    """One bucket to compact; it pickles."""
+    """One bucket to compact; it pickles.
+
+    Args:
+        now: epoch milliseconds.
+    """
 
     location: TableLocation
     schema: TableSchema
     bucket: BucketId
     levels: Levels
     full: bool
+    now: int
 
     def run(self) -> CommitMessage:
         """Write what is to take the place of the bucket's files."""
         options = {**self.schema.options, "write-only": "false"}
         schema = replace(self.schema, options=options)
         files = DataFileStore(self.location.open(), self.schema, *self.bucket)
-        writer = BucketWriter(schema, *self.bucket, files, self.levels)
+        writer = BucketWriter(schema, *self.bucket, files, self.levels, clock=lambda: self.now)
         return writer.prepare_commit(full_compact=self.full)
 
 
@@ -148,12 +154,15 @@ class DedicatedCompaction:
         for bucket, levels in sorted(committed.buckets.items(), key=lambda each: each[0]):
             full = chosen.full or bucket in waited
             unit = (
-                pick_full(levels.runs(), schema.core, levels.vectors)
+                pick_full(levels.runs(), schema.core, self._to_purge(levels, schema))
                 if full
                 else due(schema, levels)
             )
             if unit is not None:
-                yield BucketTask(self._location, schema, bucket, levels, full)
+                yield BucketTask(self._location, schema, bucket, levels, full, self._clock())
+
+    def _to_purge(self, levels: Levels, schema: TableSchema) -> set[str]:
+        return files_to_purge(levels, schema, self._schemas.read, self._clock())
 
     def _waited_too_long(self, schema: TableSchema, snapshot_id: int) -> list[BucketId]:
         options = schema.core

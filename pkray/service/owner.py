@@ -139,6 +139,7 @@ class BucketOwner:
             lambda: self._schema,
             self._committed.levels,
             self._aged,
+            self._schemas.read,
             clock,
         )
 
@@ -518,7 +519,7 @@ class BucketOwner:
         files = StoppableFiles(self._store, schema, *bucket, schemas=self._schemas.read)
         files.stop = stop
         lookup = self._views.lookup(schema).upper_levels(self._views.files(schema, bucket))
-        return Compactor(schema, files, merge_engine(schema), lookup), files
+        return Compactor(schema, files, merge_engine(schema), lookup, self._clock), files
 
     def _keep_current(self, writer: BucketWriter) -> None:
         """Let a writer go on under the owner's schema."""
