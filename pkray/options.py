@@ -465,6 +465,12 @@ class TableOptions:
     incremental_between_timestamp: str | None = _option(
         "incremental-between-timestamp", STRING, None, "Two times: changes between them."
     )
+    incremental_between_scan_mode: str = _option(
+        "incremental-between-scan-mode",
+        choice("auto", "delta", "changelog", "diff"),
+        "auto",
+        "Where changes between two snapshots are read from.",
+    )
     consumer_id: str | None = _option("consumer-id", STRING, None, "Name that keeps its place.")
     consumer_expiration_time: int | None = _option(
         "consumer.expiration-time", DURATION, None, "Age at which an idle consumer goes."

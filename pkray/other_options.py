@@ -74,10 +74,6 @@ NOT_IMPLEMENTED = {
     "file-index.bsi.columns": ("", "data files get no index"),
     "scan.fallback-branch": ("", "read the branch itself"),
     "scan.file-creation-time-millis": ("", "use scan.timestamp-millis"),
-    "incremental-between-scan-mode": (
-        "auto",
-        "changes are read from changelog files where there are any",
-    ),
     "incremental-to-auto-tag": ("", "use incremental-between"),
     "streaming-read-mode": ("file", "there is no log store"),
     "delete.force-produce-changelog": ("false", "choose a changelog-producer"),

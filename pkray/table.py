@@ -8,7 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pkray.changelog.reader import ChangelogReader
+from pkray.changelog.between import BetweenMode
+from pkray.changelog.changes import Changes, names_changes
+from pkray.changelog.start import StartMode
+from pkray.changelog.stream import ChangeStream
 from pkray.commit.expiry_report import ExpiryReport
 from pkray.commit.rollback import RollbackReport
 from pkray.commit.schemas import SchemaStore
@@ -162,7 +165,7 @@ class Table:
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> pa.Table:
-        """The committed rows, merged.
+        """The committed rows, merged; of a table with ``incremental-between`` those that changed.
 
         Args:
             columns: what to read; default every column.
@@ -174,6 +177,9 @@ class Table:
             InputError: a column the table does not have, or a filter that is not understood.
             SnapshotNotFoundError: the snapshot has expired or was never made.
         """
+        if self._reads_changes(snapshot_id, tag, timestamp, watermark):
+            rows = self._changes().rows_between(columns, filter)
+            return pa.Table.from_batches(rows, arrow_schema(self.schema, columns))
         return self.view(snapshot_id, tag, timestamp, watermark).to_arrow(columns, filter)
 
     def to_batches(
@@ -187,6 +193,8 @@ class Table:
         watermark: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """As `to_arrow`, batch by batch in bounded memory."""
+        if self._reads_changes(snapshot_id, tag, timestamp, watermark):
+            return self._changes().rows_between(columns, filter)
         return self.view(snapshot_id, tag, timestamp, watermark).batches(columns, filter)
 
     def to_pandas(
@@ -200,8 +208,10 @@ class Table:
         watermark: int | None = None,
     ) -> Any:
         """As `to_arrow`, as a pandas DataFrame."""
-        view = self.view(snapshot_id, tag, timestamp, watermark)
-        return view.to_arrow(columns, filter).to_pandas()
+        found = self.to_arrow(
+            columns, filter, snapshot_id, tag=tag, timestamp=timestamp, watermark=watermark
+        )
+        return found.to_pandas()
 
     def splits(
         self,
@@ -260,25 +270,180 @@ class Table:
         return SnapshotView(self._store, planner, schema, snapshot)
 
     def changelog(
-        self, from_snapshot: int | None = None, to_snapshot: int | None = None
+        self,
+        from_snapshot: int | None = None,
+        to_snapshot: int | None = None,
+        *,
+        from_tag: str | None = None,
+        to_tag: str | None = None,
+        from_timestamp: Timestamp | None = None,
+        to_timestamp: Timestamp | None = None,
+        normalize: bool = False,
     ) -> pa.Table:
         """What changed, snapshot by snapshot.
 
+        Overwrites are left out, unless the table sets ``streaming-read-overwrite`` or
+        ``normalize`` is given.
+
         Args:
-            from_snapshot: the first snapshot, included. Default the earliest.
-            to_snapshot: the last snapshot, included. Default the newest.
+            from_snapshot, from_tag: the first snapshot, included. Default the earliest whose
+                changes are there.
+            to_snapshot, to_tag: the last snapshot, included. Default the newest.
+            from_timestamp, to_timestamp: the first snapshot of that time or later, the last one
+                of that time or before; as of `view`.
+            normalize: as of `stream`.
 
         Returns:
             ``_row_kind`` ('+I', '-U', '+U', '-D'), ``_snapshot_id``, then the table's columns.
+
+        Raises:
+            SnapshotNotFoundError: some of these changes have expired; says which are there.
+            OptionError: one end is named twice.
         """
-        reader = ChangelogReader(self._store, self.schema)
-        return pa.Table.from_batches(reader.read(from_snapshot, to_snapshot), reader.schema)
+        reader = self._changes().reader(normalize)
+        batches = reader.read(
+            from_snapshot,
+            to_snapshot,
+            from_tag=from_tag,
+            to_tag=to_tag,
+            from_timestamp=from_timestamp,
+            to_timestamp=to_timestamp,
+        )
+        return pa.Table.from_batches(batches, reader.schema)
 
     def changelog_batches(
-        self, from_snapshot: int | None = None, to_snapshot: int | None = None
+        self,
+        from_snapshot: int | None = None,
+        to_snapshot: int | None = None,
+        *,
+        from_tag: str | None = None,
+        to_tag: str | None = None,
+        from_timestamp: Timestamp | None = None,
+        to_timestamp: Timestamp | None = None,
+        normalize: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """As `changelog`, batch by batch in bounded memory."""
-        return ChangelogReader(self._store, self.schema).read(from_snapshot, to_snapshot)
+        return (
+            self._changes()
+            .reader(normalize)
+            .read(
+                from_snapshot,
+                to_snapshot,
+                from_tag=from_tag,
+                to_tag=to_tag,
+                from_timestamp=from_timestamp,
+                to_timestamp=to_timestamp,
+            )
+        )
+
+    def changes(
+        self,
+        start: int | str | None = None,
+        end: int | str | None = None,
+        *,
+        start_timestamp: Timestamp | None = None,
+        end_timestamp: Timestamp | None = None,
+        mode: BetweenMode | None = None,
+        columns: Sequence[str] | None = None,
+        filter: object = None,
+    ) -> pa.Table:
+        """What changed between two snapshots, in sum: the last change of each key.
+
+        Args:
+            start, end: snapshot ids or tags; what changed after ``start``, up to ``end``. 0 is
+                before the first snapshot. Default what the table's ``incremental-between`` or
+                ``incremental-between-timestamp`` says.
+            start_timestamp, end_timestamp: or times, as of `view`.
+            mode: ``delta``, what writers added; ``changelog``, what changelog files say;
+                ``diff``, what is another row at ``end``; ``auto``, ``diff`` between two tags,
+                else ``changelog`` where the table has a changelog producer and ``delta`` where
+                not. Default ``incremental-between-scan-mode``.
+            columns, filter: as of `to_arrow`; a change whose row does not meet the filter is left
+                out.
+
+        Returns:
+            ``_row_kind`` ('+I', '+U', '-D'), then the columns; a row a key.
+
+        Raises:
+            OptionError: the ends contradict each other, or one is missing.
+            SnapshotNotFoundError: some of these changes have expired.
+            TagNotFoundError: there is no such tag.
+        """
+        return (
+            self._changes()
+            .between(start, end, start_timestamp, end_timestamp, mode, columns, filter)
+            .read_all()
+        )
+
+    def stream(
+        self,
+        consumer_id: str | None = None,
+        mode: StartMode | None = None,
+        from_snapshot: int | None = None,
+        from_timestamp: Timestamp | None = None,
+        poll_interval: float | None = None,
+        until_snapshot: int | None = None,
+        *,
+        until_watermark: int | None = None,
+        normalize: bool = False,
+        columns: Sequence[str] | None = None,
+        filter: object = None,
+        consumer_mode: str | None = None,
+        ignore_progress: bool | None = None,
+    ) -> ChangeStream:
+        """The table's changes as they come: iterate over it, and close it.
+
+        Columns added or renamed meanwhile do not show: the stream has the columns that the table
+        has now.
+
+        Args:
+            consumer_id: keep the place under this name, and keep what is not read yet from
+                expiring; a consumer that is there goes on where it was. Default ``consumer-id``.
+            mode: ``latest-full`` (the table as it is, as +I, then its changes; the default),
+                ``latest`` (changes that are to come), ``from-snapshot`` (that snapshot's changes
+                on), ``from-snapshot-full`` (the table as of that snapshot, then its changes),
+                ``from-timestamp``, or ``compacted-full`` (the table as the newest compaction left
+                it). Default ``scan.mode``.
+            from_snapshot, from_timestamp: what the mode needs; alone they say the mode.
+            poll_interval: seconds between two looks for new snapshots. Default
+                ``continuous.discovery-interval``.
+            until_snapshot: end after it. Default: wait for ever.
+            until_watermark: end before a snapshot with a greater watermark. Default
+                ``scan.bounded.watermark``.
+            normalize: complete changes (-U with the row that was there, +U) of a table whose
+                changelog producer is ``none`` or ``input``, and of overwrites. It costs a lookup
+                of each changed key in two snapshots, and local disk.
+            columns, filter: as of `to_arrow`; a change whose row does not meet the filter is left
+                out.
+            consumer_mode: ``exactly-once`` records the place whenever a snapshot was taken,
+                ``at-least-once`` every ``poll_interval`` at most. Default ``consumer.mode``.
+            ignore_progress: begin anew, whatever the consumer read before. Default
+                ``consumer.ignore-progress``.
+
+        Returns:
+            An iterator of batches: ``_row_kind``, ``_snapshot_id``, then the columns.
+
+        Raises:
+            OptionError: arguments that contradict each other.
+            UnsupportedError: without a changelog producer, a merge engine other than deduplicate
+                is read with ``normalize`` alone.
+            SnapshotNotFoundError: while iterating: changes to be read have expired; says which
+                are there.
+        """
+        return self._changes().stream(
+            consumer_id,
+            mode,
+            from_snapshot,
+            from_timestamp,
+            poll_interval,
+            until_snapshot,
+            until_watermark,
+            normalize,
+            columns,
+            filter,
+            consumer_mode,
+            ignore_progress,
+        )
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot; None before the first commit."""
@@ -546,6 +711,13 @@ class Table:
         schema = self._schemas.latest()
         schema.core.require_supported()
         return PartitionWork(self._store, schema, lambda: self._service().coordinator, now_millis)
+
+    def _reads_changes(self, *moment: object) -> bool:
+        """Whether the table's ``incremental-between`` says what is read, and no argument does."""
+        return all(each is None for each in moment) and names_changes(self.schema.core)
+
+    def _changes(self) -> Changes:
+        return Changes(self.location, self._store, self.schema)
 
     def _service(self) -> TableService:
         return self.runtime.service(self.location, self.schema)

@@ -20,19 +20,32 @@ class Consumer(msgspec.Struct, frozen=True):
         name: its ``consumer-id``.
         next_snapshot: the first snapshot it has not read; that one and all later ones are kept.
         modified_millis: when it last said so, epoch milliseconds.
+        keeps_from: the oldest snapshot it needs, where that is not the next it reads.
+        is_loading: it reads the whole of ``next_snapshot``, before any changes.
     """
 
     name: str
     next_snapshot: int
     modified_millis: int
+    keeps_from: int | None = None
+    is_loading: bool = False
+
+    @property
+    def oldest_needed(self) -> int:
+        return self.next_snapshot if self.keeps_from is None else self.keeps_from
 
 
-class _Place(msgspec.Struct, rename="camel"):
+class _Place(msgspec.Struct, rename="camel", omit_defaults=True):
     next_snapshot: int
+    keeps_from: int | None = None
+    is_loading: bool = False
 
 
 class ConsumerStore:
-    """Reads and writes ``consumer/consumer-<id>``: ``{"nextSnapshot": N}``."""
+    """Reads and writes ``consumer/consumer-<id>``: ``{"nextSnapshot": N}``.
+
+    ``keepsFrom`` and ``isLoading`` are pkray's own; Paimon's readers pass over them.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -43,13 +56,18 @@ class ConsumerStore:
         Raises:
             CorruptFileError: its file is damaged.
         """
+        found = self.find(name)
+        return None if found is None else found.next_snapshot
+
+    def find(self, name: str, modified_millis: int = 0) -> Consumer | None:
+        """The consumer of that name, or None. Raises as `read`."""
         path = _path(name)
         try:
             data = self._store.read(path)
         except MissingFileError:
             return None
         try:
-            return msgspec.json.decode(data, type=_Place).next_snapshot
+            place = msgspec.json.decode(data, type=_Place)
         except msgspec.DecodeError as error:
             raise CorruptFileError(
                 f"consumer file {self._store.location(path)} is damaged: {error}; reset the "
@@ -57,9 +75,22 @@ class ConsumerStore:
                 path=path,
                 consumer=name,
             ) from error
+        return Consumer(
+            name, place.next_snapshot, modified_millis, place.keeps_from, place.is_loading
+        )
 
-    def record(self, name: str, next_snapshot: int) -> None:
+    def record(
+        self,
+        name: str,
+        next_snapshot: int,
+        *,
+        keeps_from: int | None = None,
+        is_loading: bool = False,
+    ) -> None:
         """Keep a consumer's place; it comes into being with the first.
+
+        Args:
+            keeps_from, is_loading: as of `Consumer`.
 
         Raises:
             OptionError: a name that no consumer can have, or a snapshot id below 1.
@@ -70,7 +101,8 @@ class ConsumerStore:
                 consumer=name,
                 snapshot_id=next_snapshot,
             )
-        self._store.write(_path(name), msgspec.json.encode(_Place(next_snapshot)))
+        place = _Place(next_snapshot, keeps_from, is_loading)
+        self._store.write(_path(name), msgspec.json.encode(place))
 
     def delete(self, name: str) -> None:
         """Forget a consumer; nothing happens where there is none."""
@@ -84,14 +116,14 @@ class ConsumerStore:
         """Every consumer, by name."""
         found = []
         for name, modified in self._files():
-            place = self.read(name)
-            if place is not None:
-                found.append(Consumer(name, place, modified))
+            consumer = self.find(name, modified)
+            if consumer is not None:
+                found.append(consumer)
         return found
 
     def min_next(self) -> int | None:
-        """The oldest snapshot that a consumer still has to read; None without consumers."""
-        return min((consumer.next_snapshot for consumer in self.list()), default=None)
+        """The oldest snapshot that a consumer still needs; None without consumers."""
+        return min((consumer.oldest_needed for consumer in self.list()), default=None)
 
     def expire(self, before_millis: int) -> tuple[str, ...]:
         """Delete the consumers that last moved before a time; their names."""

@@ -88,11 +88,18 @@ class RowOrder:
 
     Args:
         by_sequence_number: arrival does not tell which row is newer; sequence numbers do.
+        by_user_sequence: sequence fields tell first, if the table has any.
     """
 
-    def __init__(self, schema: TableSchema, *, by_sequence_number: bool = False) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        *,
+        by_sequence_number: bool = False,
+        by_user_sequence: bool = True,
+    ) -> None:
         self.key_columns = tuple(schema.trimmed_primary_keys)
-        self.sequence_fields = tuple(schema.core.sequence_field)
+        self.sequence_fields = tuple(schema.core.sequence_field) if by_user_sequence else ()
         self._descending = schema.core.sequence_field_descending
         self._by_sequence_number = by_sequence_number
 

@@ -208,7 +208,7 @@ def _of_options(options: TableOptions) -> Moment:
     if mode in ("incremental", "from-file-creation-time"):
         raise UnsupportedError(
             f"a table whose option scan.mode is {mode!r} is not read as a whole: read changes "
-            "with table.changelog, or name a snapshot, tag or timestamp",
+            "with table.changes or table.changelog, or name a snapshot, tag or timestamp",
             key="scan.mode",
             value=mode,
         )

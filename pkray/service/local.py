@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import threading
 import time
 import uuid
@@ -26,7 +25,7 @@ from pkray.service.push_session import PushTarget, SpoolTarget
 from pkray.service.runtime import TableService, default_owners
 from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
-from pkray.storage.owned_directory import OwnedDirectory
+from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 
 _log = logging.getLogger(__name__)
 
@@ -34,11 +33,6 @@ _log = logging.getLogger(__name__)
 def now_millis() -> int:
     """Epoch milliseconds."""
     return time.time_ns() // 1_000_000
-
-
-def default_local_directory() -> str:
-    """Of this user, below the system's temporary directory."""
-    return f"{tempfile.gettempdir()}/pkray-{os.getuid()}"
 
 
 class LocalRuntime:

@@ -10,13 +10,13 @@ from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
 from pkray.service.alarm import Alarm
 from pkray.service.coordinator import Coordinator
-from pkray.service.local import default_local_directory, now_millis
+from pkray.service.local import now_millis
 from pkray.service.lookup_wire import decode_request, encode_answer
 from pkray.service.owner import BucketOwner, OwnerSettings
 from pkray.service.ray_handle import RayHandle
 from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
-from pkray.storage.owned_directory import OwnedDirectory
+from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 
 NAMESPACE = "pkray"
 _IDLE_MILLIS = 6 * 60 * 60 * 1000

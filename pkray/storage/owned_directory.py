@@ -5,11 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import tempfile
 import uuid
 from pathlib import Path
 from typing import IO
 
 _LOCK = "lock"
+
+
+def default_local_directory() -> str:
+    """Of this user, below the system's temporary directory."""
+    return f"{tempfile.gettempdir()}/pkray-{os.getuid()}"
 
 
 class OwnedDirectory:

@@ -1,0 +1,257 @@
+"""What changed between two snapshots, one row a key.
+
+Source: ``incremental-between``, ``incremental-between-timestamp`` and
+    ``incremental-between-scan-mode`` in Apache Paimon.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray import row_kind
+from pkray.changelog.history import ChangeHistory
+from pkray.changelog.images import BucketImage
+from pkray.changelog.last_changes import last_changes
+from pkray.changelog.live_buckets import BucketId
+from pkray.changelog.planner import by_bucket
+from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
+from pkray.changelog.splits import DeltaSplit, DifferenceSplit
+from pkray.commit.index_files import index_files
+from pkray.commit.live import changelog_entries, delta_entries, live_files, unless_expired
+from pkray.errors import OptionError
+from pkray.format.data_file import ADD, DataFileMeta
+from pkray.format.index_file import DELETION_VECTORS
+from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
+from pkray.lsm.compaction import skips_level_0
+from pkray.options import TableOptions
+from pkray.scan.travel import Timestamp, epoch_millis
+from pkray.schema import KIND
+from pkray.storage.object_store import ObjectStore
+
+BetweenMode = Literal["auto", "delta", "changelog", "diff"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Two snapshots: what changed after the first, up to the second.
+
+    Args:
+        start: 0 is before the first snapshot.
+        of_tags: whether both were named by tags, which is read as a difference.
+    """
+
+    start: int | Snapshot
+    end: int | Snapshot
+    of_tags: bool = False
+
+    @property
+    def ids(self) -> tuple[int, int]:
+        return _id(self.start), _id(self.end)
+
+
+class ChangesBetween:
+    """Reads what changed between two snapshots.
+
+    ``delta`` is what writers added, ``changelog`` what changelog files say, each the last change
+    of a key; ``diff`` compares the table at both. ``auto`` is ``diff`` between two tags, else
+    ``changelog`` where the table has a changelog producer and ``delta`` where not. The first two
+    leave OVERWRITE snapshots out.
+
+    Args:
+        store: the table's root, or a branch.
+    """
+
+    def __init__(self, store: ObjectStore, request: ChangeRequest) -> None:
+        self._store = store
+        self._request = request
+        self._options = request.schema.core
+        self._history = ChangeHistory(store)
+        fields = [field for field in request.arrow_schema if field.name != SNAPSHOT_ID]
+        self.schema = pa.schema(fields)
+
+    def read(self, between: Range, mode: BetweenMode | None = None) -> Iterator[pa.RecordBatch]:
+        """Batches of ``_row_kind`` and the columns, a row a key.
+
+        Args:
+            mode: default the table's ``incremental-between-scan-mode``.
+
+        Raises:
+            OptionError: an unknown mode, or the second snapshot is older than the first.
+            SnapshotNotFoundError: one that is needed has expired.
+        """
+        chosen = self._options.incremental_between_scan_mode if mode is None else mode
+        if chosen not in get_args(BetweenMode):
+            raise OptionError(
+                f"mode {chosen!r} is unknown: use one of {', '.join(get_args(BetweenMode))}",
+                value=chosen,
+            )
+        start, end = between.ids
+        if start > end:
+            raise OptionError(
+                f"changes go from an older snapshot to a newer one, and {end} is older than "
+                f"{start}: swap them",
+                start=start,
+                end=end,
+            )
+        if chosen == "auto":
+            has_changelog = self._options.changelog_producer != "none"
+            chosen = "diff" if between.of_tags else "changelog" if has_changelog else "delta"
+        return self._batches(between, chosen) if start < end else iter(())
+
+    def _batches(self, between: Range, mode: str) -> Iterator[pa.RecordBatch]:
+        read = {"diff": self._diff, "delta": self._delta, "changelog": self._changelog}[mode]
+        for rows in read(between):
+            if rows.num_rows:
+                yield rows.select(self.schema.names)
+
+    def _snapshots(self, between: Range) -> Iterator[Snapshot]:
+        start, end = between.ids
+        for number in range(start + 1, end + 1):
+            yield self._history.find(number)
+
+    def _delta(self, between: Range) -> Iterator[pa.RecordBatch]:
+        files: dict[BucketId, list[DataFileMeta]] = defaultdict(list)
+        for snapshot in self._snapshots(between):
+            if snapshot.commit_kind == APPEND:
+                added = (e for e in delta_entries(self._store, snapshot) if e.kind == ADD)
+                for bucket, new in by_bucket(added).items():
+                    files[bucket] += new
+        end = between.ids[1]
+        for bucket, of_bucket in sorted(files.items()):
+            yield from DeltaSplit(self._request, end, *bucket, tuple(of_bucket)).read(self._store)
+
+    def _changelog(self, between: Range) -> Iterator[pa.RecordBatch]:
+        files: dict[BucketId, list[tuple[DataFileMeta, ...]]] = defaultdict(list)
+        for snapshot in self._snapshots(between):
+            if snapshot.commit_kind != OVERWRITE:
+                entries = changelog_entries(self._store, snapshot)
+                for bucket, of_bucket in by_bucket(entries).items():
+                    files[bucket].append(of_bucket)
+        columns = [KIND, *self._request.needed]
+        end = between.ids[1]
+        for bucket, of_snapshots in sorted(files.items()):
+            with unless_expired(self._store, end):
+                for rows in last_changes(
+                    self._store, self._request.schema, bucket, of_snapshots, columns
+                ):
+                    yield self._request.labelled(rows, end)
+
+    def _diff(self, between: Range) -> Iterator[pa.RecordBatch]:
+        before, after = self._images(between.start), self._images(between.end)
+        changed = {
+            bucket
+            for bucket in before.keys() | after.keys()
+            if before.get(bucket) != after.get(bucket)
+        }
+        for partition in sorted({partition for partition, _ in changed}):
+            buckets = sorted(bucket for bucket in changed if bucket[0] == partition)
+            yield from DifferenceSplit(
+                self._request,
+                between.ids[1],
+                partition,
+                None,
+                tuple(before[bucket] for bucket in buckets if bucket in before),
+                tuple(after[bucket] for bucket in buckets if bucket in after),
+                show_old=False,
+            ).read(self._store)
+
+    def _images(self, at: int | Snapshot) -> dict[BucketId, BucketImage]:
+        if at == 0:
+            return {}
+        snapshot = self._history.whole(at) if isinstance(at, int) else at
+        lowest = int(skips_level_0(self._request.schema))
+        entries = live_files(self._store, snapshot)
+        vectors = {}
+        if self._options.deletion_vectors_enabled:
+            vectors = index_files(self._store, snapshot, DELETION_VECTORS)
+        files = by_bucket(entry for entry in entries if entry.file.level >= lowest)
+        return {
+            bucket: BucketImage(*bucket, of_bucket, tuple(vectors.get(bucket, ())))
+            for bucket, of_bucket in files.items()
+        }
+
+
+def named_range(history: ChangeHistory, start: int | str, end: int | str) -> Range:
+    """Snapshots by their ids, or by tags.
+
+    Raises:
+        OptionError: neither.
+        TagNotFoundError: there is no such tag.
+    """
+    both = [each if isinstance(each, int) else _tag_or_id(history, each) for each in (start, end)]
+    return Range(both[0], both[1], all(isinstance(each, Snapshot) for each in both))
+
+
+def timed_range(history: ChangeHistory, start: Timestamp, end: Timestamp) -> Range:
+    """What was committed after a time, up to another."""
+    first, last = epoch_millis(_number(start)), epoch_millis(_number(end))
+    if first > last:
+        raise OptionError(
+            f"changes go from an earlier time to a later one, and {end!r} is before {start!r}: "
+            "swap them",
+            start=start,
+            end=end,
+        )
+    earliest = history.earliest_id()
+    if earliest is None:
+        return Range(0, 0)
+    oldest = max(history.last_until(first), earliest - 1)
+    return Range(oldest, max(history.last_until(last), oldest))
+
+
+def range_of_options(history: ChangeHistory, options: TableOptions) -> Range:
+    """What ``incremental-between`` or ``incremental-between-timestamp`` say.
+
+    Raises:
+        OptionError: neither is set, or not as two ends with a comma between.
+    """
+    if options.incremental_between is not None:
+        return named_range(history, *_two("incremental-between", options.incremental_between))
+    text = options.incremental_between_timestamp
+    if text is not None:
+        return timed_range(history, *_two("incremental-between-timestamp", text))
+    raise OptionError(
+        "changes are between two snapshots: give start and end, or set incremental-between",
+        key="incremental-between",
+    )
+
+
+def inserts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows that are there after the changes, without their kinds."""
+    gone = pa.array([row_kind.SHORT[row_kind.DELETE], row_kind.SHORT[row_kind.UPDATE_BEFORE]])
+    for batch in batches:
+        kept = batch.filter(pc.invert(pc.is_in(batch.column(ROW_KIND), gone)))
+        if kept.num_rows:
+            yield kept.drop_columns([ROW_KIND])
+
+
+def _two(key: str, text: str) -> tuple[str, str]:
+    first, comma, second = text.partition(",")
+    if not comma or not first.strip() or not second.strip() or "," in second:
+        raise OptionError(
+            f"option {key!r} is {text!r}: write two ends with a comma between, such as '5,12'",
+            key=key,
+            value=text,
+        )
+    return first.strip(), second.strip()
+
+
+def _tag_or_id(history: ChangeHistory, name: str) -> int | Snapshot:
+    found = history.find_tag(name)
+    if found is None and name.isdecimal():
+        return int(name)
+    return history.tagged(name) if found is None else found
+
+
+def _number(time: Timestamp) -> Timestamp:
+    return int(time) if isinstance(time, str) and time.strip().isdecimal() else time
+
+
+def _id(of: int | Snapshot) -> int:
+    return of if isinstance(of, int) else of.id

@@ -1,0 +1,214 @@
+"""All the ways to read what changed in one table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from pkray.changelog.between import (
+    BetweenMode,
+    ChangesBetween,
+    Range,
+    inserts,
+    named_range,
+    range_of_options,
+    timed_range,
+)
+from pkray.changelog.history import ChangeHistory
+from pkray.changelog.planner import ChangePlanner, is_complete
+from pkray.changelog.progress import Progress
+from pkray.changelog.reader import ChangelogReader
+from pkray.changelog.request import ChangeRequest
+from pkray.changelog.start import Start, StartMode
+from pkray.changelog.stream import ChangeStream, StreamBounds, Wait
+from pkray.commit.consumers import ConsumerStore
+from pkray.errors import OptionError, UnsupportedError
+from pkray.options import TableOptions
+from pkray.scan.split import arrow_schema
+from pkray.scan.travel import Timestamp
+from pkray.schema import TableSchema
+from pkray.storage.branch_store import main_and_history
+from pkray.storage.location import TableLocation
+from pkray.storage.object_store import ObjectStore
+
+_log = logging.getLogger(__name__)
+_warned: set[str] = set()
+
+_CONSUMER_MODES = ("exactly-once", "at-least-once")
+
+
+class Changes:
+    """Reads of a table's changes, under one schema.
+
+    Args:
+        store: the table's root, or a branch.
+    """
+
+    def __init__(self, location: TableLocation, store: ObjectStore, schema: TableSchema) -> None:
+        self._location = location
+        self._store = store
+        self._schema = schema
+        self._options = schema.core
+
+    def reader(self, normalize: bool = False) -> ChangelogReader:
+        """Of the changes of each snapshot in a range."""
+        if normalize:
+            warn_of_cost(self._location.name, self._options)
+        return ChangelogReader(self._store, self._schema, normalize=normalize)
+
+    def between(
+        self,
+        start: int | str | None,
+        end: int | str | None,
+        start_timestamp: Timestamp | None,
+        end_timestamp: Timestamp | None,
+        mode: BetweenMode | None,
+        columns: Sequence[str] | None,
+        filter: object,
+    ) -> pa.RecordBatchReader:
+        """A row a key that changed; as of ``Table.changes``."""
+        request = ChangeRequest.of(self._location, self._schema, columns, filter)
+        changes = ChangesBetween(self._store, request)
+        between = self._range(start, end, start_timestamp, end_timestamp)
+        return pa.RecordBatchReader.from_batches(changes.schema, changes.read(between, mode))
+
+    def rows_between(
+        self, columns: Sequence[str] | None, filter: object
+    ) -> Iterator[pa.RecordBatch]:
+        """What a batch read of a table with ``incremental-between`` gives: no deletes, no kinds."""
+        schema = arrow_schema(self._schema, columns)
+        for batch in inserts(self.between(None, None, None, None, None, columns, filter)):
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    def stream(
+        self,
+        consumer_id: str | None = None,
+        mode: StartMode | None = None,
+        from_snapshot: int | None = None,
+        from_timestamp: Timestamp | None = None,
+        poll_interval: float | None = None,
+        until_snapshot: int | None = None,
+        until_watermark: int | None = None,
+        normalize: bool = False,
+        columns: Sequence[str] | None = None,
+        filter: object = None,
+        consumer_mode: str | None = None,
+        ignore_progress: bool | None = None,
+        wait: Wait | None = None,
+    ) -> ChangeStream:
+        """As of ``Table.stream``."""
+        options = self._options
+        start = Start.of(options, mode, from_snapshot, from_timestamp)
+        planner, request = self.planner(normalize, columns, filter)
+        if poll_interval is None:
+            poll_interval = options.continuous_discovery_interval / 1000
+        if poll_interval <= 0:
+            raise OptionError(
+                f"poll_interval is {poll_interval}: give seconds, more than 0", value=poll_interval
+            )
+        name = options.consumer_id if consumer_id is None else consumer_id
+        progress = None
+        if name is not None:
+            progress = self._progress(name, planner, consumer_mode, poll_interval)
+        watermark = options.scan_bounded_watermark if until_watermark is None else until_watermark
+        ignores = options.consumer_ignore_progress if ignore_progress is None else ignore_progress
+        return ChangeStream(
+            self._location,
+            self._store,
+            planner,
+            request.arrow_schema,
+            start,
+            StreamBounds(until_snapshot, watermark),
+            poll_interval,
+            progress,
+            ignores,
+            wait,
+        )
+
+    def planner(
+        self, normalize: bool, columns: Sequence[str] | None, filter: object
+    ) -> tuple[ChangePlanner, ChangeRequest]:
+        """What plans a stream, and what is wanted.
+
+        Raises:
+            UnsupportedError: the table's changes make no stream, unless they are normalised.
+        """
+        if normalize:
+            warn_of_cost(self._location.name, self._options)
+        else:
+            check_streamable(self._location.name, self._options)
+        request = ChangeRequest.of(self._location, self._schema, columns, filter)
+        history = ChangeHistory(self._store)
+        return ChangePlanner(self._store, request, history.whole, normalize), request
+
+    def _progress(
+        self, name: str, planner: ChangePlanner, mode: str | None, poll_interval: float
+    ) -> Progress:
+        chosen = self._options.consumer_mode if mode is None else mode
+        if chosen not in _CONSUMER_MODES:
+            raise OptionError(
+                f"consumer mode {chosen!r} is unknown: use one of {', '.join(_CONSUMER_MODES)}",
+                value=chosen,
+            )
+        _, history = main_and_history(self._store)
+        return Progress(
+            ConsumerStore(history),
+            name,
+            looks_back=planner.looks_back,
+            every=0 if chosen == "exactly-once" else poll_interval,
+        )
+
+    def _range(
+        self,
+        start: int | str | None,
+        end: int | str | None,
+        start_timestamp: Timestamp | None,
+        end_timestamp: Timestamp | None,
+    ) -> Range:
+        history = ChangeHistory(self._store)
+        named, timed = (start, end), (start_timestamp, end_timestamp)
+        if named != (None, None) and timed != (None, None):
+            raise OptionError("changes are between two snapshots or two times, not both")
+        if start_timestamp is not None and end_timestamp is not None:
+            return timed_range(history, start_timestamp, end_timestamp)
+        if start is not None and end is not None:
+            return named_range(history, start, end)
+        if named == timed == (None, None):
+            return range_of_options(history, self._options)
+        raise OptionError("changes are between two ends: give the other one too")
+
+
+def names_changes(options: TableOptions) -> bool:
+    """Whether batch reads of the table are of changes between two snapshots."""
+    between = (options.incremental_between, options.incremental_between_timestamp)
+    return options.scan_mode == "incremental" or (
+        options.scan_mode == "default" and any(each is not None for each in between)
+    )
+
+
+def check_streamable(table: str, options: TableOptions) -> None:
+    """Raises `UnsupportedError` for a table whose deltas are no changes of rows."""
+    engine = options.merge_engine
+    if engine != "deduplicate" and options.changelog_producer == "none":
+        raise UnsupportedError(
+            f"table {table} merges rows by {engine} and has no changelog producer, so what its "
+            "snapshots add are not its changes: set changelog-producer to lookup or "
+            "full-compaction, or read it with normalize",
+            merge_engine=engine,
+            table=table,
+        )
+
+
+def warn_of_cost(table: str, options: TableOptions) -> None:
+    """Say once in this process that a normalising read is not for free."""
+    if is_complete(options) or table in _warned:
+        return
+    _warned.add(table)
+    _log.warning(
+        "reading the changes of %s normalised: the rows of each changed key are looked up in two "
+        "snapshots, and copies of its files are kept on the local disk; the changelog producer "
+        "'lookup' does this once for all readers",
+        table,
+    )

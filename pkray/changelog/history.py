@@ -1,0 +1,143 @@
+"""The snapshots whose changes can be read: those that are there, and expired ones' changelogs."""
+
+from __future__ import annotations
+
+from pkray.commit.changelogs import ChangelogStore
+from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.tags import TagStore
+from pkray.errors import OptionError, SnapshotNotFoundError
+from pkray.format.snapshot import COMPACT, Snapshot
+from pkray.scan.travel import Timestamp, epoch_millis
+from pkray.storage.object_store import ObjectStore
+
+
+class ChangeHistory:
+    """Finds snapshots by id, tag or time.
+
+    Args:
+        store: the table's root, or a branch.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._url = store.url
+        self._snapshots = SnapshotStore(store)
+        self._changelogs = ChangelogStore(store)
+        self._tags = TagStore(store, self._snapshots)
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot; None before the first."""
+        return self._snapshots.latest()
+
+    @property
+    def rollbacks(self) -> int:
+        """Grows when `latest` finds that the table was rolled back."""
+        return self._snapshots.rollbacks
+
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot, or its changelog, is there, or expired in good order."""
+        return self._snapshots.rests_on(snapshot)
+
+    def earliest_id(self) -> int | None:
+        """The oldest changes there are: changelogs may outlive their snapshots."""
+        return self._changelogs.earliest_id() or self._snapshots.earliest_id()
+
+    def find(self, snapshot_id: int) -> Snapshot:
+        """A snapshot, or what is left of it for its changelog.
+
+        Raises:
+            SnapshotNotFoundError: neither is there; says from where changes can be read.
+        """
+        try:
+            return self._snapshots.read(snapshot_id, fresh=True)
+        except SnapshotNotFoundError as error:
+            try:
+                return self._changelogs.read(snapshot_id)
+            except SnapshotNotFoundError:
+                raise self._gap(snapshot_id) from error
+
+    def whole(self, snapshot_id: int) -> Snapshot:
+        """A snapshot with all that it holds. Raises `SnapshotNotFoundError`."""
+        return self._snapshots.read(snapshot_id, fresh=True)
+
+    def tagged(self, tag: str) -> Snapshot:
+        """The snapshot of a tag. Raises `TagNotFoundError`."""
+        return self._tags.get(tag).snapshot
+
+    def find_tag(self, name: str) -> Snapshot | None:
+        """The snapshot of a tag, or None."""
+        tag = self._tags.find(name)
+        return None if tag is None else tag.snapshot
+
+    def first_since(self, timestamp: Timestamp) -> int:
+        """The id of the oldest changes of a time or later; of those to come if there are none."""
+        millis = epoch_millis(timestamp)
+        latest = self.latest()
+        low, end = self.earliest_id(), 1 if latest is None else latest.id + 1
+        if low is None:
+            return end
+        high = end
+        while low < high:
+            middle = (low + high) // 2
+            if self._is_before(middle, millis):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def last_until(self, timestamp: Timestamp) -> int:
+        """The id of the newest changes of a time or before; 0 if there are none."""
+        return self.first_since(epoch_millis(timestamp) + 1) - 1
+
+    def newest_compacted(self) -> Snapshot | None:
+        """The newest snapshot that a compaction made, or None."""
+        latest = self.latest()
+        for snapshot in self._snapshots.backwards(latest.id if latest else 0):
+            if snapshot.commit_kind == COMPACT:
+                return snapshot
+        return None
+
+    def id_of(
+        self,
+        snapshot_id: int | None,
+        tag: str | None,
+        timestamp: Timestamp | None,
+        *,
+        is_end: bool,
+    ) -> int | None:
+        """One end of a range of changes, said in at most one way; None where it is not said.
+
+        Raises:
+            OptionError: it is said twice, or is no time.
+            TagNotFoundError: there is no such tag.
+        """
+        if sum(each is not None for each in (snapshot_id, tag, timestamp)) > 1:
+            end = "to" if is_end else "from"
+            raise OptionError(
+                f"{end}_snapshot, {end}_tag and {end}_timestamp name one end: give one of them"
+            )
+        if tag is not None:
+            return self.tagged(tag).id
+        if timestamp is not None:
+            return self.last_until(timestamp) if is_end else self.first_since(timestamp)
+        return snapshot_id
+
+    def _is_before(self, snapshot_id: int, millis: int) -> bool:
+        try:
+            return self.find(snapshot_id).time_millis < millis
+        except SnapshotNotFoundError:  # expired meanwhile: older than all that are there
+            return True
+
+    def _gap(self, snapshot_id: int) -> SnapshotNotFoundError:
+        earliest, latest = self.earliest_id(), self._snapshots.latest_id()
+        if latest is None:
+            there = "there are none yet"
+        else:
+            there = f"those of {earliest} to {latest} are: read from one of these on"
+        what = "have expired" if latest is None or snapshot_id <= latest else "were never made"
+        return SnapshotNotFoundError(
+            f"the changes of snapshot {snapshot_id} of {self._url!r} {what}: {there}, or read the "
+            "whole table first",
+            snapshot_id=snapshot_id,
+            earliest=earliest,
+            latest=latest,
+        )

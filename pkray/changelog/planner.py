@@ -1,0 +1,253 @@
+"""From a snapshot to the splits of what it changed, or of what it holds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from pkray.changelog.images import BucketImage
+from pkray.changelog.live_buckets import BucketId, Files, LiveBuckets
+from pkray.changelog.request import ChangeRequest
+from pkray.changelog.splits import (
+    ChangelogSplit,
+    ChangeSplit,
+    ContentSplit,
+    DeltaSplit,
+    DifferenceSplit,
+    ImageSplit,
+    NormalizedSplit,
+    OverwriteSplit,
+)
+from pkray.commit.index_files import index_files
+from pkray.commit.live import changelog_entries, delta_entries, live_files, unless_expired
+from pkray.errors import SnapshotNotFoundError
+from pkray.format.data_file import ADD, DELETE, DataFileMeta, ManifestEntry
+from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
+from pkray.format.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
+from pkray.lsm.compaction import skips_level_0
+from pkray.options import TableOptions
+from pkray.scan.plan import ScanPlanner
+from pkray.scan.split import Split
+from pkray.storage.location import TableLocation
+from pkray.storage.object_store import ObjectStore
+
+SnapshotOf = Callable[[int], Snapshot]
+"""A snapshot by its id. Raises `SnapshotNotFoundError`."""
+
+
+class ChangePlanner:
+    """Plans reads of changes.
+
+    What a snapshot changed is what its changelog files say; where the table has no changelog
+    producer, what its writers added. OVERWRITE snapshots are left out, unless the table sets
+    ``streaming-read-overwrite``.
+
+    Args:
+        store: the table's root, or a branch.
+        read_snapshot: of this table.
+        normalize: rows before and after are looked up instead, so that the changes are complete
+            whatever the producer, and follow overwrites too.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        request: ChangeRequest,
+        read_snapshot: SnapshotOf,
+        normalize: bool = False,
+    ) -> None:
+        options = request.schema.core
+        self._store = store
+        self._request = request
+        self._read_snapshot = read_snapshot
+        self.normalizes = normalize and not is_complete(options)
+        self._reads_overwrites = options.streaming_read_overwrite
+        self._producer = options.changelog_producer
+        self._hides_level_0 = skips_level_0(request.schema)
+        self._live = LiveBuckets(store)
+        if self.normalizes:
+            self._lowest = int(self._hides_level_0)
+        else:
+            # What changelogs have told of so far is what was compacted.
+            told = {"lookup": 1, "full-compaction": options.num_levels - 1}
+            self._lowest = told.get(self._producer, 0)
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether changes of a snapshot are found with the help of the one before it."""
+        return self.normalizes or self._reads_overwrites
+
+    def changes(self, snapshot: Snapshot) -> list[ChangeSplit]:
+        """What a snapshot changed, in the order in which splits of one key are to be read.
+
+        Raises:
+            SnapshotNotFoundError: it, or one that is needed beside it, has expired.
+        """
+        if self.normalizes:
+            return self._normalized(snapshot)
+        if snapshot.commit_kind == OVERWRITE:
+            return self._overwritten(snapshot) if self._reads_overwrites else []
+        if self._producer != "none":
+            files = by_bucket(changelog_entries(self._store, snapshot))
+            return [self._changelog(snapshot, *each) for each in files.items()]
+        if snapshot.commit_kind != APPEND:
+            return []
+        added = (e for e in delta_entries(self._store, snapshot) if e.kind == ADD)
+        return [self._delta(snapshot, *each) for each in by_bucket(added).items()]
+
+    def content(self, snapshot: Snapshot, location: TableLocation) -> list[ChangeSplit]:
+        """What the changes up to a snapshot made of the table, as +I.
+
+        With a changelog producer that is what the changelogs have told of, which may be less than
+        the snapshot holds: the next changelogs tell of the rest.
+        """
+        if not self._lowest and self._hides_level_0:
+            return self._merged_content(snapshot)
+        planner = ScanPlanner(location, self._store, self._request.schema)
+        request, lowest = self._request, self._lowest or None
+        with unless_expired(self._store, snapshot.id):
+            splits = planner.scan(snapshot, request.columns, request.predicate, from_level=lowest)
+        return [self._content(snapshot, split) for split in splits]
+
+    def _content(self, snapshot: Snapshot, split: Split) -> ChangeSplit:
+        return ContentSplit(self._request, snapshot.id, split.partition, split.bucket, split)
+
+    def _changelog(
+        self, snapshot: Snapshot, bucket: BucketId, files: tuple[DataFileMeta, ...]
+    ) -> ChangeSplit:
+        return ChangelogSplit(self._request, snapshot.id, *bucket, files)
+
+    def _delta(
+        self, snapshot: Snapshot, bucket: BucketId, files: tuple[DataFileMeta, ...]
+    ) -> ChangeSplit:
+        return DeltaSplit(self._request, snapshot.id, *bucket, files)
+
+    def _merged_content(self, snapshot: Snapshot) -> list[ChangeSplit]:
+        """Level 0 too: its rows have been told of, though readers do not see them yet."""
+        vectors = self._vectors(snapshot)
+        files = by_bucket(live_files(self._store, snapshot))
+        return [
+            ImageSplit(self._request, snapshot.id, *bucket, _image(bucket, of_bucket, vectors))
+            for bucket, of_bucket in sorted(files.items())
+        ]
+
+    def _overwritten(self, snapshot: Snapshot) -> list[ChangeSplit]:
+        entries = [
+            entry
+            for entry in delta_entries(self._store, snapshot)
+            if entry.file.level >= self._lowest
+        ]
+        before = by_bucket(entry for entry in entries if entry.kind == DELETE)
+        after = by_bucket(entry for entry in entries if entry.kind == ADD)
+        old_vectors = self._vectors(self._before(snapshot)) if before else {}
+        new_vectors = self._vectors(snapshot)
+        return [
+            OverwriteSplit(
+                self._request,
+                snapshot.id,
+                partition,
+                None,
+                _images(partition, before, old_vectors),
+                _images(partition, after, new_vectors),
+            )
+            for partition in sorted({partition for partition, _ in (*before, *after)})
+        ]
+
+    def _normalized(self, snapshot: Snapshot) -> list[ChangeSplit]:
+        previous = self._before(snapshot)
+        live = self._live.at(previous)
+        entries = delta_entries(self._store, snapshot)
+        touched = by_bucket(self._touching(snapshot, entries))
+        ids = {(entry.partition, entry.bucket) for entry in entries}
+        wanted = ids if snapshot.commit_kind == OVERWRITE else set(touched)
+        before = {bucket: self._visible(live.get(bucket, {})) for bucket in wanted}
+        live = self._live.move(snapshot, entries)
+        after = {bucket: self._visible(live.get(bucket, {})) for bucket in wanted}
+        old_vectors = self._vectors(previous) if wanted else {}
+        new_vectors = self._vectors(snapshot) if wanted else {}
+        if snapshot.commit_kind != OVERWRITE:
+            return [
+                NormalizedSplit(
+                    self._request,
+                    snapshot.id,
+                    *bucket,
+                    touched[bucket],
+                    _image(bucket, before[bucket], old_vectors),
+                    _image(bucket, after[bucket], new_vectors),
+                )
+                for bucket in sorted(touched)
+            ]
+        return [
+            DifferenceSplit(
+                self._request,
+                snapshot.id,
+                partition,
+                None,
+                _images(partition, before, old_vectors),
+                _images(partition, after, new_vectors),
+            )
+            for partition in sorted({partition for partition, _ in ids})
+        ]
+
+    def _touching(
+        self, snapshot: Snapshot, entries: Iterable[ManifestEntry]
+    ) -> Iterable[ManifestEntry]:
+        """The files by whose keys what readers see may have changed."""
+        if self._hides_level_0:
+            if snapshot.commit_kind == COMPACT:
+                return [e for e in entries if e.kind == DELETE and e.file.level == 0]
+        elif snapshot.commit_kind == APPEND:
+            return [e for e in entries if e.kind == ADD]
+        return []
+
+    def _visible(self, files: Files) -> tuple[DataFileMeta, ...]:
+        return tuple(file for file in files.values() if file.level >= self._lowest)
+
+    def _vectors(self, snapshot: Snapshot | None) -> Vectors:
+        if snapshot is None or not self._request.schema.core.deletion_vectors_enabled:
+            return {}
+        with unless_expired(self._store, snapshot.id):
+            return index_files(self._store, snapshot, DELETION_VECTORS)
+
+    def _before(self, snapshot: Snapshot) -> Snapshot | None:
+        if snapshot.id == 1:
+            return None
+        try:
+            return self._read_snapshot(snapshot.id - 1)
+        except SnapshotNotFoundError as error:
+            raise SnapshotNotFoundError(
+                f"what snapshot {snapshot.id} of {self._store.url!r} changed cannot be told: "
+                f"snapshot {snapshot.id - 1}, which it replaced rows of, has expired; read from a "
+                "later one, or the whole table first, and keep what is to be read by a consumer",
+                **{**error.values, "snapshot_id": snapshot.id},
+            ) from error
+
+
+Vectors = dict[BucketId, list[IndexFileMeta]]
+
+
+def is_complete(options: TableOptions) -> bool:
+    """Whether the table's own changelog has every image before and after."""
+    return options.changelog_producer in ("lookup", "full-compaction")
+
+
+def by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, tuple[DataFileMeta, ...]]:
+    """Files by (partition, bucket), in the order of the entries."""
+    found: dict[BucketId, list[DataFileMeta]] = defaultdict(list)
+    for entry in entries:
+        found[entry.partition, entry.bucket].append(entry.file)
+    return {bucket: tuple(files) for bucket, files in found.items()}
+
+
+def _image(bucket: BucketId, files: tuple[DataFileMeta, ...], vectors: Vectors) -> BucketImage:
+    return BucketImage(*bucket, files, tuple(vectors.get(bucket, ())))
+
+
+def _images(
+    partition: bytes, files: dict[BucketId, tuple[DataFileMeta, ...]], vectors: Vectors
+) -> tuple[BucketImage, ...]:
+    return tuple(
+        _image(bucket, of_bucket, vectors)
+        for bucket, of_bucket in sorted(files.items())
+        if bucket[0] == partition and of_bucket
+    )
