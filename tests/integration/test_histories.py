@@ -60,6 +60,7 @@ class History:
                 del options[key]
         if sequence:
             options["sequence.field"] = "q"
+            options["changelog-producer.row-deduplicate-ignore-fields"] = "q"
         columns = [("p", "STRING NOT NULL"), ("k", "INT NOT NULL")]
         columns += [(name, model.columns[name]) for name in self.columns]
         columns += [("q", "INT")] if sequence else []
@@ -214,7 +215,7 @@ class History:
                 before = values
             else:
                 assert key not in self.images
-                if kind == "+U" and self.drops_equal and not self.sequence:
+                if kind == "+U" and self.drops_equal:
                     assert values != before
                 self.images[key] = values
 
