@@ -45,6 +45,31 @@ def conform_deletes(data: object, schema: TableSchema) -> pa.Table:
     return _conform(data, schema, [*schema.primary_keys, *sequence])
 
 
+def conform_prefixes(data: object, schema: TableSchema) -> pa.Table:
+    """The beginnings of keys: as :func:`conform`, with the columns given alone.
+
+    Raises:
+        InputError: as :func:`conform`; columns that are not the first ones of the primary key
+            (less the partition columns), with all partition columns or none.
+    """
+    rows = _Rows.of(data)
+    trimmed = schema.trimmed_primary_keys
+    partition = [name for name in schema.partition_keys if name in rows.names]
+    given = [name for name in rows.names if name not in partition]
+    fits = given and set(given) == set(trimmed[: len(given)])
+    if not fits or partition not in ([], list(schema.partition_keys)):
+        beside = f", and {', '.join(schema.partition_keys)}" if schema.partition_keys else ""
+        raise InputError(
+            f"a prefix is the first columns of ({', '.join(trimmed)}){beside} or not: it cannot "
+            f"be ({', '.join(rows.names)})",
+            columns=rows.names,
+        )
+    _check_columns(rows.names, schema, ())
+    names = [*partition, *trimmed[: len(given)]]
+    columns = {name: rows.column(name, schema.field(name).type) for name in names}
+    return pa.table(columns, pa.schema([schema.arrow_schema.field(name) for name in names]))
+
+
 def _conform(data: object, schema: TableSchema, required: Sequence[str]) -> pa.Table:
     rows = _Rows.of(data)
     _check_columns(rows.names, schema, required)

@@ -17,7 +17,7 @@ from pkray.commit.rollback import RollbackReport
 from pkray.commit.schemas import SchemaStore
 from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.format.snapshot import Snapshot
-from pkray.input import conform
+from pkray.input import conform, conform_prefixes
 from pkray.maintenance.alter import Alter
 from pkray.maintenance.branches import Branches
 from pkray.maintenance.consumers import Consumers
@@ -133,19 +133,7 @@ class Table:
             InputError: the keys do not fit the table.
             OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
         """
-        if visibility not in ("latest", "committed"):
-            raise OptionError(
-                f"visibility {visibility!r} is unknown: use 'latest' or 'committed'",
-                value=visibility,
-            )
-        said = (snapshot_id, tag, timestamp, watermark)
-        travels = any(each is not None for each in said)
-        if travels and visibility == "latest":
-            raise OptionError(
-                "snapshot_id, tag, timestamp and watermark go with visibility='committed' only",
-                snapshot_id=snapshot_id,
-            )
-        view = self.view(*said) if travels else None
+        view = self._lookup_view(visibility, snapshot_id, tag, timestamp, watermark)
         schema = view.schema if view else self.schema
         wanted = arrow_schema(schema, _known(columns, schema))
         checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
@@ -154,6 +142,43 @@ class Table:
         if tag is not None and not self._history.holds(view.snapshot):
             return view.find(checked, wanted)  # the owners know snapshots by their ids
         return self._lookup_client(schema).find(checked, wanted, visibility, view.snapshot.id)
+
+    def lookup_prefix(
+        self,
+        keys: object,
+        *,
+        columns: Sequence[str] | None = None,
+        visibility: Visibility = "latest",
+        snapshot_id: int | None = None,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
+    ) -> pa.Table:
+        """All rows whose primary key begins with given values: in the order asked, and the rows
+        of each in key order.
+
+        One bucket is asked where the values have the ``bucket-key``, else each of the partition.
+
+        Args:
+            keys: the first columns of the primary key (less the partition columns), with all
+                partition columns or none, which means every partition; as `lookup` takes keys.
+                Text columns match as a whole.
+            columns, visibility, snapshot_id, tag, timestamp, watermark: as of `lookup`.
+
+        Raises:
+            InputError, OptionError: as `lookup`.
+        """
+        view = self._lookup_view(visibility, snapshot_id, tag, timestamp, watermark)
+        schema = view.schema if view else self.schema
+        wanted = arrow_schema(schema, _known(columns, schema))
+        checked = conform_prefixes(keys, schema)
+        if view is None or view.snapshot is None:
+            client = self._lookup_client(schema)
+            return client.find_prefixes(checked, wanted, visibility, None)
+        if tag is not None and not self._history.holds(view.snapshot):
+            return view.find_prefixes(checked, wanted)
+        client = self._lookup_client(schema)
+        return client.find_prefixes(checked, wanted, visibility, view.snapshot.id)
 
     def to_arrow(
         self,
@@ -698,6 +723,30 @@ class Table:
         self.schema = schema
         self._planner = ScanPlanner(self.location, self._store, schema)
         self._client: tuple[TableService, LookupClient] | None = None
+
+    def _lookup_view(
+        self,
+        visibility: Visibility,
+        snapshot_id: int | None,
+        tag: str | None,
+        timestamp: Timestamp | None,
+        watermark: int | None,
+    ) -> SnapshotView | None:
+        """The moment that a lookup names; None if it names none."""
+        if visibility not in ("latest", "committed"):
+            raise OptionError(
+                f"visibility {visibility!r} is unknown: use 'latest' or 'committed'",
+                value=visibility,
+            )
+        said = (snapshot_id, tag, timestamp, watermark)
+        if all(each is None for each in said):
+            return None
+        if visibility == "latest":
+            raise OptionError(
+                "snapshot_id, tag, timestamp and watermark go with visibility='committed' only",
+                snapshot_id=snapshot_id,
+            )
+        return self.view(*said)
 
     def _lookup_client(self, schema: TableSchema) -> LookupClient:
         service = self._service()

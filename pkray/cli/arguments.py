@@ -66,8 +66,12 @@ def moment(
     snapshot: int | None, tag: str | None, timestamp: str | None
 ) -> tuple[int | None, str | None, int | str | None]:
     """What --snapshot, --tag and --timestamp say, as ``Table.view`` takes it."""
-    digits = timestamp is not None and timestamp.strip().isdigit()
-    return snapshot, tag, int(timestamp or 0) if digits else timestamp
+    return snapshot, tag, time(timestamp)
+
+
+def time(text: str | None) -> int | str | None:
+    """Epoch milliseconds where a text is a number, else the text."""
+    return int(text) if text is not None and text.strip().isdigit() else text
 
 
 def names(texts: Iterable[str] | None) -> list[str] | None:
@@ -102,14 +106,17 @@ def columns(texts: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def keys(texts: Sequence[str], schema: TableSchema) -> pa.Table:
+def keys(texts: Sequence[str], schema: TableSchema, *, are_prefixes: bool = False) -> pa.Table:
     """Keys as columns, from texts such as ``id=1,day=2024-02-29`` and ``{"id": 1}``.
+
+    Args:
+        are_prefixes: all have the columns of the first one.
 
     Raises:
         InputError: a key that lacks a column, has another, or a value that is none of its type.
     """
     rows = [_key(text) for text in texts]
-    wanted = schema.primary_keys
+    wanted: Sequence[str] = list(rows[0]) if are_prefixes and rows else schema.primary_keys
     for text, row in zip(texts, rows, strict=True):
         if set(row) != set(wanted):
             raise InputError(

@@ -223,6 +223,9 @@ def lookup(
         list[str],
         typer.Option("--key", "-k", metavar="KEY", help="id=1, or '{\"id\": 1}'; repeat it."),
     ],
+    prefix: Annotated[
+        bool, typer.Option(help="Keys are the first columns of keys: print all that begin so.")
+    ] = False,
     columns: Columns = None,
     visibility: Annotated[
         str | None,
@@ -245,8 +248,9 @@ def lookup(
         moment = arguments.moment(snapshot, tag, timestamp)
         is_past = any(said is not None for said in moment)
         schema = source.view(*moment).schema if is_past else source.schema
-        found = source.lookup(
-            arguments.keys(key, schema),
+        look = source.lookup_prefix if prefix else source.lookup
+        found = look(
+            arguments.keys(key, schema, are_prefixes=prefix),
             columns=arguments.names(columns),
             visibility=visibility or ("committed" if is_past else "latest"),  # type: ignore[arg-type] # checked there
             snapshot_id=moment[0],

@@ -11,6 +11,7 @@ from pkray.lookup.block_layout import NESTED_ROWS, BlockLayout, Hashes, Ints
 from pkray.lookup.block_store import BlockFile, BlockStore
 from pkray.lookup.file_index import FileIndex
 from pkray.lookup.key_hash import equal_rows, hash_keys, one_chunk
+from pkray.lsm.key_prefixes import KeyPrefixes
 from pkray.lsm.keys import NormalizedKeys
 
 SLICE_ROWS = 65_536
@@ -164,6 +165,46 @@ class CachedFile:
             taken = [array.take(pa.array(some)) for array in keys]
             queries, rows, table = self._find_some(taken, columns)
             yield some[queries], rows, table
+
+    def find_prefixes(
+        self, prefixes: KeyPrefixes, blocks: Ints, columns: Sequence[str]
+    ) -> Iterator[tuple[Ints, pa.Table]]:
+        """Row positions and ``columns`` of the rows whose keys begin so, in file order.
+
+        Args:
+            blocks: of the index, `FileIndex.blocks_with` these prefixes.
+
+        Raises:
+            LocalDiskError: blocks are damaged or gone.
+        """
+        leading = self._key_columns[: prefixes.width]
+        prefixes = prefixes.typed_like([self.index.first_keys.column(name) for name in leading])
+        for begin in range(0, len(blocks), self._queries_at_once):
+            yield self._with_prefixes(
+                prefixes, leading, blocks[begin : begin + self._queries_at_once], columns
+            )
+
+    def _with_prefixes(
+        self, prefixes: KeyPrefixes, leading: Sequence[str], blocks: Ints, columns: Sequence[str]
+    ) -> tuple[Ints, pa.Table]:
+        layout = self.index.layout
+        per_block = layout.block_rows
+        data, starts = self._fetch(blocks)
+        rows = (blocks[:, None] * per_block + np.arange(per_block)).reshape(-1)
+        starts = np.repeat(starts, per_block)[rows < self.index.row_count]
+        rows = rows[rows < self.index.row_count]
+        keys = layout.decode(data, starts, rows % per_block, leading)
+        hit = prefixes.begin([keys[name] for name in leading])
+        rows, starts = rows[hit], starts[hit]
+        wanted = set(columns)
+        flat = [name for name in layout.flat if name in wanted]
+        nested = [name for name in layout.nested if name in wanted]
+        found = layout.decode(data, starts, rows % per_block, flat)
+        if nested:
+            found.update(self._nested(rows, nested))
+        fields = [layout.schema.field(name) for name in columns]
+        table = pa.Table.from_arrays([found[name] for name in columns], schema=pa.schema(fields))
+        return rows, table
 
     def _find_some(
         self, keys: Sequence[pa.Array], columns: Sequence[str]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pkray.lookup.block_layout import BlockLayout, Hashes, Ints, records_at
 from pkray.lookup.block_store import INDEX_BYTES_PER_ENTRY
+from pkray.lsm.key_prefixes import KeyPrefixes, SortedPrefixes, spread
 from pkray.lsm.keys import NormalizedKeys
 
 Pairs = tuple[Ints, Ints]
@@ -68,6 +69,21 @@ class FileIndex:
         blocks = np.where(found, at, at - 1)
         queries = np.flatnonzero(blocks >= 0)
         return queries, blocks[queries]
+
+    def blocks_with(self, prefixes: KeyPrefixes) -> Ints:
+        """The blocks that may have keys which begin so, ascending."""
+        width = prefixes.width
+        firsts = self._by_width.get(width)
+        if firsts is None:
+            firsts = self._by_width[width] = SortedPrefixes(self._key_columns[:width])
+        low, high = firsts.spans(prefixes)
+        # The block before the first one that begins so may end so.
+        return np.unique(spread(np.maximum(low - 1, 0), high)[1])
+
+    @cached_property
+    def _by_width(self) -> dict[int, SortedPrefixes]:
+        """The first keys' leading columns, by their number."""
+        return {}
 
     def rows_of(self, keys: Sequence[pa.Array], hashes: Hashes) -> Pairs | None:
         """For each key the rows whose hash is its own; None without a filter."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pkray.format import binary_row
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
+from pkray.lsm.key_prefixes import KeyPrefixes, SortedPrefixes, spread
 from pkray.lsm.keys import NormalizedKeys
 from pkray.lsm.levels import SortedRun
 from pkray.types import DataType
@@ -24,8 +25,9 @@ class RunRanges:
         lows = binary_row.decode([file.min_key for file in files], types)
         order = NormalizedKeys(lows).argsort()
         self.files = [files[i] for i in order.tolist()]
-        self.lows = NormalizedKeys(binary_row.decode([f.min_key for f in self.files], types))
-        self.highs = NormalizedKeys(binary_row.decode([f.max_key for f in self.files], types))
+        self._lows = binary_row.decode([f.min_key for f in self.files], types)
+        self._highs = binary_row.decode([f.max_key for f in self.files], types)
+        self.lows, self.highs = NormalizedKeys(self._lows), NormalizedKeys(self._highs)
 
     def files_of(self, keys: Sequence[pa.Array]) -> Iterator[tuple[DataFileMeta, Ints]]:
         """Each file with the positions of the keys in its range."""
@@ -43,6 +45,14 @@ class RunRanges:
         ends = np.append(starts[1:], len(inside))
         for i, start, end in zip(chosen.tolist(), starts.tolist(), ends.tolist(), strict=True):
             yield self.files[i], inside[start:end]
+
+    def files_with(self, prefixes: KeyPrefixes) -> Iterator[DataFileMeta]:
+        """The files that may have keys which begin so, in key order."""
+        width = prefixes.width
+        first, _ = SortedPrefixes(self._highs[:width]).spans(prefixes)
+        _, end = SortedPrefixes(self._lows[:width]).spans(prefixes)
+        for number in np.unique(spread(first, end)[1]).tolist():
+            yield self.files[number]
 
 
 def run_ranges(run: SortedRun, types: tuple[DataType, ...]) -> RunRanges:

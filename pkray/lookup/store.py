@@ -19,6 +19,7 @@ from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.scan_search import ScanSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.wide_copy import WideCopy
+from pkray.lsm.key_prefixes import KeyPrefixes
 from pkray.schema import KIND
 from pkray.storage.owned_directory import OwnedDirectory
 
@@ -195,6 +196,46 @@ class LookupStore:
             return _no_rows(source, file, columns)
         queries, rows, table = self._answer(source, file, names, arrays, columns)
         return (queries if answerable is None else answerable[queries]), rows, table
+
+    def locate_prefixes(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        key_columns: list[str],
+        prefixes: KeyPrefixes,
+        columns: list[str],
+    ) -> tuple[Ints, pa.Table]:
+        """Rows of one file whose keys begin so, in file order, and their positions in the file.
+
+        Args:
+            key_columns: all of the key's.
+            columns: what to return.
+        """
+        evolution = source.evolution(file)
+        if evolution is not None:
+            own, sources = source.as_written(file), evolution.sources(columns) or [KIND]
+            old_keys = [str(evolution.source(name)) for name in key_columns]
+            places, rows = self.locate_prefixes(own, file, old_keys, prefixes, sources)
+            return places, evolution.apply_table(rows, columns)
+        if not len(prefixes) or file.row_count == 0:
+            return _no_rows(source, file, columns)[1:]
+        try:
+            cached = self._cached(source, file, key_columns, columns)
+            if cached is not None:
+                blocks = cached.index.blocks_with(prefixes)
+                rows_held = len(blocks) * cached.index.layout.block_rows
+                if rows_held < MANY_KEYS or 2 * rows_held < file.row_count:
+                    if not len(blocks):
+                        return _no_rows(source, file, columns)[1:]
+                    return _joined_rows(list(cached.find_prefixes(prefixes, blocks, columns)))
+        except LocalDiskError as error:
+            self._degrade(file.file_name, error)
+            cached = None
+        self._count(scans=1, degraded=cached is None)
+        read = list(dict.fromkeys([*columns, *key_columns[: prefixes.width]]))
+        batches = source.read(file, read) if cached is None else self.read(source, file, read)
+        found = list(_with_prefixes(batches, key_columns[: prefixes.width], prefixes, columns))
+        return _joined_rows(found) if found else _no_rows(source, file, columns)[1:]
 
     def _answer(
         self,
@@ -435,6 +476,30 @@ def _joined(parts: list[Found]) -> Found:
         return parts[0]
     queries, rows, tables = zip(*parts, strict=True)
     return np.concatenate(queries), np.concatenate(rows), pa.concat_tables(tables)
+
+
+def _with_prefixes(
+    batches: Iterable[pa.RecordBatch],
+    leading: list[str],
+    prefixes: KeyPrefixes,
+    columns: list[str],
+) -> Iterator[tuple[Ints, pa.Table]]:
+    before = 0
+    for batch in batches:
+        if batch.num_rows:
+            keys = [one_chunk(batch.column(name)) for name in leading]
+            rows = np.flatnonzero(prefixes.begin(keys))
+            if len(rows):
+                found = batch.select(columns).take(pa.array(rows))
+                yield rows + before, pa.Table.from_batches([found])
+        before += batch.num_rows
+
+
+def _joined_rows(parts: list[tuple[Ints, pa.Table]]) -> tuple[Ints, pa.Table]:
+    if len(parts) == 1:
+        return parts[0]
+    places, tables = zip(*parts, strict=True)
+    return np.concatenate(places), pa.concat_tables(tables)
 
 
 def _no_rows(source: DataFileSource, file: DataFileMeta, columns: list[str]) -> Found:

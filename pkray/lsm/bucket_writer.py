@@ -24,6 +24,7 @@ from pkray.lsm.compactor import CompactionResult, Compactor
 from pkray.lsm.data_files import Clock, DataFileStore, now_millis
 from pkray.lsm.deletion_files import write_vectors
 from pkray.lsm.engines import merge_engine
+from pkray.lsm.key_prefixes import KeyPrefixes
 from pkray.lsm.levels import Levels, Vectors, united
 from pkray.lsm.memtable import Memtable
 from pkray.lsm.record_expiry import files_to_purge
@@ -126,6 +127,10 @@ class BucketWriter:
             keys: the key columns, distinct.
         """
         return self._memtable.lookup(keys, self._engine, self._next_sequence)
+
+    def lookup_memory_prefixes(self, prefixes: KeyPrefixes) -> pa.RecordBatch:
+        """As `lookup_memory`, of all keys that begin so."""
+        return self._memtable.lookup_prefixes(prefixes, self._engine, self._next_sequence)
 
     def change_schema(
         self, schema: TableSchema, files: DataFileStore, lookup: UpperLevelLookup | None = None

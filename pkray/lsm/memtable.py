@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.lsm.key_groups import KeyGroups, RowOrder, concat, empty_rows, row_schema, take
+from pkray.lsm.key_prefixes import KeyPrefixes, SortedPrefixes, spread
 from pkray.lsm.keys import NormalizedKeys
 from pkray.lsm.merge import MergeEngine
 from pkray.schema import KIND
@@ -85,11 +86,22 @@ class Memtable:
             keys: the key columns, distinct.
             first_sequence: of the oldest row here.
         """
-        self._sort_new_rows()
         wanted = self._order.keys(keys)
+        return self._merged(lambda segment: segment.find(wanted), engine, first_sequence)
+
+    def lookup_prefixes(
+        self, prefixes: KeyPrefixes, engine: MergeEngine, first_sequence: int
+    ) -> pa.RecordBatch:
+        """As `lookup`, of all keys that begin so."""
+        return self._merged(lambda segment: segment.find_prefixes(prefixes), engine, first_sequence)
+
+    def _merged(
+        self, find: Callable[[_Segment], np.ndarray], engine: MergeEngine, first_sequence: int
+    ) -> pa.RecordBatch:
+        self._sort_new_rows()
         found = []
         for segment, rows in zip(self._segments, self._batches, strict=True):
-            numbers = segment.find(wanted)
+            numbers = find(segment)
             if len(numbers):
                 sequence = pa.array(numbers + first_sequence)
                 found.append(self._numbered(sequence, take(rows, numbers)))
@@ -131,12 +143,23 @@ class _Segment:
         self._rows, self._starts = NormalizedKeys(keys).sort()
         self._sizes = np.diff(self._starts, append=len(self._rows))
         firsts = pa.array(self._rows[self._starts])
-        self._keys = NormalizedKeys([column.take(firsts) for column in keys])
+        self._columns = [column.take(firsts) for column in keys]
+        self._keys = NormalizedKeys(self._columns)
+        self._by_width: dict[int, SortedPrefixes] = {}
 
     def find(self, keys: NormalizedKeys) -> np.ndarray:
         """Numbers of all rows of these keys, those of one key in the order of their arrival."""
         positions, found = self._keys.search(keys)
-        groups = positions[found]
+        return self._rows_of(positions[found])
+
+    def find_prefixes(self, prefixes: KeyPrefixes) -> np.ndarray:
+        """As `find`, of all keys that begin so."""
+        width = prefixes.width
+        if width not in self._by_width:
+            self._by_width[width] = SortedPrefixes(self._columns[:width])
+        return self._rows_of(spread(*self._by_width[width].spans(prefixes))[1])
+
+    def _rows_of(self, groups: np.ndarray) -> np.ndarray:
         sizes = self._sizes[groups]
         before = np.cumsum(sizes) - sizes
         places = np.repeat(self._starts[groups] - before, sizes) + np.arange(sizes.sum())

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
+import numpy as np
 import pyarrow as pa
 
 from pkray.commit.live import unless_expired
 from pkray.format.snapshot import Snapshot
+from pkray.lsm.key_prefixes import KeyPrefixes
+from pkray.lsm.keys import NormalizedKeys
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
 from pkray.scan.report import ScanReport
@@ -87,6 +90,26 @@ class SnapshotView:
         found = asked.join(numbered, names, join_type="inner").sort_by(_POSITION)
         return rows.take(found.column("__row")).select(wanted.names)
 
+    def find_prefixes(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
+        """All rows whose keys begin so, each one's in key order, by reading what may hold them.
+
+        Args:
+            keys: leading columns of the trimmed primary key, with the partition columns or not.
+            wanted: the columns to return.
+        """
+        names = keys.column_names
+        if keys.num_rows == 0:
+            return wanted.empty_table()
+        among = [(name, "in", keys.column(name).unique().to_pylist()) for name in names]
+        every = [*names, *self.schema.trimmed_primary_keys, *self.schema.partition_keys]
+        by_key = list(dict.fromkeys(every))
+        rows = self.to_arrow(list(dict.fromkeys([*wanted.names, *by_key])), among)
+        order = NormalizedKeys([rows.column(name) for name in by_key]).argsort()
+        rows = rows.take(pa.array(order)).combine_chunks()
+        positions, numbers = KeyPrefixes(_arrays(keys, names)).answers(_arrays(rows, names))
+        numbers = numbers[np.argsort(positions, kind="stable")]
+        return rows.take(pa.array(numbers)).select(wanted.names)
+
     def _predicate(self, filter: object) -> Predicate | None:
         return None if filter is None else Predicate.parse(filter, self.schema)
 
@@ -97,3 +120,7 @@ class SnapshotView:
     def _reading(self) -> AbstractContextManager[None]:
         """That a file is missing means that the snapshot has expired meanwhile."""
         return unless_expired(self._store, None if self.snapshot is None else self.snapshot.id)
+
+
+def _arrays(table: pa.Table, names: Sequence[str]) -> list[pa.Array]:
+    return [pa.concat_arrays(table.column(name).chunks) for name in names]

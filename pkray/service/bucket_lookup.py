@@ -8,15 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.lookup.levels import lookup_levels
+from pkray.lookup.prefix_search import lookup_prefixes
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import LookupStore
 from pkray.lookup.upper_levels import StoreLookup
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.key_groups import KIND, SEQUENCE, RowOrder, concat
+from pkray.lsm.key_groups import KIND, SEQUENCE, RowOrder, concat, take
+from pkray.lsm.key_prefixes import KeyPrefixes
 from pkray.lsm.levels import Levels
-from pkray.lsm.merge import is_add
+from pkray.lsm.merge import is_add, without_deletes
 from pkray.schema import TableSchema
 
 
@@ -61,6 +63,34 @@ class BucketLookup:
             return positions, rows.select(columns)
         return self._find_latest(files, levels, writers, wanted, columns)
 
+    def find_prefixes(
+        self,
+        files: DataFileSource,
+        levels: Levels,
+        writers: Sequence[BucketWriter],
+        keys: pa.RecordBatch,
+        columns: Sequence[str],
+    ) -> tuple[np.ndarray, pa.Table]:
+        """As `find`, with all rows whose keys begin so; each position's rows in key order.
+
+        Args:
+            keys: leading columns of the trimmed primary key.
+        """
+        leading = [name for name in self._order.key_columns if name in keys.schema.names]
+        prefixes = KeyPrefixes([keys.column(name) for name in leading])
+        levels = _with_own(levels, writers)
+        needed = self._names if writers else columns
+        rows = lookup_prefixes(
+            self._cache, files, levels, prefixes, needed, self._schema, self._engine
+        )
+        if writers:
+            layers = [w.lookup_memory_prefixes(prefixes) for w in writers]
+            found = concat([rows, *(layer.select(rows.schema.names) for layer in layers)])
+            rows = self._engine.merge(self._order.group(found))
+        rows = without_deletes(rows)
+        positions, numbers = prefixes.answers([rows.column(name) for name in leading])
+        return positions, pa.Table.from_batches([take(rows, numbers).select(list(columns))])
+
     def _find_latest(
         self,
         files: DataFileSource,
@@ -69,9 +99,7 @@ class BucketLookup:
         keys: pa.RecordBatch,
         columns: Sequence[str],
     ) -> tuple[np.ndarray, pa.Table]:
-        for writer in writers:
-            own = writer.levels
-            levels = own if len(writers) == 1 else levels.apply((), own.files, own.vectors)
+        levels = _with_own(levels, writers)
         distinct = self._distinct(keys)
         _, stored = lookup_levels(
             self._cache,
@@ -97,3 +125,11 @@ class BucketLookup:
     def _distinct(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         order, starts = self._order.keys(keys).sort(stable=True)
         return keys.take(pa.array(order[starts]))
+
+
+def _with_own(levels: Levels, writers: Sequence[BucketWriter]) -> Levels:
+    """The committed files, and what the writers have flushed."""
+    for writer in writers:
+        own = writer.levels
+        levels = own if len(writers) == 1 else levels.apply((), own.files, own.vectors)
+    return levels

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from pkray.errors import PartitionBucketsError
+from pkray.lsm.keys import NormalizedKeys
 from pkray.schema import TableSchema
 from pkray.service.assigner_client import AssignerClient
 from pkray.service.handle import Handle, gather
-from pkray.service.protocol import Slice, Visibility
+from pkray.service.prefix_routing import PrefixRouter, Request
+from pkray.service.protocol import Visibility
 from pkray.service.retry import persist
 from pkray.service.routing import Cells, Router
 
@@ -27,6 +29,7 @@ class LookupClient:
         self._owners = owners
         self._assigner = AssignerClient.of(schema, owners)
         self._router = Router(schema, len(owners)) if self._assigner is None else None
+        self._prefixes = PrefixRouter(schema, self._router, len(owners))
 
     def find(
         self,
@@ -43,13 +46,31 @@ class LookupClient:
         """
         if keys.num_rows == 0:
             return wanted.empty_table()
-        totals: dict[bytes, int] = {}
-        for _ in range(_MAX_REROUTED):
-            try:
-                return self._find(keys, wanted, visibility, snapshot_id, totals)
-            except PartitionBucketsError as error:
-                totals.update(error.totals)
-        return self._find(keys, wanted, visibility, snapshot_id, totals)
+        return _rerouted(lambda totals: self._find(keys, wanted, visibility, snapshot_id, totals))
+
+    def find_prefixes(
+        self,
+        keys: pa.Table,
+        wanted: pa.Schema,
+        visibility: Visibility,
+        snapshot_id: int | None,
+    ) -> pa.Table:
+        """All rows of keys that begin so: in the order asked, and each one's in key order.
+
+        Args:
+            keys: leading columns of the trimmed primary key, with the partition columns or not.
+            wanted: the columns to return.
+        """
+        if keys.num_rows == 0:
+            return wanted.empty_table()
+        by_key = [*self._schema.trimmed_primary_keys, *self._schema.partition_keys]
+        names = list(dict.fromkeys([*wanted.names, *by_key]))
+
+        def find(totals: Mapping[bytes, int]) -> pa.Table:
+            requests = self._prefixes.requests(keys, totals)
+            return self._collect("lookup_prefix", requests, names, visibility, snapshot_id, by_key)
+
+        return _as(_rerouted(find), wanted)
 
     def _find(
         self,
@@ -65,19 +86,37 @@ class LookupClient:
         requests = self._requests(keys, cells)
         if not requests:
             return wanted.empty_table()
-        answers = persist(lambda: self._ask(requests, wanted.names, visibility, snapshot_id))
+        return _as(self._collect("lookup", requests, wanted.names, visibility, snapshot_id), wanted)
+
+    def _collect(
+        self,
+        method: str,
+        requests: dict[int, Request],
+        columns: Sequence[str],
+        visibility: Visibility,
+        snapshot_id: int | None,
+        by_key: Sequence[str] = (),
+    ) -> pa.Table:
+        """The owners' rows, in the order asked and then by these columns."""
+
+        def ask(snapshot_id: int | None) -> dict[int, tuple[np.ndarray, pa.Table, int]]:
+            return self._ask(method, requests, columns, visibility, snapshot_id)
+
+        answers = persist(lambda: ask(snapshot_id))
         answered = {snapshot for _, _, snapshot in answers.values()}
         if visibility == "committed" and len(answered) > 1:
             oldest = min(answered)
-            answers = persist(lambda: self._ask(requests, wanted.names, visibility, oldest))
+            answers = persist(lambda: ask(oldest))
         positions = np.concatenate(
             [requests[owner][2][found] for owner, (found, _, _) in answers.items()]
         )
         rows = pa.concat_tables([rows for _, rows, _ in answers.values()])
-        if len(positions) > 1:
-            rows = rows.take(pa.array(np.argsort(positions, kind="stable")))
-        chosen = rows.select(wanted.names)
-        return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
+        if len(positions) < 2:
+            return rows
+        if not by_key:
+            return rows.take(pa.array(np.argsort(positions, kind="stable")))
+        keys = [pa.array(positions), *(rows.column(name) for name in by_key)]
+        return rows.take(pa.array(NormalizedKeys(keys).argsort()))
 
     def _locate(
         self, keys: pa.Table, snapshot_id: int | None, totals: Mapping[bytes, int]
@@ -88,9 +127,7 @@ class LookupClient:
         assert self._router is not None
         return self._router.cells(keys, totals), snapshot_id
 
-    def _requests(
-        self, keys: pa.Table, cells: Cells
-    ) -> dict[int, tuple[pa.RecordBatch, tuple[Slice, ...], np.ndarray]]:
+    def _requests(self, keys: pa.Table, cells: Cells) -> dict[int, Request]:
         requests = {}
         for owner, pieces in cells.positions(len(self._owners)).items():
             positions = np.concatenate([rows for _, rows in pieces])
@@ -105,7 +142,8 @@ class LookupClient:
 
     def _ask(
         self,
-        requests: dict[int, tuple[pa.RecordBatch, tuple[Slice, ...], np.ndarray]],
+        method: str,
+        requests: dict[int, Request],
         columns: Sequence[str],
         visibility: Visibility,
         snapshot_id: int | None,
@@ -113,11 +151,27 @@ class LookupClient:
         if len(requests) == 1:
             ((owner, (rows, slices, _)),) = requests.items()
             arguments = (rows, slices, visibility, list(columns), snapshot_id, self._schema.id)
-            return {owner: self._owners[owner].call("lookup", *arguments)}
+            return {owner: self._owners[owner].call(method, *arguments)}
         pending = [
             self._owners[owner].submit(
-                "lookup", rows, slices, visibility, list(columns), snapshot_id, self._schema.id
+                method, rows, slices, visibility, list(columns), snapshot_id, self._schema.id
             )
             for owner, (rows, slices, _) in requests.items()
         ]
         return dict(zip(requests, gather(pending), strict=True))
+
+
+def _rerouted(find: Callable[[Mapping[bytes, int]], pa.Table]) -> pa.Table:
+    """What is found once it is known which partitions have other buckets than the table's."""
+    totals: dict[bytes, int] = {}
+    for _ in range(_MAX_REROUTED):
+        try:
+            return find(totals)
+        except PartitionBucketsError as error:
+            totals.update(error.totals)
+    return find(totals)
+
+
+def _as(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    chosen = rows.select(wanted.names)
+    return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)

@@ -6,10 +6,11 @@ import dataclasses
 import os
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,8 @@ from pkray.service.compaction_planner import CompactionPlanner
 from pkray.service.compactions import Compactions, Stop, StoppableFiles
 from pkray.service.dynamic_buckets import DynamicBuckets
 from pkray.service.protocol import (
+    ANY_BUCKET,
+    ANY_PARTITION,
     DRIVER,
     Assigned,
     Attempts,
@@ -271,6 +274,7 @@ class BucketOwner:
         with self._lock:
             self._buckets.drop(session_id)
             session = self._close(session_id)
+            written = list(session.writers) if session is not None else []
             if session is not None:
                 session.abort()
             self._advance()
@@ -320,10 +324,42 @@ class BucketOwner:
             PartitionBucketsError: a partition has another number of buckets than the slices say.
             SnapshotNotFoundError: the snapshot has expired.
         """
+        return self._lookup(False, keys, slices, visibility, columns, snapshot_id, schema_id)
+
+    def lookup_prefix(
+        self,
+        keys: pa.RecordBatch,
+        slices: Sequence[Slice],
+        visibility: Visibility,
+        columns: Sequence[str],
+        snapshot_id: int | None = None,
+        schema_id: int | None = None,
+    ) -> tuple[np.ndarray, pa.Table, int]:
+        """All rows of keys that begin so; as `lookup`.
+
+        Args:
+            keys: leading columns of the trimmed primary key, and perhaps others.
+            slices: of some of the keys each; their partition may be `ANY_PARTITION` and their
+                bucket `ANY_BUCKET`.
+        """
+        return self._lookup(True, keys, slices, visibility, columns, snapshot_id, schema_id)
+
+    def _lookup(
+        self,
+        by_prefix: bool,
+        keys: pa.RecordBatch,
+        slices: Sequence[Slice],
+        visibility: Visibility,
+        columns: Sequence[str],
+        snapshot_id: int | None,
+        schema_id: int | None,
+    ) -> tuple[np.ndarray, pa.Table, int]:
         for left in range(_LOOKUPS, 0, -1):
             try:
                 with unless_expired(self._store, snapshot_id):
-                    return self._find(keys, slices, visibility, columns, snapshot_id, schema_id)
+                    return self._find(
+                        by_prefix, keys, slices, visibility, columns, snapshot_id, schema_id
+                    )
             except MissingFileError:
                 # Others compacted it away, and the snapshot that had it has expired.
                 if snapshot_id is not None or left == 1:
@@ -333,6 +369,7 @@ class BucketOwner:
 
     def _find(
         self,
+        by_prefix: bool,
         keys: pa.RecordBatch,
         slices: Sequence[Slice],
         visibility: Visibility,
@@ -352,10 +389,13 @@ class BucketOwner:
             sources = columns if evolution is None else evolution.sources(columns)
             if evolution is not None:
                 keys = keys.rename_columns([evolution.source(n) for n in keys.schema.names])
-            self._refuse_other_buckets(slices, asked, answered)
-            for piece in slices:
+            named = [s for s in slices if s.partition != ANY_PARTITION and s.bucket != ANY_BUCKET]
+            self._refuse_other_buckets(named, asked, answered)
+            lookup = self._views.lookup(under)
+            find = lookup.find_prefixes if by_prefix else lookup.find
+            for piece in self._reached(slices, buckets, visibility, answered):
                 bucket = (piece.partition, piece.bucket)
-                found, rows = self._views.lookup(under).find(
+                found, rows = find(
                     self._views.files(under, bucket),
                     self._visible(buckets.get(bucket, _EMPTY), visibility),
                     self._writers(bucket) if visibility == "latest" else (),
@@ -370,6 +410,31 @@ class BucketOwner:
         if not tables:
             return np.empty(0, np.int64), _empty(asked, columns), answered
         return np.concatenate(positions), pa.concat_tables(tables), answered
+
+    def _reached(
+        self,
+        slices: Sequence[Slice],
+        committed: Iterable[BucketId],
+        visibility: Visibility,
+        snapshot_id: int,
+    ) -> Iterator[Slice]:
+        """The slices, those of any partition or bucket once for each that there is here."""
+        there: dict[bytes, set[int]] = {}
+        held = [s.writers for s in self._sessions.values()] if visibility == "latest" else []
+        for partition, bucket in chain(committed, *held):
+            there.setdefault(partition, set()).add(bucket)
+        for piece in slices:
+            any_partition = piece.partition == ANY_PARTITION
+            if not any_partition and piece.bucket != ANY_BUCKET:
+                yield piece
+                continue
+            for partition in sorted(there) if any_partition else [piece.partition]:
+                buckets = there.get(partition, set())
+                total = self._committed.total_buckets(partition, snapshot_id)
+                if piece.bucket != ANY_BUCKET and total in (None, piece.total_buckets):
+                    buckets = buckets & {piece.bucket}
+                for bucket in sorted(buckets):
+                    yield Slice(partition, bucket, piece.offset, piece.length)
 
     def stats(self) -> dict[str, object]:
         """Counters for people and metrics."""

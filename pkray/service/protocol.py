@@ -21,6 +21,11 @@ Attempts = dict[int, tuple[int, int]]
 """By source: the attempt that counts, and its number of batches."""
 
 
+ANY_PARTITION = b""
+ANY_BUCKET = -1
+"""In the slices of a prefix lookup: each that there is."""
+
+
 class SessionId(msgspec.Struct, frozen=True, order=True):
     """One unit of uncommitted work.
 

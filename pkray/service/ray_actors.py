@@ -90,6 +90,10 @@ class _Owner:
         return encode_answer(*self._owner.lookup(*decode_request(request)))
 
     @ray.method(concurrency_group="read")
+    def lookup_prefix(self, request: bytes) -> bytes:
+        return encode_answer(*self._owner.lookup_prefix(*decode_request(request)))
+
+    @ray.method(concurrency_group="read")
     def stats(self) -> Any:
         return self._owner.stats()
 

@@ -245,6 +245,14 @@ def test_lookup_by_a_key_of_several_columns(shell, tmp_path):
     assert shell.json("lookup", "a.b", "-k", '{"raw": "00ff", "day": "2024-02-29"}') == [row]
 
 
+def test_lookup_by_the_first_columns_of_the_key(shell, tmp_path):
+    shell.ok("create", "a.b", "--column", "a INT", "--column", "b INT", "-k", "a", "-k", "b")
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n1,1\n2,5\n")
+    shell.ok("upsert", "a.b", tmp_path / "rows.csv")
+    rows = [{"a": 2, "b": 5}, {"a": 1, "b": 1}, {"a": 1, "b": 2}]
+    assert shell.json("lookup", "a.b", "-k", "a=2", "-k", "a=1", "--prefix") == rows
+
+
 def test_snapshots_files_and_compaction(orders, tmp_path):
     (tmp_path / "a.csv").write_text("id,name,amount\n1,newer,1\n2,newer,1\n3,newer,1\n")
     orders.ok("upsert", "shop.orders", tmp_path / "a.csv")
