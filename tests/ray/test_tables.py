@@ -1,0 +1,137 @@
+"""What tables do beyond the main job, with owners and coordinator as Ray actors."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pkray
+from tests.integration.readers import rows_of
+
+pytestmark = pytest.mark.ray
+
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+
+
+def rows(ids: Iterable[int], value: int) -> pa.Table:
+    ids = np.fromiter(ids, np.int64)
+    return pa.table({"id": ids, "v": np.full(len(ids), value)}, schema=SCHEMA)
+
+
+def commit(table, identifier: int, *parts: pa.Table) -> None:
+    with table.open_writer("job") as writer:
+        for part in parts:
+            writer.upsert(part)
+        writer.commit(commit_identifier=identifier)
+
+
+def content(table) -> dict:
+    return dict(rows_of(table.to_arrow(), ["id"]))
+
+
+def create(catalog, **options: str):
+    named = {key.replace("_", "-"): value for key, value in options.items()}
+    return catalog.create_table("db.t", SCHEMA, ["id"], options=named)
+
+
+def kill(pid: object) -> None:
+    os.kill(int(str(pid)), signal.SIGKILL)
+
+
+def test_dynamic_buckets_outlive_their_owners(ray_catalog):
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "300"}
+    table = ray_catalog.create_table("db.t", SCHEMA, ["id"], options=options)
+    commit(table, 1, rows(range(1000), 1))
+    with table.open_writer("job") as writer:
+        writer.upsert(rows(range(500, 1500), 2))
+        for owner in table.service_stats()["owners"]:
+            kill(owner["pid"])
+        writer.upsert(rows(range(1400, 1600), 3))
+        writer.commit(commit_identifier=2)
+    model = {
+        **dict.fromkeys(range(500), 1),
+        **dict.fromkeys(range(500, 1400), 2),
+        **dict.fromkeys(range(1400, 1600), 3),
+    }
+    assert content(table) == model
+    assert len(set(table.files()["bucket"].to_pylist())) > 4
+    found = table.lookup(pa.table({"id": [0, 700, 1599, 9999]}), visibility="committed")
+    assert found.to_pylist() == [{"id": 0, "v": 1}, {"id": 700, "v": 2}, {"id": 1599, "v": 3}]
+
+
+def test_a_dedicated_compaction_runs_as_ray_tasks(ray_catalog):
+    table = create(ray_catalog, bucket="4", write_only="true")
+    for number in range(6):
+        commit(table, number, rows(range(number * 10, 200), number))
+    before = content(table)
+    assert set(table.files()["level"].to_pylist()) == {0}
+    report = table.compact_dedicated(full=True)
+    assert report.compacted == 4
+    assert set(table.files()["level"].to_pylist()) == {5}
+    assert content(table) == before
+
+
+def test_a_lookup_changelog_is_complete_after_an_owner_was_killed(ray_catalog):
+    table = create(ray_catalog, bucket="2", changelog_producer="lookup")
+    commit(table, 1, rows(range(100), 1))
+    kill(table.service_stats()["owners"][0]["pid"])
+    commit(table, 2, rows(range(50, 150), 2))
+    state: dict = {}
+    for change in table.changelog().to_pylist():
+        if change["_row_kind"] in ("-U", "-D"):
+            assert state.pop(change["id"]) == change["v"]
+        else:
+            assert change["id"] not in state
+            state[change["id"]] = change["v"]
+    assert state == content(table)
+
+
+def test_owners_follow_a_change_of_the_columns(ray_catalog):
+    table = create(ray_catalog, bucket="2")
+    commit(table, 1, rows(range(10), 1))
+    table.alter.add_column("note", "STRING")
+    with table.open_writer("job") as writer:
+        writer.upsert([{"id": 3, "v": 4, "note": "new"}])
+        writer.commit(commit_identifier=2)
+    found = table.lookup([{"id": 2}, {"id": 3}])
+    assert found.to_pylist() == [
+        {"id": 2, "v": 1, "note": None},
+        {"id": 3, "v": 4, "note": "new"},
+    ]
+
+
+def test_rows_are_spread_over_more_buckets(ray_catalog):
+    table = create(ray_catalog, bucket="2")
+    commit(table, 1, rows(range(400), 1))
+    table.rescale(5)
+    commit(table, 2, rows(range(300, 500), 2))
+    assert set(table.files()["bucket"].to_pylist()) == set(range(5))
+    assert content(table) == {**dict.fromkeys(range(300), 1), **dict.fromkeys(range(300, 500), 2)}
+    assert table.lookup([{"id": 10}, {"id": 450}])["v"].to_pylist() == [1, 2]
+
+
+def test_a_rollback_is_noticed_by_the_owners(ray_catalog):
+    table = create(ray_catalog, bucket="2")
+    commit(table, 1, rows(range(10), 1))
+    first = table.latest_snapshot().id
+    commit(table, 2, rows(range(10), 2))
+    table.rollback_to(first)
+    assert table.lookup([{"id": 5}])["v"].to_pylist() == [1]
+    commit(table, 3, rows(range(5, 12), 3))
+    assert content(table) == {**dict.fromkeys(range(5), 1), **dict.fromkeys(range(5, 12), 3)}
+
+
+def test_a_branch_has_owners_of_its_own(ray_catalog):
+    table = create(ray_catalog, bucket="2")
+    commit(table, 1, rows(range(10), 1))
+    table.tags.create("v1")
+    table.branches.create("b", tag="v1")
+    commit(table.branch("b"), 2, rows(range(3), 9))
+    assert content(table) == dict.fromkeys(range(10), 1)
+    branch = pkray.connect(ray_catalog.warehouse, runtime="ray").load_table("db.t$branch_b")
+    assert content(branch) == {**dict.fromkeys(range(3), 9), **dict.fromkeys(range(3, 10), 1)}
