@@ -7,13 +7,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.lsm.engines.functions.codes import codes
+from pkray.lsm.engines.functions.lists import list_parts
+
 Flags = npt.NDArray[np.bool_]
 
 
 def equal_values(one: pa.Array, other: pa.Array) -> Flags:
     """Place by place; null equals null and NaN equals NaN, also within ARRAY, MAP and ROW.
 
-    The entries of a MAP have to come in the same order.
+    The order of a MAP's entries does not matter.
 
     Args:
         one, other: of one type and length.
@@ -38,7 +41,7 @@ def _equal(one: pa.Array, other: pa.Array) -> Flags:
             same &= equal_values(one.field(number), other.field(number))
         return same
     if pa.types.is_map(kind):
-        return _equal_lists(one, other, [(one.keys, other.keys), (one.items, other.items)])
+        return _equal_maps(one, other)
     if pa.types.is_list(kind):
         return _equal_lists(one, other, [(one.values, other.values)])
     same = pc.equal(one, other).to_numpy(zero_copy_only=False)
@@ -46,6 +49,32 @@ def _equal(one: pa.Array, other: pa.Array) -> Flags:
         nan = pc.and_(pc.is_nan(one), pc.is_nan(other))
         same = same | nan.to_numpy(zero_copy_only=False)
     return np.asarray(same)
+
+
+def _equal_maps(one: pa.Array, other: pa.Array) -> Flags:
+    same = _equal_lists(one, other, [(one.keys, other.keys), (one.items, other.items)])
+    alike = np.diff(_offsets(one)) == np.diff(_offsets(other))
+    unsure = np.flatnonzero(alike & ~same)
+    if len(unsure):
+        chosen = pa.array(unsure)
+        same[unsure] = _equal_entries(one.take(chosen), other.take(chosen))
+    return same
+
+
+def _equal_entries(one: pa.Array, other: pa.Array) -> Flags:
+    """Of maps with as many entries each, brought into one order."""
+    lengths, mine = list_parts(one)
+    theirs = list_parts(other)[1]
+    keys = codes(pa.concat_arrays([mine.field("key"), theirs.field("key")]))
+    my_keys, their_keys = np.split(keys, 2)
+    place = np.repeat(np.arange(len(lengths)), lengths)
+    my_order, their_order = np.lexsort((my_keys, place)), np.lexsort((their_keys, place))
+    equal = my_keys[my_order] == their_keys[their_order]
+    equal &= equal_values(
+        mine.field("value").take(pa.array(my_order)),
+        theirs.field("value").take(pa.array(their_order)),
+    )
+    return np.bincount(place, ~equal, len(lengths)) == 0
 
 
 def _equal_lists(
