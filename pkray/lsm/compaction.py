@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 SMALL_RUN_BYTES = 1 << 20
+ONE_IMAGE_BYTES = 32 << 20
+"""Up to this size above level 0 a bucket is rewritten to keep one image a key."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +134,14 @@ def with_one_image(
     options: TableOptions,
     engine: MergeEngine,
 ) -> CompactionUnit | None:
-    """All runs instead of some, where a key must not have two rows above level 0.
+    """All runs instead of some, where two rows of a key above level 0 are better avoided.
 
-    Large files whose keys no other run has are left as they are even so.
+    Large files whose keys no other run has are left as they are even so. Beyond
+    `ONE_IMAGE_BYTES` a commit would cost what the bucket holds: then runs are as for any table,
+    which Paimon's Java core and pkray read right. ``num-levels`` = 2 keeps one run at any size.
     """
-    if engine.one_image and len(runs) > 1:
+    above = sum(run.size for run in runs if run.level > 0)
+    if engine.one_image and len(runs) > 1 and above <= ONE_IMAGE_BYTES:
         return pick_full(runs, options)
     return unit
 

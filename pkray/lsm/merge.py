@@ -26,8 +26,8 @@ class MergeEngine(ABC):
             that row: readers need not know that it does.
         whole_above_0: rows above level 0 have been merged with all that is older, so of a key's
             only the newest counts (see `newest_images`).
-        one_image: of no key there may be two such rows: other readers than Paimon's Java core
-            merge them, and would count twice.
+        one_image: two such rows of a key are better avoided: some readers, though not Paimon's
+            Java core, merge them, and would count twice.
     """
 
     needs_order: bool = True

@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 from lsm_samples import make_schema, run_of
 
 from pkray.lsm.compaction import (
+    ONE_IMAGE_BYTES,
     CompactionUnit,
     comparable_sizes,
     forces_level_0_up,
     pick,
     pick_full,
+    with_one_image,
 )
+from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import SortedRun
 from pkray.options import TableOptions
 
@@ -165,3 +168,14 @@ def test_level_0_never_counts_more_than_it_has() -> None:
 def test_small_files_count_as_they_are() -> None:
     small, large = sized(0, 5000, 1000), sized(5, 10 << 20, 10 << 20)
     assert comparable_sizes([small, large]) == [5000, 10 << 20]
+
+
+def test_images_that_would_add_up_are_kept_in_one_run_up_to_a_size() -> None:
+    options = {"engine": "aggregation", "fields.n.aggregate-function": "sum"}
+    schema = make_schema(producer="lookup", **options)
+    engine = merge_engine(schema)
+    assert engine.one_image
+    for upper, whole in ((ONE_IMAGE_BYTES, True), (ONE_IMAGE_BYTES + 1, False)):
+        runs = runs_of((0, 10), (5, upper))
+        unit = pick(runs, schema.core, force_level_0=True)
+        assert (taken(with_one_image(unit, runs, schema.core, engine)) == (2, TOP)) is whole
