@@ -8,6 +8,7 @@ Source: "Object Container Files" in the Avro specification.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import zlib
@@ -47,7 +48,7 @@ def read_records(data: bytes) -> Iterator[Record]:
     if stream.read(len(_MAGIC)) != _MAGIC:
         raise AvroError("it does not begin as an Avro file")
     header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
-    schema = fastavro.parse_schema(_without_logical_types(json.loads(header["avro.schema"])))
+    schema = _parsed(header["avro.schema"])
     codec = header.get("avro.codec", b"null").decode()
     sync = _exactly(stream, _SYNC_BYTES)
     while stream.tell() < len(data):
@@ -136,6 +137,11 @@ def _unsnap(block: bytes) -> bytes:
     if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):
         raise AvroError("a block's checksum is wrong")
     return data
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(schema: bytes) -> Schema:
+    return fastavro.parse_schema(_without_logical_types(json.loads(schema)))
 
 
 def _without_logical_types(schema: Schema) -> Schema:

@@ -143,6 +143,12 @@ class CompactionPlanner:
             return False
         return self.is_inline or (forces_level_0_up(schema) and schema.core.lookup_wait)
 
+    def interrupted(self, buckets: Iterable[BucketId]) -> set[BucketId]:
+        """Those that a commit was to bring up from level 0, and was killed before it did."""
+        if not self.commits_compact:
+            return set()
+        return {b for b in buckets if any(file.level == 0 for file in self._levels_of(b).files)}
+
     def make_room(self, written: Iterable[BucketId], full: Collection[BucketId]) -> None:
         """Before a commit: wait where compaction is too far behind, or in the way.
 

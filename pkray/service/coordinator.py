@@ -16,6 +16,7 @@ from pkray.errors import CommitBaseMovedError, CommitFencedError, PkrayError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.index_file import HASH
 from pkray.format.partition_filter import ExactPartitions
+from pkray.format.snapshot import APPEND
 from pkray.options import DYNAMIC
 from pkray.service.alarm import Alarm
 from pkray.service.handle import Handle, call_all
@@ -111,7 +112,9 @@ class Coordinator:
     def committed(self, user: str, identifier: int) -> CommitOutcome | None:
         """The outcome of a commit made before, or None where it was not made."""
         with self._lock:
-            return self._known(user, identifier)
+            known = self._known(user, identifier)
+        self._complete(known)
+        return known
 
     def commit(self, request: CommitRequest) -> CommitOutcome:
         """Commit a session once; repeating the request changes nothing.
@@ -126,9 +129,12 @@ class Coordinator:
             known = self._known(session.user, request.identifier)
             if known is not None:
                 call_all(self._owners, "abort", lambda _: (session,))
-                return known
-            self._refuse_fenced(session)
-            outcome, forestalled = self._commit(request, self._committer(session.user))
+            else:
+                self._refuse_fenced(session)
+                outcome, forestalled = self._commit(request, self._committer(session.user))
+        if known is not None:
+            self._complete(known)
+            return known
         if forestalled:  # what the commit promised of them is still to be done
             self._commit_compactions(_buckets_of(forestalled))
         self._keep_up(outcome)
@@ -215,6 +221,15 @@ class Coordinator:
                 answer_from, session = result.append.id, SessionId(user, 0)
                 call_all(self._owners, "acknowledge", lambda _: (session, answer_from))
             return CommitOutcome(result.append, new=result.new)
+
+    def _complete(self, known: CommitOutcome | None) -> None:
+        """Compact what a commit made before was to compact, where it was killed in between."""
+        if (
+            known is not None
+            and known.snapshot is not None
+            and known.snapshot.commit_kind == APPEND
+        ):
+            self._commit_compactions(_NO_BUCKETS)
 
     def _keep_up(self, outcome: CommitOutcome) -> None:
         """Expire what is old. The commit has happened: nothing here makes it fail."""

@@ -1,0 +1,56 @@
+"""Warehouses to be damaged, and the counts of what they survived."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import pkray
+
+_numbers = itertools.count()
+_survived: list[str] = []
+
+
+@pytest.fixture
+def new_root(tmp_path) -> Callable[[str], str]:
+    """A root for a warehouse that is not there yet, on ``disk`` or in ``memory``."""
+
+    def make(kind: str) -> str:
+        number = next(_numbers)
+        return str(tmp_path / f"w{number}") if kind == "disk" else f"memory://faults-{number}"
+
+    return make
+
+
+@pytest.fixture
+def process(tmp_path) -> Callable[[str], pkray.Catalog]:
+    """A warehouse as a process that has just begun sees it."""
+    opened: list[pkray.Catalog] = []
+
+    def begin(root: str) -> pkray.Catalog:
+        options = {"owners": 1, "local_directory": str(tmp_path / "local")}
+        catalog = pkray.connect(root, runtime_options=options)
+        opened.append(catalog)
+        return catalog
+
+    return begin
+
+
+@pytest.fixture
+def survived() -> Callable[[str], None]:
+    """Say a count at the end of the run."""
+
+    def say(line: str) -> None:
+        print(line)
+        _survived.append(line)
+
+    return say
+
+
+def pytest_terminal_summary(terminalreporter) -> Iterator[None]:
+    if _survived:
+        terminalreporter.section("faults")
+        for line in _survived:
+            terminalreporter.write_line(line)

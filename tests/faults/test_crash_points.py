@@ -1,0 +1,192 @@
+"""The process is killed before and after each operation on its storage, and the job goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import pkray
+from pkray.storage.object_store import ObjectStore
+from tests.faults.faulty_store import Fault, Killed, Storage, faulty, put_files
+from tests.faults.named import unnamed
+from tests.faults.script import (
+    DELETION_VECTORS,
+    LOOKUP,
+    NAME,
+    WRITE_ONLY,
+    Outcome,
+    Script,
+    clean,
+    commit,
+    compact,
+    outcome,
+)
+
+FOLDER = "shop.db/orders/"
+
+
+@dataclass(frozen=True)
+class CrashPoint:
+    """A state on storage, and the step that was under way."""
+
+    changes: int
+    step: int
+    torn: str | None = None
+    """The file whose temporary copy was being written."""
+
+
+class CleanRun:
+    """A script that nothing happened to.
+
+    Attributes:
+        after: what there was after each step.
+        step_of: the step of each operation.
+    """
+
+    def __init__(self, script: Script, root: str, process: Callable[[str], pkray.Catalog]) -> None:
+        self.script = script
+        self.storage = Storage(root)
+        self.step_of: list[int] = []
+        self.after: list[Outcome] = []
+        with faulty(self.storage), process(root) as catalog:
+            for number, step in enumerate(script.steps):
+                step(catalog)
+                self._began_in(number)
+                self._look(root, process)
+        self._began_in(len(script.steps) - 1)
+
+    def _began_in(self, step: int) -> None:
+        self.step_of += [step] * (len(self.storage.operations) - len(self.step_of))
+
+    def _look(self, root: str, process: Callable[[str], pkray.Catalog]) -> None:
+        """With eyes of another process, and unseen by the storage."""
+        copy = f"{root}-look{len(self.after)}"
+        put_files(copy, self.storage.state(len(self.storage.changes)))
+        with process(copy) as other:
+            self.after.append(outcome(other))
+
+    def points(self, *, torn: bool) -> list[CrashPoint]:
+        """The state that each crash point leaves, in order, the same ones again and again.
+
+        They are before and after each operation, and in its middle where it deletes several files.
+
+        Args:
+            torn: where a write comes next, it is half done.
+        """
+        found = []
+        writing: dict[tuple[int, int], str] = {}
+        for operation, (before, after) in zip(
+            self.storage.operations, self.storage.seen, strict=True
+        ):
+            step = self.step_of[operation.number]
+            if torn and operation.name in ("write", "create", "close"):
+                writing[before, step] = operation.path
+            for changes in range(before, max(after, before + 1) + 1):
+                found.append((min(changes, after), step))
+        return [CrashPoint(*point, writing.get(point)) for point in found]
+
+
+def _every(script: Script, kind: str, *, slow: bool = False) -> Any:
+    marks = [pytest.mark.slow] if slow else []
+    return pytest.param(script, kind, marks=marks, id=f"{script.name}, {kind}")
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        _every(LOOKUP, "disk"),
+        _every(DELETION_VECTORS, "memory"),
+        _every(WRITE_ONLY, "memory"),
+        _every(LOOKUP, "memory", slow=True),
+        _every(DELETION_VECTORS, "disk", slow=True),
+        _every(WRITE_ONLY, "disk", slow=True),
+    ],
+)
+def test_a_job_goes_on_from_every_crash_point(script, kind, new_root, process, survived):
+    """What is left of a killed process is its files: so each different state is met once, for
+    all of the operations between which the process may have been killed to leave it."""
+    run = CleanRun(script, new_root(kind), process)
+    points = run.points(torn=kind == "disk")
+    failed = {}
+    for point in dict.fromkeys(points):
+        try:
+            _recover(run, point, new_root(kind), process)
+        except Exception as error:
+            failed[point] = error
+    operations = len(run.storage.operations)
+    good = sum(point not in failed for point in points)
+    survived(
+        f"{script.name}, {kind}: {good} of {len(points)} crash points survived "
+        f"({operations} operations, {len(run.storage.changes)} changes of files)"
+    )
+    example = next(iter(failed.items()), None)
+    assert not failed, f"{len(points) - good} of {len(points)} crash points failed: {example}"
+
+
+def _recover(
+    run: CleanRun, point: CrashPoint, root: str, process: Callable[[str], pkray.Catalog]
+) -> None:
+    files = run.storage.state(point.changes)
+    if point.torn is not None:
+        folder, _, name = point.torn.rpartition("/")
+        files[f"{folder}/.{name}.0123456789abcdef.tmp"] = b"torn"
+    put_files(root, files)
+    with process(root) as catalog:
+        run.script.steps[point.step](catalog)
+        assert outcome(catalog) == run.after[point.step]
+        clean()(catalog)
+        assert unnamed(_files(root)) == []
+        _use(catalog, run.after[point.step])
+
+
+def _use(catalog: pkray.Catalog, expected: Outcome) -> None:
+    """The table takes and compacts rows as before."""
+    if not catalog.table_exists(NAME):
+        return
+    extra = dict.fromkeys(expected.columns[3:], 1)
+    commit("c", 7, {(100, "x"): 100}, **extra)(catalog)
+    compact(full=True)(catalog)
+    rows = catalog.load_table(NAME).to_arrow().sort_by([("k", "ascending"), ("dt", "ascending")])
+    found = rows.to_pylist()
+    assert found[-1]["k"] == 100
+    assert found[:-1] == expected.rows
+
+
+def _files(root: str) -> dict[str, bytes]:
+    store = ObjectStore.open(root).child(FOLDER)
+    return {file.path: store.read(file.path) for file in store.list("", hidden=True)}
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+@pytest.mark.parametrize("fault", [Fault.KILL_BEFORE, Fault.KILL_AFTER])
+def test_a_dying_process_leaves_what_the_sweep_says(fault, kind, new_root, process):
+    """The states of the sweep are those that killed processes do leave: shown for some."""
+    script = LOOKUP
+    run = CleanRun(script, new_root(kind), process)
+    for number in range(3, len(run.storage.operations), 97):
+        root = new_root(kind)
+        storage = Storage(root, lambda op, number=number: fault if op.number == number else None)
+        catalog = process(root)
+        with faulty(storage):
+            try:
+                for step in script.steps:
+                    step(catalog)
+            except Killed:
+                pass
+        assert storage.is_dead
+        left = {
+            path: data
+            for path, data in _all_files(root).items()
+            if not path.rpartition("/")[2].startswith(".")
+        }
+        assert left == storage.state(len(storage.changes))
+        before, after = run.storage.seen[number]
+        assert len(left) == len(run.storage.state(before if fault is Fault.KILL_BEFORE else after))
+
+
+def _all_files(root: str) -> dict[str, bytes]:
+    store = ObjectStore.open(root)
+    return {file.path: store.read(file.path) for file in store.list("", hidden=True)}
