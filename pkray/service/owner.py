@@ -145,6 +145,7 @@ class BucketOwner:
             self._schemas.read,
             clock,
         )
+        self._interrupted = self._compaction.interrupted(self._committed.buckets)
 
     def ping(self) -> None:
         """Answer."""
@@ -237,6 +238,7 @@ class BucketOwner:
             if session is not None:
                 session.staging.clear()
             self._cache.expire()
+            self._interrupted = self._compaction.interrupted(self._interrupted)
             self._compaction.compactions.spend(self._committed.levels)
             self._compaction.settle()
             self._compaction.consider(session.writers if session is not None else ())
@@ -249,6 +251,8 @@ class BucketOwner:
             The number of buckets with something to be committed.
         """
         self._advance()
+        with self._lock:
+            self._catch_up()
         buckets = [bucket for bucket in self._committed.buckets if chosen.has(bucket)]
         return len(self._compaction.compact(buckets, chosen.full))
 
@@ -278,6 +282,8 @@ class BucketOwner:
             if session is not None:
                 session.abort()
             self._advance()
+            # It may be committed in part: the coordinator was killed between its two snapshots.
+            self._interrupted |= self._compaction.interrupted(written)
             self._compaction.settle()
 
     def assign(
@@ -607,6 +613,7 @@ class BucketOwner:
     ) -> list[BucketId]:
         """Buckets that the session's commit is about."""
         chosen = set(session.writers) | set(self._compaction.compactions.finished())
+        chosen |= self._interrupted & set(self._committed.buckets)
         for bucket in self._committed.buckets:
             asked = compaction is not None and compaction.has(bucket)
             if full_compact or (asked and self._compaction.commits_compact):
