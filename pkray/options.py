@@ -258,10 +258,16 @@ class TableOptions:
         "commit.force-compact", BOOLEAN, False, "A commit waits for the compaction that is due."
     )
     sort_spill_threshold: int | None = _option(
-        "sort-spill-threshold", integer(1), None, "Sorted runs merged at once before spilling."
+        "sort-spill-threshold",
+        integer(2),
+        None,
+        "Sorted runs read at once by a merge; num-sorted-run.stop-trigger + 1 if unset.",
     )
     sort_spill_buffer_size: int = _option(
-        "sort-spill-buffer-size", SIZE, 64 * MB, "Memory of a spilling sort."
+        "sort-spill-buffer-size",
+        SIZE,
+        64 * MB,
+        "Rows a merge holds at a time, and rows set aside before they go to the local disk.",
     )
     spill_compression: str = _option(
         "spill-compression", choice("zstd", "lz4", "none"), "zstd", "Codec of spilled rows."

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pkray.changelog.images import BucketImage
 from pkray.lsm.changelog_rows import differences
 from pkray.lsm.key_groups import KeyGroups, RowOrder
-from pkray.lsm.merge_read import group_sorted
+from pkray.lsm.sorted_streams import MergeLimits, group_sorted
 from pkray.schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
 
@@ -33,7 +33,8 @@ def difference(
     """
     columns = [KIND, *schema.names]
     streams = [image.rows(store, schema, columns) for image in (*before, *after)]
-    for groups, source in group_sorted(streams, RowOrder(schema, by_user_sequence=False)):
+    order, limits = RowOrder(schema, by_user_sequence=False), MergeLimits.of(schema.core)
+    for groups, source in group_sorted(streams, order, limits):
         is_old = source < len(before)
         old, new = _row_of_key(groups, is_old), _row_of_key(groups, ~is_old)
         yield differences(groups.rows, old, new, show_old=show_old)

@@ -112,7 +112,12 @@ class _CopiedFiles:
         self._files = files
 
     def read(
-        self, file: DataFileMeta, columns: Sequence[str] | None = None, *, batch_rows: int = 0
+        self,
+        file: DataFileMeta,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int = 0,
+        batch_bytes: int = 0,
     ) -> Iterator[pa.RecordBatch]:
         assert columns is not None
         return self._store.read(self._files, file, columns)

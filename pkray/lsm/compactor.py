@@ -23,6 +23,7 @@ from pkray.lsm.live_rows import LiveRows
 from pkray.lsm.merge import MergeEngine, newest_images, without_deletes
 from pkray.lsm.merge_read import FileReader, row_order, section_groups
 from pkray.lsm.record_expiry import RecordExpiry
+from pkray.lsm.sorted_streams import MergeLimits
 from pkray.lsm.upper_lookup import UpperLevelLookup
 from pkray.row_kind import DELETE
 from pkray.schema import KIND
@@ -47,6 +48,7 @@ class Compactor:
     Args:
         lookup: finds rows in the levels above; for the lookup changelog and deletion vectors.
         clock: epoch milliseconds.
+        local_directory: on the local disk, for rows set aside where many runs are merged.
     """
 
     def __init__(
@@ -56,12 +58,14 @@ class Compactor:
         engine: MergeEngine,
         lookup: UpperLevelLookup,
         clock: Clock = now_millis,
+        local_directory: str | None = None,
     ) -> None:
         self._clock = clock
         self._schema = schema
         self._files = files
         self._engine = engine
         self._lookup = lookup
+        self._limits = MergeLimits.of(schema.core, local_directory)
         self._producer = schema.core.changelog_producer
 
     def run(self, unit: CompactionUnit, levels: Levels) -> CompactionResult:
@@ -115,6 +119,7 @@ class _Task:
         self._drops_deletes = self._marks or unit.output_level >= levels.max_level
         self._above = levels.above(unit.output_level)
         self._order = row_order([*unit.runs, *self._above], self._schema)
+        self._limits = compactor._limits
         self._changes = ChangelogRows(self._schema)
         self._expiry = RecordExpiry.of(self._schema, compactor._clock())
         self._written: list[DataFileMeta] = []
@@ -236,7 +241,10 @@ class _Task:
                     yield self._unexpired(rows, file.level), rows.slice(0, 0)
             return
         levels = np.array([run.level for run in section.runs])
-        for groups, source in section_groups(section, self._reader, self._order, columns):
+        beside = self._above if with_changes else ()
+        for groups, source in section_groups(
+            section, self._reader, self._order, columns, self._limits, beside=beside
+        ):
             if with_changes:
                 yield self._merge_with_changes(groups, levels[source], rewrites)
             else:

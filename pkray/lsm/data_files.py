@@ -22,7 +22,7 @@ from pkray.options import TableOptions
 from pkray.schema import KEY_PREFIX, KIND, SEQUENCE, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import ParquetWriter, read_batches
-from pkray.storage.parquet_reader import RowGroupFilter
+from pkray.storage.parquet_reader import BATCH_BYTES, RowGroupFilter
 
 READ_ROWS = 64 << 10
 
@@ -101,6 +101,7 @@ class DataFileStore:
         columns: Sequence[str] | None = None,
         *,
         batch_rows: int = READ_ROWS,
+        batch_bytes: int = BATCH_BYTES,
         row_groups: Sequence[int] | None = None,
         deleted: DeletionVector | None = None,
         row_group_filter: RowGroupFilter | None = None,
@@ -109,6 +110,7 @@ class DataFileStore:
 
         Args:
             columns: system and value columns, in the order wanted; all by default.
+            batch_rows, batch_bytes: most of a batch; wide rows are at least one.
             deleted: rows to leave out.
             row_group_filter: leaves out row groups of files that have this schema's columns.
 
@@ -121,11 +123,13 @@ class DataFileStore:
         names = list(columns) if columns is not None else self.row_schema.names
         evolution = self.evolution(file)
         if evolution is None:
-            yield from self._read(file, names, batch_rows, row_groups, deleted, row_group_filter)
+            yield from self._read(
+                file, names, batch_rows, batch_bytes, row_groups, deleted, row_group_filter
+            )
             return
         sources = evolution.sources(names) or [KIND]  # the number of rows, at least
         own = self.as_written(file)
-        for batch in own._read(file, sources, batch_rows, row_groups, deleted):
+        for batch in own._read(file, sources, batch_rows, batch_bytes, row_groups, deleted):
             yield evolution.apply(batch, names)
 
     def evolution(self, file: DataFileMeta) -> RowEvolution | None:
@@ -156,6 +160,7 @@ class DataFileStore:
         file: DataFileMeta,
         names: Sequence[str],
         batch_rows: int,
+        batch_bytes: int,
         row_groups: Sequence[int] | None,
         deleted: DeletionVector | None,
         row_group_filter: RowGroupFilter | None = None,
@@ -167,6 +172,7 @@ class DataFileStore:
             names,
             batch_rows,
             row_groups,
+            batch_bytes=batch_bytes,
             schema=wanted,
             deleted=deleted,
             row_group_filter=row_group_filter,

@@ -11,6 +11,7 @@ from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
 from pkray.lsm.levels import Vectors
 from pkray.lsm.merge_read import READ_ROWS
+from pkray.storage.parquet_reader import BATCH_BYTES
 
 
 class MarkedFileReader(Protocol):
@@ -22,6 +23,7 @@ class MarkedFileReader(Protocol):
         columns: Sequence[str] | None = None,
         *,
         batch_rows: int = ...,
+        batch_bytes: int = ...,
         deleted: DeletionVector | None = ...,
     ) -> Iterator[pa.RecordBatch]: ...
 
@@ -43,7 +45,10 @@ class LiveRows:
         columns: Sequence[str] | None = None,
         *,
         batch_rows: int = READ_ROWS,
+        batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
         """A file's key-value rows that are left, in key order."""
         deleted = self._vectors.get(file.file_name)
-        return self._files.read(file, columns, batch_rows=batch_rows, deleted=deleted)
+        return self._files.read(
+            file, columns, batch_rows=batch_rows, batch_bytes=batch_bytes, deleted=deleted
+        )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from pkray.format.data_file import DataFileMeta
-from pkray.lsm.key_groups import KeyGroups, RowOrder, concat
+from pkray.lsm.key_groups import RowOrder
 from pkray.lsm.key_ranges import Section, sections
-from pkray.lsm.keys import KeyBound, NormalizedKeys
 from pkray.lsm.levels import SortedRun
 from pkray.lsm.merge import MergeEngine, newest_images, without_deletes
+from pkray.lsm.sorted_streams import Grouped, MergeLimits, group_sorted
 from pkray.schema import KIND
 
 if TYPE_CHECKING:
@@ -30,7 +30,12 @@ class FileReader(Protocol):
     """Reads key-value rows of one file (``DataFileStore``)."""
 
     def read(
-        self, file: DataFileMeta, columns: Sequence[str] | None = None, *, batch_rows: int = ...
+        self,
+        file: DataFileMeta,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int = ...,
+        batch_bytes: int = ...,
     ) -> Iterator[pa.RecordBatch]: ...
 
 
@@ -43,6 +48,7 @@ def merge_read(
     *,
     drop_deletes: bool = True,
     batch_rows: int | None = None,
+    limits: MergeLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some runs, one a key, in key order.
 
@@ -52,10 +58,12 @@ def merge_read(
         drop_deletes: leave out keys whose merged row is -U or -D. Leave False only when older
             runs are not among ``runs``; then ``columns`` should name ``_VALUE_KIND``.
         batch_rows: about how many rows to hold at a time, over all runs. Default 131,072.
+        limits: of what is held at a time. Default as the table's options say.
     """
     wanted = list(columns) if columns is not None else [field.name for field in schema.fields]
     may_delete = drop_deletes and any(run.may_have_deletes for run in runs)
     order = row_order(runs, schema)
+    limits = limits or MergeLimits.of(schema.core)
     for section in sections(runs, schema):
         extra = [KIND] if may_delete else []
         if len(section.runs) > 1:
@@ -63,7 +71,7 @@ def merge_read(
             if not engine.keeps_newest and any(run.may_have_deletes for run in section.runs):
                 extra.append(KIND)
         read = list(dict.fromkeys([*wanted, *extra]))
-        for rows in _merged(section, files, engine, order, read, batch_rows):
+        for rows in _merged(section, files, engine, order, read, limits, batch_rows):
             kept = without_deletes(rows) if may_delete else rows
             if kept.num_rows:
                 yield kept if read == wanted else kept.select(wanted)
@@ -88,6 +96,7 @@ def _merged(
     engine: MergeEngine,
     order: RowOrder,
     columns: list[str],
+    limits: MergeLimits,
     batch_rows: int | None,
 ) -> Iterator[pa.RecordBatch]:
     if len(section.runs) == 1:
@@ -95,7 +104,7 @@ def _merged(
             yield from files.read(file, columns, batch_rows=batch_rows or READ_ROWS)
         return
     above_0 = np.array([run.level > 0 for run in section.runs])
-    for groups, source in section_groups(section, files, order, columns, batch_rows):
+    for groups, source in section_groups(section, files, order, columns, limits, batch_rows):
         yield engine.merge(newest_images(engine, groups, above_0[source]))
 
 
@@ -104,89 +113,32 @@ def section_groups(
     files: FileReader,
     order: RowOrder,
     columns: list[str],
+    limits: MergeLimits,
     batch_rows: int | None = None,
-) -> Iterator[tuple[KeyGroups, np.ndarray]]:
-    """A section's rows by key, with the number of the section's run of each row."""
-    total = sum(run.row_count for run in section.runs)
-    held = batch_rows or SLICE_ROWS
-
-    def open_run(run: SortedRun) -> Iterator[pa.RecordBatch]:
-        rows = max(MIN_READ_ROWS, held * run.row_count // max(total, 1))
-        for file in run.files:
-            yield from files.read(file, columns, batch_rows=min(rows, held))
-
-    yield from group_sorted([open_run(run) for run in section.runs], order)
-
-
-def group_sorted(
-    streams: Sequence[Iterable[pa.RecordBatch]], order: RowOrder
-) -> Iterator[tuple[KeyGroups, np.ndarray]]:
-    """Bring streams of rows sorted by key together.
+    beside: Sequence[SortedRun] = (),
+) -> Grouped:
+    """A section's rows by key, with the number of the section's run of each row.
 
     Args:
-        streams: oldest first.
-
-    Yields:
-        All rows of some keys, and for each row the number of its stream; keys ascend.
+        batch_rows: about how many rows to hold at a time, over all runs.
+        beside: runs in which each of the keys may have a row, which is read as well.
     """
-    cursors = [_Cursor(number, iter(stream), order.keys) for number, stream in enumerate(streams)]
-    cursors = [cursor for cursor in cursors if cursor.load()]
-    while len(cursors) > 1:
-        cut = min(cursor.last for cursor in cursors)
-        pieces = [(cursor.number, cursor.take(cut)) for cursor in cursors]
-        filled = [(number, rows) for number, rows in pieces if rows.num_rows]
-        source = np.repeat([number for number, _ in filled], [len(rows) for _, rows in filled])
-        rows = concat([rows for _, rows in filled])
-        if len(filled) == 1:
-            yield _alone(rows), source
-        else:
-            yield order.group(rows), source
-        cursors = [cursor for cursor in cursors if cursor.load()]
-    for cursor in cursors:
-        for rows in cursor.rest():
-            yield _alone(rows), np.full(len(rows), cursor.number)
+    total = max(1, sum(run.row_count for run in section.runs))
+    held_bytes = limits.bytes // 2  # bringing rows together copies them once
+    held = min(batch_rows or SLICE_ROWS, max(1, held_bytes // _widest(beside)))
+    least_bytes = held_bytes // (4 * min(len(section.runs), limits.streams))
+
+    def open_run(run: SortedRun) -> Iterator[pa.RecordBatch]:
+        rows = max(MIN_READ_ROWS, held * run.row_count // total)
+        some_bytes = max(least_bytes, held_bytes * run.row_count // total)
+        for file in run.files:
+            yield from files.read(file, columns, batch_rows=min(rows, held), batch_bytes=some_bytes)
+
+    sizes = [run.row_count for run in section.runs]
+    yield from group_sorted([open_run(run) for run in section.runs], order, limits, sizes)
 
 
-def _alone(rows: pa.RecordBatch) -> KeyGroups:
-    """Rows of distinct keys, sorted."""
-    places = np.arange(rows.num_rows)
-    return KeyGroups(rows, places, places)
-
-
-KeysOf = Callable[[pa.RecordBatch], NormalizedKeys]
-
-
-class _Cursor:
-    """A place in one stream."""
-
-    def __init__(self, number: int, batches: Iterator[pa.RecordBatch], keys_of: KeysOf) -> None:
-        self.number = number
-        self._batches = batches
-        self._keys_of = keys_of
-        self._rows: pa.RecordBatch | None = None
-        self._at = 0
-
-    def load(self) -> bool:
-        """Make sure that there are rows; False at the end."""
-        while self._rows is None or self._at == self._rows.num_rows:
-            self._rows = next(self._batches, None)
-            self._at = 0
-            if self._rows is None:
-                return False
-            if self._rows.num_rows:
-                self._keys = self._keys_of(self._rows)
-                self.last = self._keys.bound(-1)
-        return True
-
-    def take(self, bound: KeyBound) -> pa.RecordBatch:
-        """The rows up to a key."""
-        assert self._rows is not None
-        stop = self._rows.num_rows if self.last == bound else self._keys.count_le(bound)
-        rows = self._rows.slice(self._at, stop - self._at)
-        self._at = stop
-        return rows
-
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        assert self._rows is not None
-        yield self._rows.slice(self._at)
-        yield from self._batches
+def _widest(runs: Sequence[SortedRun]) -> int:
+    """Bytes of a row of theirs in memory, roughly: files are compressed."""
+    widths = [file.file_size // max(1, file.row_count) for run in runs for file in run.files]
+    return 4 * max(widths, default=0) or 1

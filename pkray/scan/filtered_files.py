@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
 from pkray.lsm.data_files import READ_ROWS, DataFileStore
-from pkray.storage.parquet_reader import RowGroupFilter
+from pkray.storage.parquet_reader import BATCH_BYTES, RowGroupFilter
 
 
 @dataclass
@@ -55,6 +55,7 @@ class FilteredFiles:
         columns: Sequence[str] | None = None,
         *,
         batch_rows: int = READ_ROWS,
+        batch_bytes: int = BATCH_BYTES,
         deleted: DeletionVector | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """A file's key-value rows in key order. Raises as `DataFileStore.read`."""
@@ -62,7 +63,12 @@ class FilteredFiles:
         counters.files += 1
         groups = RowGroupFilter(self._condition)
         for batch in self._files.read(
-            file, columns, batch_rows=batch_rows, deleted=deleted, row_group_filter=groups
+            file,
+            columns,
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            deleted=deleted,
+            row_group_filter=groups,
         ):
             counters.rows_read += batch.num_rows
             yield batch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,9 +19,16 @@ from pkray.storage.local import explain
 from pkray.storage.object_store import ObjectStore
 
 REMOTE_READ_BYTES = 16 << 20
-"""Object stores are read this much at a time, as far as row groups allow."""
+"""Object stores are read this much at a time at most, as far as row groups allow."""
 BUFFER_BYTES = 1 << 20
-"""Each column of a local file is read this much at a time."""
+"""Each column of a local file is read this much at a time, if there are few."""
+BUFFERS_BYTES = 8 << 20
+"""What all columns of a file are read at a time."""
+MIN_BUFFER_BYTES = 64 << 10
+BATCH_BYTES = 16 << 20
+"""Most of a batch, unless a row is wider."""
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
+_OFFSET_BYTES = 4
 
 
 class DeletedRows(Protocol):
@@ -53,16 +61,19 @@ def read_batches(
     row_groups: Sequence[int] | None = None,
     filter: pc.Expression | None = None,
     *,
+    batch_bytes: int = BATCH_BYTES,
     schema: pa.Schema | None = None,
     use_threads: bool = False,
     deleted: DeletedRows | None = None,
     row_group_filter: RowGroupFilter | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, in order, a row group in memory at a time.
+    """The rows of a file, in order.
 
     Args:
         columns: names in the order wanted; all by default.
         batch_rows: most rows of a batch.
+        batch_bytes: about the most that a batch takes in memory; a row may be wider. Of values
+            in a dictionary only what the file holds of them counts.
         row_groups: which row groups, by position; all by default.
         filter: keep the rows it holds for; row groups that have none are not read.
         schema: types wanted by column name, where the file's differ (INT96 timestamps have no
@@ -83,7 +94,7 @@ def read_batches(
             yield from _read(
                 file,
                 columns,
-                batch_rows,
+                _BatchSize(batch_rows, batch_bytes),
                 row_groups,
                 filter,
                 schema,
@@ -163,7 +174,7 @@ def _failure(location: str, error: BaseException) -> StorageError:
 def _read(
     file: pa.NativeFile,
     columns: Sequence[str] | None,
-    batch_rows: int,
+    size: _BatchSize,
     row_groups: Sequence[int] | None,
     filter: pc.Expression | None,
     schema: pa.Schema | None,
@@ -172,7 +183,7 @@ def _read(
     deleted: DeletedRows | None,
     row_group_filter: RowGroupFilter | None,
 ) -> Iterator[pa.RecordBatch]:
-    reader = _Reader(file, schema, remote)
+    reader = _Reader(file, schema, remote, columns)
     names = list(columns) if columns is not None else reader.arrow_schema.names
     for name in names:
         if reader.arrow_schema.get_field_index(name) < 0:
@@ -188,7 +199,7 @@ def _read(
     if filter is not None:
         groups = reader.prune(groups, filter)
         read_names = reader.arrow_schema.names  # an expression does not tell its columns
-    batches = reader.batches(groups, read_names, batch_rows, use_threads)
+    batches = reader.batches(groups, read_names, size, use_threads)
     if deleted is not None:
         batches = _without(deleted, batches, reader.row_ranges(groups))
     for batch in batches:
@@ -199,13 +210,35 @@ def _read(
         yield batch.select(names) if batch.schema.names != names else batch
 
 
+@dataclass(frozen=True)
+class _BatchSize:
+    """Most rows of a batch, and about the most bytes."""
+
+    rows: int
+    bytes: int
+
+    def rows_of(self, width: int) -> int:
+        """Of rows of this width; few different answers."""
+        if width * self.rows <= self.bytes:
+            return self.rows
+        return 1 << max(1, self.bytes // width).bit_length() - 1
+
+
 class _Reader:
     """One open file."""
 
-    def __init__(self, file: pa.NativeFile, schema: pa.Schema | None, remote: bool) -> None:
+    def __init__(
+        self,
+        file: pa.NativeFile,
+        schema: pa.Schema | None,
+        remote: bool,
+        columns: Sequence[str] | None,
+    ) -> None:
         self._file = file
         self._remote = remote
-        buffer = 0 if remote else BUFFER_BYTES
+        count = len(columns or ()) or 1
+        buffer = max(MIN_BUFFER_BYTES, min(BUFFER_BYTES, BUFFERS_BYTES // count))
+        buffer = 0 if remote else buffer
         self._parquet = pq.ParquetFile(file, pre_buffer=remote, buffer_size=buffer)
         self.arrow_schema = self._parquet.schema_arrow
         self.num_row_groups = self._parquet.metadata.num_row_groups
@@ -233,15 +266,35 @@ class _Reader:
         return [group for group in groups if group in kept]
 
     def batches(
-        self, groups: list[int], names: list[str], batch_rows: int, use_threads: bool
+        self, groups: list[int], names: list[str], size: _BatchSize, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        for run in self._runs(groups):
-            for batch in self._parquet.iter_batches(
-                batch_rows, row_groups=run, columns=names, use_threads=use_threads
-            ):
-                yield self._cast(batch)
+        widths = self._widths(groups, names)
+        for run in self._runs(groups, min(REMOTE_READ_BYTES, size.bytes)):
+            for rows, alike in groupby(run, key=lambda group: size.rows_of(widths[group])):
+                for batch in self._parquet.iter_batches(
+                    rows, row_groups=list(alike), columns=names, use_threads=use_threads
+                ):
+                    yield self._cast(batch)
 
-    def _runs(self, groups: list[int]) -> Iterator[list[int]]:
+    def _widths(self, groups: Sequence[int], names: Sequence[str]) -> dict[int, int]:
+        """About how many bytes a row of each group takes in memory."""
+        metadata = self._parquet.metadata
+        wanted = set(names)
+        leaves: list[int] = []
+        first = 0
+        for field in self.arrow_schema:
+            count = _leaf_count(field.type)
+            if field.name in wanted:
+                leaves += range(first, first + count)
+            first += count
+        widths = {}
+        for group in groups:
+            chosen = metadata.row_group(group)
+            total = sum(_decoded_bytes(chosen.column(leaf)) for leaf in leaves)
+            widths[group] = -(-total // max(1, chosen.num_rows))
+        return widths
+
+    def _runs(self, groups: list[int], most_bytes: int) -> Iterator[list[int]]:
         """Row groups to read together: all of a local file's, as these are read as they come."""
         if not self._remote:
             if groups:
@@ -252,7 +305,7 @@ class _Reader:
         for group in groups:
             run.append(group)
             size += self._parquet.metadata.row_group(group).total_byte_size // 2
-            if size >= REMOTE_READ_BYTES:
+            if size >= most_bytes:
                 yield run
                 run, size = [], 0
         if run:
@@ -265,6 +318,21 @@ class _Reader:
                 array = pc.cast(batch.column(index), target, safe=False)
                 batch = batch.set_column(index, pa.field(name, target), array)
         return batch
+
+
+def _leaf_count(kind: pa.DataType) -> int:
+    """The Parquet columns of a column."""
+    if not pa.types.is_nested(kind):
+        return 1
+    return sum(_leaf_count(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _decoded_bytes(chunk: Any) -> int:
+    """What a column chunk takes in memory, at least: a dictionary's values only once."""
+    fixed: int = chunk.num_values * _WIDTHS.get(chunk.physical_type, _OFFSET_BYTES)
+    if chunk.physical_type in _WIDTHS:
+        return fixed
+    return fixed + int(chunk.total_uncompressed_size)
 
 
 def read_metadata(store: ObjectStore, path: str) -> Any:

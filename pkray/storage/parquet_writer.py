@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 ROW_GROUP_ROWS = 128 << 10
 """A merge holds one row group of each run; lookups and filters skip whole ones."""
-ROW_GROUP_BYTES = 64 << 20
+ROW_GROUP_BYTES = 32 << 20
 """Row groups of wide rows are cut at this size in memory."""
+PAGE_BYTES, MIN_PAGE_BYTES = 1 << 20, 64 << 10
+PAGES_BYTES = 8 << 20
+"""Readers hold a page of each column: of wide tables they are smaller."""
+PAGE_ROWS = 64 << 10
 _UNLIMITED = 2**31
 
 
@@ -154,6 +158,8 @@ class ParquetWriter:
         if self._annotations:
             self._tail = _HeldTail(self._output)
             sink = pa.PythonFile(self._tail, mode="w")
+        page_bytes = max(MIN_PAGE_BYTES, min(PAGE_BYTES, PAGES_BYTES // sample.num_columns))
+        widest = max(column.nbytes for column in sample.columns) // max(1, sample.num_rows)
         return pq.ParquetWriter(
             sink,
             self._schema,
@@ -165,7 +171,9 @@ class ParquetWriter:
             use_deprecated_int96_timestamps=self._int96,
             store_decimal_as_integer=True,
             store_schema=False,
-            write_batch_size=64 << 10,
+            data_page_size=page_bytes,
+            # Pages end after whole batches alone.
+            write_batch_size=max(1, min(PAGE_ROWS, page_bytes // max(1, widest))),
         )
 
     def _row_group_rows(self, table: pa.Table) -> int:

@@ -1,0 +1,182 @@
+"""Rows set aside for a while: in memory first, then in unnamed files of the local disk."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from pkray.errors import StorageError, StorageFullError
+from pkray.storage.owned_directory import default_local_directory
+
+if TYPE_CHECKING:
+    from pkray.options import TableOptions
+
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class SpillSettings:
+    """Where and how rows are set aside.
+
+    Args:
+        memory_bytes: rows up to this size stay in memory. Source: ``sort-spill-buffer-size``.
+        codec: of rows on disk, ``zstd``, ``lz4`` or ``none``. Source: ``spill-compression``.
+        level: of zstd. Source: ``spill-compression.zstd-level``.
+        directory: on the local disk; by default of this user, in the temporary directory.
+    """
+
+    memory_bytes: int
+    codec: str = "zstd"
+    level: int = 1
+    directory: str | None = None
+
+    @classmethod
+    def of(cls, options: TableOptions, directory: str | None = None) -> SpillSettings:
+        return cls(
+            options.sort_spill_buffer_size,
+            options.spill_compression,
+            options.spill_compression_zstd_level,
+            directory,
+        )
+
+
+class Spill:
+    """Lists of batches that share a limit on what they hold in memory.
+
+    What is on disk has no name there: it is gone with the last reference, or with the process.
+    """
+
+    def __init__(self, settings: SpillSettings) -> None:
+        self._settings = settings
+        self._held = 0
+
+    def open(self) -> SpilledBatches:
+        return SpilledBatches(self)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What all lists hold in memory."""
+        return self._held
+
+    def _admits(self, rows: pa.RecordBatch) -> bool:
+        if self._held + rows.nbytes > self._settings.memory_bytes:
+            return False
+        self._held += rows.nbytes
+        return True
+
+    def _release(self, size: int) -> None:
+        self._held -= size
+
+    def _file(self) -> IO[bytes]:
+        directory = self._settings.directory or default_local_directory()
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=directory)
+
+    def _write_options(self) -> pa.ipc.IpcWriteOptions:
+        codec = self._settings.codec
+        if codec == "none":
+            return pa.ipc.IpcWriteOptions()
+        level = self._settings.level if codec == "zstd" else None
+        return pa.ipc.IpcWriteOptions(compression=pa.Codec(codec, level))
+
+
+class SpilledBatches:
+    """Batches of one schema, to be read in the order they came.
+
+    Attributes:
+        rows: how many, over all batches.
+        disk_bytes: what is on disk.
+    """
+
+    def __init__(self, spill: Spill) -> None:
+        self.rows = 0
+        self.disk_bytes = 0
+        self._spill = spill
+        self._memory: list[pa.RecordBatch] = []
+        self._file: IO[bytes] | None = None
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+
+    def append(self, rows: pa.RecordBatch) -> None:
+        """Take a batch.
+
+        Raises:
+            StorageFullError: the local disk is full.
+            StorageError: it cannot be written.
+        """
+        self.rows += rows.num_rows
+        if self._file is None and self._spill._admits(rows):
+            self._memory.append(rows)
+        else:
+            _guarded(lambda: self._write(rows))
+
+    def finish(self) -> SpilledBatches:
+        """No more batches come."""
+        if self._writer is not None:
+            _guarded(self._writer.close)
+            self._writer = None
+        return self
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """The batches, once: what has been read is let go."""
+        for rows in self._memory:
+            self._spill._release(rows.nbytes)
+        while self._memory:
+            yield self._memory.pop(0)
+        if self._file is None:
+            return
+        reader = _guarded(self._open)
+        for number in range(reader.num_record_batches):
+            yield _guarded(partial(reader.get_batch, number))
+        self.close()
+
+    def close(self) -> None:
+        """Let all of it go."""
+        self._spill._release(sum(rows.nbytes for rows in self._memory))
+        self._memory = []
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def _write(self, rows: pa.RecordBatch) -> None:
+        if self._writer is None:
+            self._file = self._spill._file()
+            sink = pa.PythonFile(self._file, mode="w")
+            options = self._spill._write_options()
+            self._writer = pa.ipc.new_file(sink, rows.schema, options=options)
+        self._writer.write_batch(rows)
+        assert self._file is not None
+        self.disk_bytes = self._file.tell()
+
+    def _open(self) -> pa.ipc.RecordBatchFileReader:
+        assert self._file is not None
+        self._file.flush()
+        self._file.seek(0)
+        return pa.ipc.open_file(pa.PythonFile(self._file, mode="r"))
+
+
+def _guarded(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except (OSError, pa.ArrowException) as error:
+        where = default_local_directory()
+        if getattr(error, "errno", None) in _DISK_FULL:
+            raise StorageFullError(
+                f"the local disk is full: cannot set sorted rows aside in {where}; free space, or "
+                "set TMPDIR to a larger disk",
+                path=where,
+            ) from error
+        raise StorageError(
+            f"cannot set sorted rows aside in {where}: {error}; check the disk, or set TMPDIR to "
+            "another",
+            path=where,
+        ) from error
