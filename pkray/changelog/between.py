@@ -7,7 +7,7 @@ Source: ``incremental-between``, ``incremental-between-timestamp`` and
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 from pkray import row_kind
 from pkray.changelog.history import ChangeHistory
 from pkray.changelog.images import BucketImage
-from pkray.changelog.last_changes import last_changes
 from pkray.changelog.live_buckets import BucketId
 from pkray.changelog.planner import by_bucket
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
-from pkray.changelog.splits import DeltaSplit, DifferenceSplit
+from pkray.changelog.splits import DifferenceSplit
+from pkray.changelog.sums import last_changes, merged_deltas
 from pkray.commit.index_files import index_files
 from pkray.commit.live import changelog_entries, delta_entries, live_files, unless_expired
 from pkray.errors import OptionError
-from pkray.format.data_file import ADD, DataFileMeta
+from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.lsm.compaction import skips_level_0
@@ -110,34 +110,37 @@ class ChangesBetween:
             if rows.num_rows:
                 yield rows.select(self.schema.names)
 
-    def _snapshots(self, between: Range) -> Iterator[Snapshot]:
-        start, end = between.ids
-        for number in range(start + 1, end + 1):
-            yield self._history.find(number)
-
     def _delta(self, between: Range) -> Iterator[pa.RecordBatch]:
-        files: dict[BucketId, list[DataFileMeta]] = defaultdict(list)
-        for snapshot in self._snapshots(between):
-            if snapshot.commit_kind == APPEND:
-                added = (e for e in delta_entries(self._store, snapshot) if e.kind == ADD)
-                for bucket, new in by_bucket(added).items():
-                    files[bucket] += new
-        end = between.ids[1]
-        for bucket, of_bucket in sorted(files.items()):
-            yield from DeltaSplit(self._request, end, *bucket, tuple(of_bucket)).read(self._store)
+        def added(snapshot: Snapshot) -> Iterable[ManifestEntry]:
+            if snapshot.commit_kind != APPEND:
+                return []
+            return [e for e in delta_entries(self._store, snapshot) if e.kind == ADD]
+
+        return self._summed(between, added, merged_deltas)
 
     def _changelog(self, between: Range) -> Iterator[pa.RecordBatch]:
+        def saved(snapshot: Snapshot) -> Iterable[ManifestEntry]:
+            is_overwrite = snapshot.commit_kind == OVERWRITE
+            return [] if is_overwrite else changelog_entries(self._store, snapshot)
+
+        return self._summed(between, saved, last_changes)
+
+    def _summed(
+        self,
+        between: Range,
+        files_of: Callable[[Snapshot], Iterable[ManifestEntry]],
+        summed: Callable[..., Iterator[pa.RecordBatch]],
+    ) -> Iterator[pa.RecordBatch]:
         files: dict[BucketId, list[tuple[DataFileMeta, ...]]] = defaultdict(list)
-        for snapshot in self._snapshots(between):
-            if snapshot.commit_kind != OVERWRITE:
-                entries = changelog_entries(self._store, snapshot)
-                for bucket, of_bucket in by_bucket(entries).items():
-                    files[bucket].append(of_bucket)
+        start, end = between.ids
+        for number in range(start + 1, end + 1):
+            entries = files_of(self._history.find(number))
+            for bucket, of_bucket in by_bucket(entries).items():
+                files[bucket].append(of_bucket)
         columns = [KIND, *self._request.needed]
-        end = between.ids[1]
         for bucket, of_snapshots in sorted(files.items()):
             with unless_expired(self._store, end):
-                for rows in last_changes(
+                for rows in summed(
                     self._store, self._request.schema, bucket, of_snapshots, columns
                 ):
                     yield self._request.labelled(rows, end)

@@ -132,7 +132,8 @@ class ChangeHistory:
         if latest is None:
             there = "there are none yet"
         else:
-            there = f"those of {earliest} to {latest} are: read from one of these on"
+            those = f"{earliest} to {latest}" if earliest != latest else f"{latest} alone"
+            there = f"those of {those} are there: read from one of these on"
         what = "have expired" if latest is None or snapshot_id <= latest else "were never made"
         return SnapshotNotFoundError(
             f"the changes of snapshot {snapshot_id} of {self._url!r} {what}: {there}, or read the "

@@ -12,12 +12,15 @@ import pyarrow as pa
 from pkray.changelog.images import BucketImage
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.levels import lookup_levels
-from pkray.lookup.store import LookupStore
+from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
 from pkray.lsm.changelog_rows import differences
 from pkray.lsm.data_files import DataFileStore, now_millis
 from pkray.lsm.engines import Deduplicate, merge_engine
+from pkray.lsm.key_groups import RowOrder
 from pkray.lsm.levels import Levels
+from pkray.lsm.live_rows import LiveRows
 from pkray.lsm.merge_read import merge_read
+from pkray.lsm.upper_lookup import ScanLookup
 from pkray.options import TableOptions
 from pkray.schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
@@ -33,17 +36,13 @@ def key_changes(
 ) -> Iterator[pa.RecordBatch]:
     """``_VALUE_KIND`` and all value columns of the rows that are others, in key order.
 
-    Time grows with the keys, but for the first lookup in a file, which copies it to the local
-    disk (``lookup.cache-max-disk-size``, ``lookup.cache-max-memory-size``,
-    ``lookup.cache-file-retention``).
+    Few keys are looked up, many are found by reading the bucket once; see `_Rows`.
 
     Args:
         touched: files of the bucket whose keys may have changed.
     """
     files = DataFileStore(store, schema, before.partition, before.bucket)
-    cache = _cache(schema.core)
-    engine = merge_engine(schema)
-    states = [before.levels(store), after.levels(store)]
+    states = [_Rows(files, image.levels(store)) for image in (before, after)]
     columns = [KIND, *schema.names]
     keys_of_touched = merge_read(
         Levels(touched).runs(),
@@ -54,17 +53,46 @@ def key_changes(
         drop_deletes=False,
     )
     for keys in keys_of_touched:
-        numbers, parts = [], []
-        held = 0
-        for levels in states:
-            found, rows = lookup_levels(cache, files, levels, keys, schema.names, schema, engine)
-            number = np.full(keys.num_rows, -1)
-            number[found] = held + np.arange(rows.num_rows)
-            held += rows.num_rows
-            numbers.append(number)
-            parts.append(rows.select(columns))
-        for rows in pa.concat_tables(parts).combine_chunks().to_batches():
-            yield differences(rows, *numbers)
+        (old, old_rows), (new, new_rows) = (state.find(keys) for state in states)
+        both = pa.concat_tables([old_rows.select(columns), new_rows.select(columns)])
+        new = np.where(new >= 0, new + old_rows.num_rows, -1)
+        for rows in both.combine_chunks().to_batches():
+            yield differences(rows, old, new)
+
+
+class _Rows:
+    """A bucket's rows by key.
+
+    Keys that are few beside the rows are looked up: that copies each file to the local disk when
+    it is first asked (``lookup.cache-max-disk-size``, ``lookup.cache-max-memory-size``,
+    ``lookup.cache-file-retention``). Else the bucket is read, once, in key order.
+    """
+
+    def __init__(self, files: DataFileStore, levels: Levels) -> None:
+        self._files = files
+        self._levels = levels
+        self._engine = merge_engine(files.schema)
+        self._order = RowOrder(files.schema)
+        self._scan = ScanLookup(files.schema, LiveRows(files, levels.vectors), self._engine)
+
+    def find(self, keys: pa.RecordBatch) -> tuple[np.ndarray, pa.Table]:
+        """For each key the number of its row, -1 where it has none; and the rows.
+
+        Args:
+            keys: distinct, beyond those asked for before.
+        """
+        if keys.num_rows * ROWS_SCANNED_PER_KEY < self._levels.row_count:
+            schema = self._files.schema
+            cache = _cache(schema.core)
+            found, rows = lookup_levels(
+                cache, self._files, self._levels, keys, schema.names, schema, self._engine
+            )
+            numbers = np.full(keys.num_rows, -1)
+            numbers[found] = np.arange(rows.num_rows)
+            return numbers, rows
+        batch = self._scan.find(keys, self._levels.runs())
+        places, hit = self._order.keys(batch).search(self._order.keys(keys))
+        return np.where(hit, places, -1), pa.Table.from_batches([batch])
 
 
 def _cache(options: TableOptions) -> LookupStore:

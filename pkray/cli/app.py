@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 import pkray
-from pkray.cli import alter, commands, compaction, history, maintenance, system
+from pkray.cli import alter, changes, commands, compaction, history, maintenance, system
 from pkray.errors import PkrayError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ for _command in (
     commands.upsert,
     commands.scan,
     commands.lookup,
+    changes.changelog,
     compaction.compact,
     history.rollback,
     maintenance.expire,

@@ -42,16 +42,25 @@ def table(data: pa.Table, as_json: bool, shown: Mapping[str, str] | None = None)
     rows(data.to_batches(), data.schema, as_json)
 
 
-def rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, as_json: bool) -> None:
-    """Print rows as they come."""
+def rows(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, as_json: bool, *, at_once: bool = False
+) -> None:
+    """Print rows as they come.
+
+    Args:
+        at_once: do not wait for more before any are printed.
+    """
+    least = 1 if at_once else _ROWS_AT_ONCE
     if as_json:
-        for records in _records(batches):
+        for records in _records(batches, least):
             sys.stdout.write(b"".join(_line(record) for record in records).decode())
+            if at_once:
+                sys.stdout.flush()
         return
     console = _console()
     widths: list[int] | None = None
     count = 0
-    for records in _records(batches):
+    for records in _records(batches, least):
         widths = _print(console, schema, records, widths)
         count += len(records)
     if widths is None:
@@ -216,8 +225,10 @@ def _line(values: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(values) + b"\n"
 
 
-def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[list[dict[str, Any]]]:
-    """Rows as JSON holds them, some at a time."""
+def _records(
+    batches: Iterable[pa.RecordBatch], least: int = _ROWS_AT_ONCE
+) -> Iterator[list[dict[str, Any]]]:
+    """Rows as JSON holds them, at least so many at a time."""
     waiting: list[dict[str, Any]] = []
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
@@ -225,7 +236,7 @@ def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[list[dict[str, Any]]
             columns = [_plain(column) for column in part.columns]
             plain = pa.RecordBatch.from_arrays(columns, names=part.schema.names)
             waiting += plain.to_pylist()
-            if len(waiting) >= _ROWS_AT_ONCE:
+            if len(waiting) >= least:
                 yield waiting
                 waiting = []
     if waiting:

@@ -1,4 +1,4 @@
-"""The last of several changes of each key."""
+"""The changes of several snapshots as one of each key."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import pyarrow as pa
 from pkray.changelog.live_buckets import BucketId
 from pkray.format.data_file import DataFileMeta
 from pkray.lsm.data_files import DataFileStore
-from pkray.lsm.key_groups import RowOrder, concat, take
-from pkray.lsm.merge_read import group_sorted
+from pkray.lsm.engines import merge_engine
+from pkray.lsm.key_groups import RowOrder, concat, row_schema, take
+from pkray.lsm.levels import Levels
+from pkray.lsm.merge_read import merge_read
+from pkray.lsm.sorted_streams import MergeLimits, group_sorted
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
@@ -34,8 +37,34 @@ def last_changes(
     order = RowOrder(schema, by_user_sequence=False)
     wanted = list(dict.fromkeys([*columns, *order.key_columns]))
     streams = [_last_of_key(source.read(file, wanted), order) for group in files for file in group]
-    for groups, _ in group_sorted(streams, order):
+    for groups, _ in group_sorted(streams, order, MergeLimits.of(schema.core)):
         yield take(groups.rows, groups.newest()).select(list(columns))
+
+
+def merged_deltas(
+    store: ObjectStore,
+    schema: TableSchema,
+    bucket: BucketId,
+    files: Sequence[tuple[DataFileMeta, ...]],
+    columns: Sequence[str],
+) -> Iterator[pa.RecordBatch]:
+    """One row a key, deletes too, as the table's engine merges them: in key order, in bounded
+    memory.
+
+    Args:
+        files: data files that writers added to a bucket, of one snapshot after the other. Their
+            order counts: sequence numbers may begin anew when all rows of a bucket are gone.
+        columns: of the rows yielded.
+    """
+    source = DataFileStore(store, schema, *bucket)
+    engine = merge_engine(schema)
+    every = row_schema(schema).names
+    streams = [
+        merge_read(Levels(group).runs(), source, engine, schema, every, drop_deletes=False)
+        for group in files
+    ]
+    for groups, _ in group_sorted(streams, RowOrder(schema), MergeLimits.of(schema.core)):
+        yield engine.merge(groups).select(list(columns))
 
 
 def _last_of_key(batches: Iterable[pa.RecordBatch], order: RowOrder) -> Iterator[pa.RecordBatch]:

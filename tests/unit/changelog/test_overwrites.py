@@ -1,0 +1,105 @@
+"""OVERWRITE snapshots in changes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from change_samples import Follower, changes_of, create, put, state_at
+
+from pkray.errors import SnapshotNotFoundError
+
+
+def replaced(table, rows):
+    data = [{"k": key, "v": value} for key, value in rows.items()]
+    table.overwrite(pa.Table.from_pylist(data, table.arrow_schema), {})
+
+
+def overwritten(tmp_path, **options):
+    catalog = create(tmp_path, {key.replace("_", "-"): value for key, value in options.items()})
+    table = catalog.load_table("db.t")
+    put(table, {1: "a", 2: "b", 3: "c"})
+    table.compact()
+    before = table.latest_snapshot().id
+    replaced(table, {2: "b", 3: "d", 4: "e"})
+    return table, before + 1
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
+def test_overwrites_are_left_out(tmp_path, producer):
+    table, number = overwritten(tmp_path, changelog_producer=producer)
+    assert table.changelog(number, number).num_rows == 0
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_what_was_removed_goes_before_what_was_added(tmp_path, producer):
+    options = {"changelog_producer": producer, "streaming-read-overwrite": "true"}
+    table, number = overwritten(tmp_path, **options)
+    found = changes_of(table.changelog_batches(number, number))
+    assert sorted(found[:3]) == [("-D", 1, "a"), ("-D", 2, "b"), ("-D", 3, "c")]
+    assert sorted(found[3:]) == [("+I", 2, "b"), ("+I", 3, "d"), ("+I", 4, "e")]
+    put(table, {1: "z"}, [2])
+    table.compact()
+    follower = Follower()
+    last = table.latest_snapshot().id
+    with table.stream(from_snapshot=1, until_snapshot=last) as stream:
+        follower.follow(stream)
+    assert follower.state == state_at(table)
+
+
+def test_normalised_an_overwrite_is_a_difference(tmp_path):
+    table, number = overwritten(tmp_path)
+    found = changes_of(table.changelog_batches(number, number, normalize=True))
+    assert sorted(found) == sorted([("-D", 1, "a"), ("-U", 3, "c"), ("+U", 3, "d"), ("+I", 4, "e")])
+
+
+def test_rescaling_changes_no_rows(tmp_path):
+    with create(tmp_path, {}) as catalog:
+        table = catalog.load_table("db.t")
+        put(table, dict.fromkeys(range(20), "a"))
+        table.rescale(5)
+        number = table.latest_snapshot().id
+        assert table.snapshot(number).commit_kind == "OVERWRITE"
+        assert table.changelog(number, number, normalize=True).num_rows == 0
+        put(table, {3: "b"})
+        found = changes_of(table.changelog_batches(number + 1, normalize=True))
+        assert found == [("-U", 3, "a"), ("+U", 3, "b")]
+
+
+def test_dropped_partitions_are_told_of(tmp_path):
+    options = {"streaming-read-overwrite": "true"}
+    with create(tmp_path, {}) as catalog:
+        table = catalog.create_table(
+            "db.p",
+            [("dt", "STRING"), ("k", "BIGINT"), ("v", "STRING")],
+            primary_keys=["dt", "k"],
+            partition_keys=["dt"],
+            options={"bucket": "1", **options},
+        )
+        with table.open_writer() as writer:
+            writer.upsert([{"dt": dt, "k": 1, "v": dt} for dt in "ab"])
+            writer.commit()
+        table.drop_partitions([{"dt": "a"}])
+        found = table.changelog(2).to_pylist()
+        assert [(row["_row_kind"], row["dt"]) for row in found] == [("-D", "a")]
+
+
+def test_what_an_overwrite_replaced_must_be_there(tmp_path):
+    table, number = overwritten(tmp_path, **{"streaming-read-overwrite": "true"})
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    with pytest.raises(SnapshotNotFoundError, match=f"snapshot {number - 1}.*has expired"):
+        table.changelog(number)
+
+
+def test_a_consumer_keeps_what_an_overwrite_may_replace(tmp_path):
+    options = {"streaming-read-overwrite": "true"}
+    with create(tmp_path, options) as catalog:
+        table = catalog.load_table("db.t")
+        put(table, {1: "a"})
+        put(table, {1: "b"})
+        with table.stream("c", from_snapshot=1, until_snapshot=2) as stream:
+            list(stream)
+        replaced(table, {2: "c"})
+        table.expire_snapshots(retain_max=1, retain_min=1)
+        with table.stream("c", until_snapshot=3) as stream:
+            assert changes_of(stream) == [("-D", 1, "b"), ("+I", 2, "c")]
+        assert state_at(table) == {2: "c"}

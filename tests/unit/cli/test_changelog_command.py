@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import pkray
+from pkray.cli.app import main
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    with pkray.connect(str(tmp_path)) as catalog:
+        table = catalog.create_table(
+            "db.t", [("k", "BIGINT"), ("v", "STRING")], ["k"], options={"bucket": "1"}
+        )
+        for number in range(1, 4):
+            with table.open_writer() as writer:
+                writer.upsert([{"k": 0, "v": f"at {number}"}])
+                writer.commit()
+        table.tags.create("two", 2)
+    return str(tmp_path)
+
+
+def printed(capsys, warehouse, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["changelog", "db.t", "-w", warehouse, "--json", *arguments])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 0, err
+    return [tuple(json.loads(line).values()) for line in out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "numbers"),
+    [
+        ([], [1, 2, 3]),
+        (["--from", "2"], [2, 3]),
+        (["--to", "2"], [1, 2]),
+        (["--from-tag", "two"], [2, 3]),
+        (["--to-tag", "two"], [1, 2]),
+        (["--from-timestamp", "99999999999999"], []),
+        (["--to-timestamp", "99999999999999"], [1, 2, 3]),
+        (["--from", "2", "--to", "2"], [2]),
+        (["--follow", "--from", "2", "--to", "3"], [2, 3]),
+        (["--mode", "latest-full"], [3]),
+        (["--mode", "from-snapshot-full", "--from", "2"], [2, 3]),
+    ],
+)
+def test_a_range_of_changes(capsys, warehouse, arguments, numbers):
+    expected = [("+I", number, 0, f"at {number}") for number in numbers]
+    assert printed(capsys, warehouse, *arguments) == expected
+
+
+def test_normalised(capsys, warehouse):
+    assert printed(capsys, warehouse, "--from", "3", "--normalize") == [
+        ("-U", 3, 0, "at 2"),
+        ("+U", 3, 0, "at 3"),
+    ]
+
+
+def test_a_consumer_goes_on_where_it_was(capsys, warehouse):
+    assert len(printed(capsys, warehouse, "--consumer", "c", "--to", "2")) == 2
+    assert printed(capsys, warehouse, "--consumer", "c") == [("+I", 3, 0, "at 3")]
+    assert printed(capsys, warehouse, "--consumer", "c") == []
+
+
+def test_what_has_expired_is_an_error(capsys, warehouse):
+    with pkray.connect(warehouse) as catalog:
+        catalog.load_table("db.t").expire_snapshots(retain_max=1, retain_min=1)
+    with pytest.raises(SystemExit) as ended:
+        main(["changelog", "db.t", "-w", warehouse, "--from", "1"])
+    assert ended.value.code == 1
+    assert "those of 3 alone are there" in capsys.readouterr().err
