@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
-from pkray.commit.conflicts import BucketId
-from pkray.commit.index_files import IndexChange, apply_changes, index_entries
+from pkray.commit.change import Change
+from pkray.commit.index_files import apply_changes, index_entries
 from pkray.commit.live import data_manifests, live_files
 from pkray.commit.manifest_files import ManifestFiles, WrittenList
 from pkray.commit.manifest_merge import merge_manifests
@@ -19,39 +18,12 @@ from pkray.errors import (
     StorageFullError,
 )
 from pkray.format import paths
-from pkray.format.data_file import ADD, ManifestEntry
 from pkray.format.snapshot import VERSION, Snapshot
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 MAX_UNANSWERED = 3
 """Lost answers in a row after which the outcome of a commit is called unknown."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """One snapshot to be."""
-
-    user: str
-    kind: str
-    identifier: int
-    entries: Sequence[ManifestEntry]
-    changelog: Sequence[ManifestEntry]
-    watermark: int | None
-    properties: dict[str, str] | None
-    token: str
-    """The snapshot's uuid, the same in every attempt: by it a lost answer is found again."""
-    index: Sequence[IndexChange] = ()
-    assigned_at: int | None = None
-    """The snapshot whose hash indexes gave the rows their dynamic buckets; 0 before the first."""
-    base: int | None = None
-    """The snapshot after which the rows were numbered; 0 before the first, None: any will do."""
-    upper_files: Mapping[BucketId, bytes] = field(default_factory=dict)
-    """Of buckets whose files above level 0 must still be those; digests."""
-
-    @property
-    def added_rows(self) -> int:
-        return sum((1 if e.kind == ADD else -1) * e.file.row_count for e in self.entries)
 
 
 class Attempt:

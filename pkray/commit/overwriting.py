@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from pkray.commit.committable import message_entries
 from pkray.commit.conflicts import LiveFiles
 from pkray.commit.index_files import IndexChange, index_entries
 from pkray.commit.live import live_files
@@ -44,11 +45,7 @@ def overwrite_entries(
         entries = [
             ManifestEntry(DELETE, e.partition, e.bucket, e.total_buckets, e.file) for e in there
         ]
-    entries += [
-        ManifestEntry(ADD, m.partition, m.bucket, m.total_buckets, file)
-        for m in messages
-        for file in m.new_files
-    ]
+    entries += [e for m in messages for e in message_entries(ADD, m, m.new_files)]
     return entries, _index_changes(store, latest, gone, messages)
 
 

@@ -10,7 +10,8 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from pkray.commit.committer import FIRST_WAIT, LONGEST_WAIT, Committer
+from pkray.commit.backoff import Backoff
+from pkray.commit.committer import Committer
 from pkray.commit.overwriting import Partitions
 from pkray.errors import CommitBaseMovedError, CommitFencedError, PkrayError
 from pkray.format.commit_message import CommitMessage
@@ -74,8 +75,7 @@ class Coordinator:
         self._alarm = alarm
         self._upkeep = upkeep
         self._upkeep_lock = threading.Lock()
-        self._sleep = sleep
-        self._rng = random.SystemRandom()
+        self._backoff = Backoff(random.SystemRandom(), sleep)
         self._prepared_again = 0
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
@@ -282,8 +282,8 @@ class Coordinator:
                 if tries > _MAX_PREPARED_AGAIN:
                     raise
             self._prepared_again += 1
-            longest = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(tries, 10))
-            self._sleep(self._rng.uniform(0, longest) if tries > 1 else 0)
+            if tries > 1:
+                self._backoff.wait(tries)
 
     def _try_commit(
         self, request: CommitRequest, committer: Committer

@@ -53,7 +53,7 @@ def test_empty_commits_may_be_left_out(store):
     committer = Committer(store, schema(), "u", ignore_empty=True)
     result = committer.commit(1, [])
     assert (result.append, result.compact, result.new) == (None, None, False)
-    assert committer.latest_id() is None
+    assert committer.snapshots.latest_id() is None
 
 
 def test_changelogs_go_with_their_snapshot(store, committer):
@@ -83,23 +83,22 @@ def test_the_same_identifier_commits_once(store, committer):
         result = again.commit(1, [message([data_file("other")])])
         assert not result.new
         assert result.append == first.append
-    assert names(store, committer.latest_snapshot()) == ["a"]
+    assert names(store, committer.snapshots.latest()) == ["a"]
 
 
 def test_a_lower_identifier_commits_nothing(store, committer):
     committer.commit(5, [message([data_file("a")])])
     result = committer.commit(3, [message([data_file("b")])])
     assert (result.append, result.new) == (None, False)
-    assert names(store, committer.latest_snapshot()) == ["a"]
+    assert names(store, committer.snapshots.latest()) == ["a"]
 
 
 def test_users_do_not_share_identifiers(store, committer):
     committer.commit(5, [message([data_file("a")])])
     other = Committer(store, schema(), "other")
     assert other.committed_identifier() is None
-    assert other.committed_identifier("u") == 5
     assert other.commit(5, [message([data_file("b")])]).new
-    assert names(store, other.latest_snapshot()) == ["a", "b"]
+    assert names(store, other.snapshots.latest()) == ["a", "b"]
 
 
 def test_the_compaction_of_a_repeated_commit_is_made_up(store, committer):
@@ -121,7 +120,7 @@ def test_a_conflicting_compaction_of_a_repeated_commit_is_dropped(store, committ
     result = again.commit(1, [message([lost], [lost], [data_file("b", 5)])])
     assert result.compact is None
     assert result.compact_conflict
-    assert names(store, again.latest_snapshot()) == ["a"]
+    assert names(store, again.snapshots.latest()) == ["a"]
 
 
 def test_a_conflict_of_the_compaction_keeps_the_append(store, committer):
@@ -130,7 +129,7 @@ def test_a_conflict_of_the_compaction_keeps_the_append(store, committer):
     assert result.new
     assert result.compact is None
     assert result.compact_conflict
-    assert names(store, committer.latest_snapshot()) == ["a"]
+    assert names(store, committer.snapshots.latest()) == ["a"]
 
 
 def test_two_compactions_of_one_file_do_not_both_happen(store, committer):
@@ -140,14 +139,14 @@ def test_two_compactions_of_one_file_do_not_both_happen(store, committer):
     assert one.commit(1, [message((), [flushed], [data_file("b", 5)])]).compact.id == 3
     result = two.commit(1, [message((), [flushed], [data_file("c", 5)])])
     assert result.compact_conflict
-    assert names(store, two.latest_snapshot()) == ["b"]
+    assert names(store, two.snapshots.latest()) == ["b"]
 
 
 def test_new_files_above_level_0_must_not_overlap(store, committer):
     committer.commit(1, [message([data_file("a", 5, 0, 9)])])
     with pytest.raises(CommitConflictError, match="overlap"):
         committer.commit(2, [message([data_file("b", 5, 9, 20)])])
-    assert committer.latest_id() == 1
+    assert committer.snapshots.latest_id() == 1
     assert committer.commit(2, [message([data_file("b", 5, 10, 20)])]).new
 
 
@@ -181,13 +180,7 @@ def test_rows_watermark_and_time_are_carried(store):
 
 def test_properties_are_kept(store, committer):
     committer.commit(1, [], properties={"epoch": "3"})
-    assert Committer(store, schema(), "u").latest_snapshot().properties == {"epoch": "3"}
-
-
-def test_filter_committed(store, committer):
-    committer.commit(4, [])
-    assert committer.filter_committed([6, 3, 4, 5]) == [5, 6]
-    assert Committer(store, schema(), "new").filter_committed([2, 1]) == [1, 2]
+    assert Committer(store, schema(), "u").snapshots.latest().properties == {"epoch": "3"}
 
 
 def test_snapshot_of_finds_old_commits(store, committer):
@@ -239,7 +232,7 @@ def test_partitions_and_buckets_select_files(store):
         for bucket in (0, 1):
             file = data_file(f"{name}-{bucket}")
             committer.commit(number * 2 + bucket, [message([file], part=part, bucket=bucket)])
-    snapshot = committer.latest_snapshot()
+    snapshot = committer.snapshots.latest()
 
     def selected(**by):
         return [e.file.file_name for e in live_files(store, snapshot, newest, **by)]
@@ -260,7 +253,7 @@ def test_manifests_of_other_partitions_are_not_read(store, tmp_path):
     for path in first:
         if "list" not in path.name:
             path.unlink()
-    found = live_files(store, committer.latest_snapshot(), newest, partitions=[partition("b")])
+    found = live_files(store, committer.snapshots.latest(), newest, partitions=[partition("b")])
     assert [entry.file.file_name for entry in found] == ["y"]
 
 
@@ -289,7 +282,7 @@ def test_a_commit_that_always_comes_second_gives_up(store):
     with pytest.raises(CommitError, match="4 attempts") as caught:
         slow.commit(1, [message([data_file("a")])])
     assert caught.value.attempts == 4
-    assert names(store, rival.latest_snapshot()) == []
+    assert names(store, rival.snapshots.latest()) == []
     left = {s.path for s in store.list("manifest")} - manifests
     uuid = slow._names.token
     assert not [path for path in left if uuid in path]

@@ -82,7 +82,7 @@ def test_hashes_from_another_base_are_a_conflict(store, committer):
     )
     with pytest.raises(CommitConflictError, match="HASH index of bucket 0 is now h2"):
         committer.commit(2, [with_index(message([data_file("a")]), hashes("h3"), base=["h1"])])
-    assert index_files(store, committer.latest_snapshot()) == {(UNPARTITIONED, 0): [hashes("h2")]}
+    assert index_files(store, committer.snapshots.latest()) == {(UNPARTITIONED, 0): [hashes("h2")]}
 
 
 def test_vectors_from_another_base_drop_the_compaction_but_not_the_rows(store, committer):
@@ -94,4 +94,4 @@ def test_vectors_from_another_base_drop_the_compaction_but_not_the_rows(store, c
     result = committer.commit(2, [sent])
     assert result.append is not None
     assert result.compact_conflict
-    assert index_files(store, committer.latest_snapshot()) == {(UNPARTITIONED, 0): [vectors("v2")]}
+    assert index_files(store, committer.snapshots.latest()) == {(UNPARTITIONED, 0): [vectors("v2")]}

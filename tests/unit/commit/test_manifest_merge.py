@@ -112,7 +112,7 @@ def test_merging_changes_nothing_of_what_is_there(steps, merge_count, target, fu
             for name in gone:
                 del model[name]
             model[f"f{number}"] = number
-            snapshot = committer.latest_snapshot()
+            snapshot = committer.snapshots.latest()
             found = [e.file.file_name for e in live_files(store, snapshot)]
             assert found == list(model)
             assert snapshot.total_record_count == 5 * len(model)

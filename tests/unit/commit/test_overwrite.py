@@ -25,7 +25,7 @@ def committer(store: ObjectStore, user: str = "u") -> Committer:
 
 
 def names(store: ObjectStore) -> set[str]:
-    snapshot = committer(store).latest_snapshot()
+    snapshot = committer(store).snapshots.latest()
     return {entry.file.file_name for entry in live_files(store, snapshot)}
 
 
@@ -109,7 +109,7 @@ def test_no_answer_at_all_is_said(store):
 
     with pytest.raises(CommitUnknownError):
         committer(samples.WrappedStore(store, fail, local=False)).overwrite(1, [], EVERYTHING)
-    assert committer(store).latest_id() == 1
+    assert committer(store).snapshots.latest_id() == 1
 
 
 def test_racing_overwrites_leave_one_winner(store):
@@ -122,5 +122,5 @@ def test_racing_overwrites_leave_one_winner(store):
         thread.start()
     for thread in threads:
         thread.join()
-    assert committer(store).latest_id() == 7
+    assert committer(store).snapshots.latest_id() == 7
     assert len(names(store)) == 1

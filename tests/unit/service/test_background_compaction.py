@@ -210,7 +210,7 @@ def test_without_lookup_wait_the_changelog_comes_later(started):
     a.executor.run()
     a.coordinator.commit_finished()
     committer = a.coordinator._make_committer("x", True)
-    assert committer.latest_snapshot().changelog_record_count == 1
+    assert committer.snapshots.latest().changelog_record_count == 1
     assert 0 not in a.levels()
 
 

@@ -1,0 +1,134 @@
+"""Refuses changes that contradict what other commits have done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pkray.commit.change import Change
+from pkray.commit.conflicts import find_changed_bucket, find_conflict, needs_check
+from pkray.commit.index_files import (
+    find_assignment_conflict,
+    find_index_conflict,
+    index_entries,
+)
+from pkray.commit.moved_base import bucket_moved, partitions_moved
+from pkray.commit.table_state import TableState
+from pkray.errors import CommitBaseMovedError, CommitConflictError
+from pkray.format.snapshot import COMPACT, Snapshot
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+
+class CommitChecks:
+    """Compares a change with the snapshot that it is to be put on top of."""
+
+    def __init__(self, store: ObjectStore, table: TableState) -> None:
+        self._store = store
+        self._table = table
+
+    def refuse_moved_base(self, change: Change, latest: Snapshot | None) -> None:
+        """Rows numbered after one snapshot do not fit buckets that have got others since.
+
+        Raises:
+            CommitBaseMovedError: they are to be numbered again.
+        """
+        base = change.base
+        if base is None:
+            return
+        if self._table.has_lost_base:
+            moved: str | None = "the table was rolled back since"
+        elif base == _id(latest):
+            return
+        else:
+            buckets = {(entry.partition, entry.bucket) for entry in change.entries}
+            moved = bucket_moved(self._store, self._table.snapshots, base, latest, buckets)
+        if moved:
+            raise CommitBaseMovedError(
+                f"{self._named(change)} was prepared on snapshot {base} of its buckets, and "
+                f"{moved}; nothing was committed: commit again with this identifier",
+                user=change.user,
+                identifier=change.identifier,
+                base=base,
+                conflict=moved,
+                snapshot_id=latest.id if latest else None,
+            )
+
+    def refuse_changed_rows(
+        self, change: Change, read_at: int, latest: Snapshot | None, partitions: Collection[bytes]
+    ) -> None:
+        """Partitions rewritten as of one snapshot must not have got or lost rows since.
+
+        Raises:
+            CommitBaseMovedError: they are to be read again.
+        """
+        moved = partitions_moved(self._store, self._table.snapshots, read_at, latest, partitions)
+        if moved:
+            raise CommitBaseMovedError(
+                f"{self._named(change)} rewrote partitions as of snapshot {read_at}, but {moved}; "
+                "nothing was committed: read them again",
+                user=change.user,
+                identifier=change.identifier,
+                base=read_at,
+            )
+
+    def refuse_conflict(self, change: Change, latest: Snapshot | None, schema: TableSchema) -> None:
+        """Files and indexes that a change replaces must be there, those it adds must fit.
+
+        Raises:
+            CommitConflictError: they do not.
+        """
+        conflict = (
+            self._file_conflict(change, latest, schema)
+            or self._index_conflict(change, latest)
+            or self._lost_compaction(change)
+            or self._assignment_conflict(change, latest)
+        )
+        if conflict:
+            raise CommitConflictError(
+                f"{self._named(change)} contradicts another commit: {conflict}; nothing was "
+                "committed: let one process compact a table, and write what was lost again",
+                user=change.user,
+                identifier=change.identifier,
+                conflict=conflict,
+                snapshot_id=latest.id if latest else None,
+            )
+
+    def _file_conflict(
+        self, change: Change, latest: Snapshot | None, schema: TableSchema
+    ) -> str | None:
+        conflict = None
+        if needs_check(change.entries):
+            types = schema.types(schema.trimmed_primary_keys)
+            conflict = find_conflict(change.entries, self._table.live.at(latest), types)
+        if conflict is None and change.upper_files:
+            conflict = find_changed_bucket(change.upper_files, self._table.live.at(latest))
+        return conflict
+
+    def _index_conflict(self, change: Change, latest: Snapshot | None) -> str | None:
+        if not change.index:
+            return None
+        return find_index_conflict(index_entries(self._store, latest), change.index)
+
+    def _lost_compaction(self, change: Change) -> str | None:
+        if change.kind == COMPACT and self._table.has_lost_base:
+            return "the table was rolled back since the compaction"
+        return None
+
+    def _assignment_conflict(self, change: Change, latest: Snapshot | None) -> str | None:
+        base = change.assigned_at
+        if base is None or base == _id(latest):
+            return None
+        before = self._table.snapshots.read(base) if base else None
+        return find_assignment_conflict(
+            index_entries(self._store, before),
+            index_entries(self._store, latest),
+            {entry.partition for entry in (*change.entries, *change.changelog)}
+            | {each.partition for each in change.index},
+        )
+
+    def _named(self, change: Change) -> str:
+        return f"commit {change.identifier} of {change.user!r} to {self._store.url!r}"
+
+
+def _id(snapshot: Snapshot | None) -> int:
+    return snapshot.id if snapshot else 0

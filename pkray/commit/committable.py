@@ -1,0 +1,88 @@
+"""What is to be committed under one identifier: the messages of all writers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pkray.commit.change import Change
+from pkray.commit.index_files import index_changes
+from pkray.format.commit_message import CommitMessage
+from pkray.format.data_file import ADD, DELETE, DataFileMeta, ManifestEntry
+from pkray.format.snapshot import APPEND, COMPACT, OVERWRITE
+
+
+@dataclass(frozen=True)
+class Committable:
+    """One commit, and the changes it is made of; Paimon's ManifestCommittable.
+
+    Args:
+        user: with the identifier, the name of the commit.
+        watermark: epoch milliseconds.
+        properties: kept in the snapshots.
+    """
+
+    user: str
+    identifier: int
+    messages: Sequence[CommitMessage]
+    watermark: int | None = None
+    properties: dict[str, str] | None = None
+
+    def appended(self, token: str, assigned_at: int | None, base: int | None) -> Change:
+        """New rows, with their changelog."""
+        return Change(
+            self.user,
+            APPEND,
+            self.identifier,
+            token,
+            [e for m in self.messages for e in message_entries(ADD, m, m.new_files)],
+            [e for m in self.messages for e in message_entries(ADD, m, m.changelog_files)],
+            index_changes(self.messages, APPEND),
+            self.watermark,
+            self.properties,
+            assigned_at,
+            base,
+        )
+
+    def compacted(self, token: str) -> Change:
+        """Files in the place of those that were compacted, with the changelog found in doing so."""
+        return Change(
+            self.user,
+            COMPACT,
+            self.identifier,
+            token,
+            [entry for m in self.messages for entry in _compact_entries(m)],
+            [e for m in self.messages for e in message_entries(ADD, m, m.compact_changelog_files)],
+            index_changes(self.messages, COMPACT),
+            self.watermark,
+            self.properties,
+            upper_files={
+                (m.partition, m.bucket): m.upper_files
+                for m in self.messages
+                if m.has_compact and m.upper_files is not None
+            },
+        )
+
+    def overwriting(self, token: str) -> Change:
+        """Before it is known what goes, and so without entries."""
+        return Change(
+            self.user,
+            OVERWRITE,
+            self.identifier,
+            token,
+            watermark=self.watermark,
+            properties=self.properties,
+        )
+
+
+def message_entries(
+    kind: int, message: CommitMessage, files: Iterable[DataFileMeta]
+) -> Iterator[ManifestEntry]:
+    """Entries of some files of a message's bucket."""
+    for file in files:
+        yield ManifestEntry(kind, message.partition, message.bucket, message.total_buckets, file)
+
+
+def _compact_entries(message: CommitMessage) -> Iterator[ManifestEntry]:
+    yield from message_entries(DELETE, message, message.compact_before)
+    yield from message_entries(ADD, message, message.compact_after)

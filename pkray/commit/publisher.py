@@ -1,0 +1,124 @@
+"""Publishes a change as the next snapshot, in as many attempts as the race for it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pkray.commit.attempt import Attempt
+from pkray.commit.backoff import Backoff
+from pkray.commit.change import Change
+from pkray.commit.checks import CommitChecks
+from pkray.commit.table_state import TableState
+from pkray.errors import CommitError, MissingFileError, PkrayError, SnapshotNotFoundError
+from pkray.format import paths
+from pkray.format.snapshot import COMPACT, Snapshot
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+
+class CommittedElsewhere(Exception):
+    """Another process published this commit meanwhile."""
+
+
+class OutrunError(CommitError):
+    """Other commits came first, every time."""
+
+
+class Publisher:
+    """Puts a change on top of the newest snapshot until nobody was faster.
+
+    Args:
+        names: gives the names of new manifests.
+        clock: epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        table: TableState,
+        checks: CommitChecks,
+        names: paths.FileNames,
+        clock: Callable[[], int],
+        backoff: Backoff,
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._checks = checks
+        self._names = names
+        self._clock = clock
+        self._backoff = backoff
+
+    def publish(
+        self,
+        change: Change,
+        schema: TableSchema,
+        on_top_of: Callable[[Snapshot | None], Change] | None = None,
+    ) -> Snapshot:
+        """The change's snapshot, made now or, where that was not noticed, before.
+
+        Args:
+            on_top_of: makes the change that fits a newest snapshot, where it depends on it.
+
+        Raises:
+            CommittedElsewhere: the name of this commit is taken.
+            OutrunError: others kept committing first.
+            CommitError: as `CommitChecks` and `Attempt` say.
+        """
+        attempt = Attempt(
+            self._store, self._table.snapshots, schema, self._names, self._clock, change
+        )
+        timeout = schema.core.commit_timeout
+        give_up = None if timeout is None else self._clock() + timeout
+        rollbacks = self._table.rollbacks
+        try:
+            for tries in range(schema.core.commit_max_retries + 1):
+                # At first what was found before the commit began: if that is no longer the
+                # latest, creating the next one fails.
+                latest = self._table.newest if tries == 0 else self._table.synchronise()
+                snapshot = self._published_before(change)
+                if snapshot is None and attempt.may_be_there and rollbacks != self._table.rollbacks:
+                    raise attempt.rolled_back()
+                try:
+                    if snapshot is None and on_top_of is not None:
+                        change = on_top_of(latest)
+                        attempt.renew(change)
+                    if snapshot is None:
+                        self._checks.refuse_moved_base(change, latest)
+                        self._checks.refuse_conflict(change, latest, schema)
+                        snapshot = attempt.publish(latest)
+                except (MissingFileError, SnapshotNotFoundError):
+                    if latest is None or self._table.snapshots.holds(latest):
+                        raise
+                    # Rolled back while it was read: tried again on what is there now.
+                if snapshot is not None:
+                    self._table.published(change, snapshot)
+                    return snapshot
+                if give_up is not None and self._clock() > give_up:
+                    break
+                self._backoff.wait(tries)
+            raise self._outrun(change, tries + 1)
+        except (PkrayError, CommittedElsewhere):
+            attempt.discard()
+            raise
+
+    def _published_before(self, change: Change) -> Snapshot | None:
+        """Our own snapshot, where its answer was lost."""
+        history = self._table.history
+        found = history.find(change.identifier)
+        known = found.compact if change.kind == COMPACT else found.append
+        if known is not None and known.uuid == change.token:
+            return known
+        behind = history.identifier is not None and history.identifier > change.identifier
+        if known is not None or behind:
+            raise CommittedElsewhere
+        return None
+
+    def _outrun(self, change: Change, tries: int) -> OutrunError:
+        return OutrunError(
+            f"commit {change.identifier} of {change.user!r} to {self._store.url!r} gave up after "
+            f"{tries} attempts, as other commits came first each time: commit again with this "
+            "identifier, or raise commit.max-retries",
+            user=change.user,
+            identifier=change.identifier,
+            attempts=tries,
+        )
