@@ -15,7 +15,8 @@ from pkray.lsm.key_prefixes import KeyPrefixes
 from pkray.lsm.keys import NormalizedKeys
 
 SLICE_ROWS = 65_536
-"""Rows encoded at a time; a multiple of NESTED_ROWS."""
+SLICE_BYTES = 16 << 20
+"""Rows encoded at a time: so many, a multiple of NESTED_ROWS, or fewer if they are wide."""
 FETCHED_BYTES = 4 << 20
 """Bytes of blocks held at a time while rows are found."""
 
@@ -32,17 +33,24 @@ def block_keys(first_rows: Ints) -> list[bytes]:
     return keys
 
 
-def slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of ``rows``; only the last may have fewer."""
+def slices(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of ``most_rows``; of wide rows fewer.
+
+    All batches but the last have a multiple of `NESTED_ROWS`.
+    """
     waiting: list[pa.RecordBatch] = []
-    count = 0
+    count = size = 0
     for batch in batches:
         waiting.append(batch)
         count += batch.num_rows
-        while count >= rows:
+        size += batch.nbytes
+        while count >= most_rows or (size >= SLICE_BYTES and count >= NESTED_ROWS):
+            fitting = SLICE_BYTES * count // max(1, size) // NESTED_ROWS * NESTED_ROWS
+            rows = min(most_rows, max(NESTED_ROWS, fitting))
             table = pa.Table.from_batches(waiting)
             yield _one_batch(table.slice(0, rows))
-            waiting, count = table.slice(rows).to_batches(), count - rows
+            rest = table.slice(rows)
+            waiting, count, size = rest.to_batches(), rest.num_rows, rest.nbytes
     if count:
         yield _one_batch(pa.Table.from_batches(waiting))
 

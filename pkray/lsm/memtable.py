@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pkray.schema import TableSchema
 
 BLOCK_KEYS = 64 << 10
-"""Keys merged and handed on at a time."""
+BLOCK_BYTES = 16 << 20
+"""Keys merged and handed on at a time: so many, or fewer if their rows are wide."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,17 @@ class FrozenRows:
 
     def merged(self, engine: MergeEngine) -> Iterator[pa.RecordBatch]:
         """One key-value row a key, in key order."""
-        for block in self.groups.blocks(BLOCK_KEYS):
+        for block in self._blocks():
             yield engine.merge(block)
 
     def every(self) -> Iterator[pa.RecordBatch]:
         """All rows by key, user sequence and arrival; needs groups that are ordered."""
-        for block in self.groups.blocks(BLOCK_KEYS):
+        for block in self._blocks():
             yield take(block.rows, block.order)
+
+    def _blocks(self) -> Iterator[KeyGroups]:
+        width = self.groups.rows.nbytes // max(1, len(self.groups))
+        return self.groups.blocks(max(1, min(BLOCK_KEYS, BLOCK_BYTES // max(1, width))))
 
 
 class Memtable:

@@ -22,7 +22,8 @@ Send = Callable[[int, Push, RoutedBatch], Pending | None]
 """Sends to the owner of that index; None where there is nothing to wait for."""
 
 _MAX_IN_FLIGHT = 6
-_MAX_ROWS = 1 << 18
+_MAX_ROWS, _MAX_BYTES = 1 << 18, 16 << 20
+"""Of a batch that is sent."""
 
 
 class Pusher:
@@ -127,7 +128,7 @@ def incoming(
     if kinds is None:
         kinds = pa.array(np.full(table.num_rows, kind, np.int8))
     table = table.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
-    yield from table.combine_chunks().to_batches(max_chunksize=_MAX_ROWS)
+    yield from _in_batches(table)
 
 
 def deletions(keys: object, schema: TableSchema) -> Iterator[pa.RecordBatch]:
@@ -139,7 +140,14 @@ def deletions(keys: object, schema: TableSchema) -> Iterator[pa.RecordBatch]:
         table = table.set_column(position, table.schema.field(position), words)
     kinds = pa.array(np.full(table.num_rows, row_kind.DELETE, np.int8))
     table = table.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
-    yield from table.combine_chunks().to_batches(max_chunksize=_MAX_ROWS)
+    yield from _in_batches(table)
+
+
+def _in_batches(table: pa.Table) -> list[pa.RecordBatch]:
+    rows = _MAX_BYTES * table.num_rows // max(1, table.nbytes)
+    if any(column.num_chunks > 1 for column in table.columns):
+        table = table.combine_chunks()
+    return table.to_batches(max_chunksize=max(1, min(_MAX_ROWS, rows)))
 
 
 def _take_kinds(
