@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pkray.changelog.between import BetweenMode
-from pkray.changelog.changes import Changes, names_changes
+from pkray.changelog.changes import Changes
 from pkray.changelog.start import StartMode
 from pkray.changelog.stream import ChangeStream
 from pkray.commit.expiry_report import ExpiryReport
@@ -29,7 +29,7 @@ from pkray.maintenance.tags import Tags
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.report import ScanReport
 from pkray.scan.split import Split, arrow_schema
-from pkray.scan.travel import History, Moment, Timestamp
+from pkray.scan.travel import History, Moment, Timestamp, names_changes
 from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
 from pkray.service.compaction_choice import choose

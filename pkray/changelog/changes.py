@@ -180,14 +180,6 @@ class Changes:
         raise OptionError("changes are between two ends: give the other one too")
 
 
-def names_changes(options: TableOptions) -> bool:
-    """Whether batch reads of the table are of changes between two snapshots."""
-    between = (options.incremental_between, options.incremental_between_timestamp)
-    return options.scan_mode == "incremental" or (
-        options.scan_mode == "default" and any(each is not None for each in between)
-    )
-
-
 def check_streamable(table: str, options: TableOptions) -> None:
     """Raises `UnsupportedError` for a table whose deltas are no changes of rows."""
     engine = options.merge_engine

@@ -188,6 +188,17 @@ def epoch_millis(timestamp: Timestamp) -> int:
     return round(whole.timestamp()) * 1000 + timestamp.microsecond // 1000
 
 
+def names_changes(options: TableOptions) -> bool:
+    """Whether batch reads of the table are of what changed between two snapshots.
+
+    Source: ``incremental-between`` and ``incremental-between-timestamp``.
+    """
+    between = (options.incremental_between, options.incremental_between_timestamp)
+    return options.scan_mode == "incremental" or (
+        options.scan_mode == "default" and any(each is not None for each in between)
+    )
+
+
 _NEEDS = {
     "from-timestamp": ("scan.timestamp-millis", "scan.timestamp"),
     "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.watermark"),
@@ -205,12 +216,13 @@ def _of_options(options: TableOptions) -> Moment:
     }
     named = [key for key, value in given.items() if value is not None]
     mode = options.scan_mode
-    if mode in ("incremental", "from-file-creation-time"):
+    if mode == "from-file-creation-time" or names_changes(options):
+        key = "incremental-between" if mode == "default" else "scan.mode"
         raise UnsupportedError(
-            f"a table whose option scan.mode is {mode!r} is not read as a whole: read changes "
-            "with table.changes or table.changelog, or name a snapshot, tag or timestamp",
-            key="scan.mode",
-            value=mode,
+            f"a table that sets {key!r} is not read as a whole here: read it with table.to_arrow, "
+            "table.changes or table.changelog, or name a snapshot, tag or timestamp",
+            key=key,
+            value=options.incremental_between if mode == "default" else mode,
         )
     allowed = _NEEDS.get(mode, () if mode != "default" else tuple(given))
     if len(named) > 1 or any(key not in allowed for key in named):

@@ -7,16 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pkray.spark.batch import ingest
+    from pkray.spark.changes import read_stream
     from pkray.spark.sessions import session, stop
     from pkray.spark.source import read, register
     from pkray.spark.stream import IngestQuery, start_ingest
 
-__all__ = ["IngestQuery", "ingest", "read", "register", "session", "start_ingest", "stop"]
+__all__ = [
+    "IngestQuery",
+    "ingest",
+    "read",
+    "read_stream",
+    "register",
+    "session",
+    "start_ingest",
+    "stop",
+]
 
 _HOMES = {
     "IngestQuery": "stream",
     "ingest": "batch",
     "read": "source",
+    "read_stream": "changes",
     "register": "source",
     "session": "sessions",
     "start_ingest": "stream",

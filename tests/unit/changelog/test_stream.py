@@ -358,7 +358,7 @@ def test_a_table_that_was_not_loaded_to_the_end_is_loaded_again(tmp_path):
 def test_a_normalising_consumer_keeps_what_was_before(table, tmp_path):
     given(table.stream("c", from_snapshot=1, until_snapshot=3, normalize=True))
     held = json.loads(root(tmp_path).read("consumer/consumer-c"))
-    assert held == {"nextSnapshot": 4, "keepsFrom": 3}
+    assert held.items() >= {"nextSnapshot": 4, "keepsFrom": 3}.items()
     table.expire_snapshots(retain_max=1, retain_min=1)
     assert table.snapshots()["snapshot_id"].to_pylist() == [3, 4, 5]
     found = given(table.stream("c", until_snapshot=5, normalize=True))

@@ -1,0 +1,104 @@
+"""Tables' changes as streaming DataFrames."""
+
+from __future__ import annotations
+
+import pytest
+
+import pkray.spark
+from pkray.errors import UnsupportedError
+from tests.spark.tables import content, create, rows
+
+
+def put(table, *values, deletes=()):
+    with table.open_writer() as writer:
+        writer.upsert(rows(*values))
+        if deletes:
+            writer.delete([{"id": key} for key in deletes])
+        writer.commit()
+
+
+def run(df, folder, follow):
+    """All there is, batch after batch, until nothing more comes."""
+
+    def applied(batch, _):
+        found = batch.toArrow().to_pylist()
+        if found:
+            follow(found)
+
+    query = (
+        df.writeStream.foreachBatch(applied)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+class Replica:
+    """A dict that each micro-batch is applied to, in the order of its snapshots."""
+
+    def __init__(self):
+        self.rows = {}
+        self.batches = []
+
+    def follow(self, changes):
+        self.batches.append(sorted({row["_snapshot_id"] for row in changes}))
+        for row in sorted(changes, key=lambda each: each["_snapshot_id"]):
+            kind = row.pop("_row_kind")
+            row.pop("_snapshot_id")
+            if kind in ("-U", "-D"):
+                assert self.rows.pop(row["id"]) == row
+            else:
+                assert row["id"] not in self.rows
+                self.rows[row["id"]] = row
+
+
+@pytest.mark.parametrize(("producer", "normalize"), [("lookup", False), ("none", True)])
+def test_the_table_first_then_its_changes_over_restarts(
+    spark, catalog, tmp_path, producer, normalize
+):
+    table = create(catalog, options={"changelog-producer": producer})
+    put(table, (1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0))
+    loaded = table.latest_snapshot().id
+    replica = Replica()
+
+    def read():
+        return pkray.spark.read_stream(spark, table, consumer_id="job", normalize=normalize)
+
+    assert read().columns == ["_row_kind", "_snapshot_id", "id", "name", "amount"]
+    run(read(), tmp_path, replica.follow)
+    assert replica.batches == [[loaded]]
+    put(table, (2, "B", 2.5), (4, "d", 4.0), deletes=[1])
+    put(table, (2, "BB", 2.5), deletes=[4])
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    run(read(), tmp_path, replica.follow)
+    assert sorted(replica.rows.values(), key=lambda row: row["id"]) == content(table).to_pylist()
+    assert table.consumers.list()["consumer_id"].to_pylist() == ["job"]
+
+
+def test_from_a_snapshot_with_columns_and_a_filter(spark, catalog, tmp_path):
+    table = create(catalog)
+    for number in range(1, 4):
+        put(table, (number, f"at {number}", 1.0))
+    found = []
+    df = pkray.spark.read_stream(spark, table, from_snapshot=2, columns=["name"], filter="id < 3")
+    run(df, tmp_path, found.extend)
+    assert found == [{"_row_kind": "+I", "_snapshot_id": 2, "name": "at 2"}]
+
+
+def test_a_micro_batch_has_no_more_snapshots_than_asked(spark, catalog, tmp_path):
+    table = create(catalog)
+    for number in range(1, 6):
+        put(table, (number, f"at {number}", 1.0))
+    replica = Replica()
+    df = pkray.spark.read_stream(spark, table, from_snapshot=1, max_snapshots=2)
+    run(df, tmp_path, replica.follow)
+    assert replica.batches == [[1, 2], [3, 4], [5]]
+
+
+def test_what_is_no_stream_is_refused_on_the_driver(spark, catalog):
+    table = create(catalog, options={"merge-engine": "partial-update"})
+    with pytest.raises(UnsupportedError, match="normalize"):
+        pkray.spark.read_stream(spark, table)
