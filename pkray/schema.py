@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pkray.column_checks import check_keys, check_names
 from pkray.columns import KEY_PREFIX, KIND, SEQUENCE, no_column
 from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
 from pkray.options import TableOptions
-from pkray.schema_checks import check_keys, check_names, check_table
+from pkray.schema_checks import check_table
 from pkray.schema_fields import renumbered
 from pkray.types import DataField, DataType
 

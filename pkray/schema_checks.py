@@ -1,67 +1,21 @@
-"""What makes columns, keys and options a table: the checks of Paimon's schema validation."""
+"""How options fit the columns, the keys and each other: Paimon's schema validation."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pkray.columns import KEY_PREFIX, RESERVED, no_column
+from pkray.column_checks import repeated
+from pkray.columns import no_column
 from pkray.errors import OptionError, SchemaError, UnsupportedError
 from pkray.field_options import SKETCH_FUNCTIONS
 from pkray.options import TableOptions
-from pkray.types import DataType
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
 
 _STATS_MODE = re.compile(r"none|counts|full|truncate\(\d+\)")
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Column names are there, unique and not the format's own."""
-    if not names:
-        raise SchemaError("a table needs columns")
-    repeated = _repeated(names)
-    if repeated is not None:
-        raise SchemaError(f"column {repeated!r} is there twice; rename one", column=repeated)
-    for name in names:
-        if not name.strip():
-            raise SchemaError(f"a column cannot be named {name!r}", column=name)
-        if name in RESERVED or name.startswith(KEY_PREFIX):
-            raise SchemaError(
-                f"column name {name!r} is reserved: the format has columns named "
-                f"{', '.join(sorted(RESERVED))} and {KEY_PREFIX}…; rename it",
-                column=name,
-            )
-
-
-def check_keys(
-    types: Mapping[str, DataType], primary_keys: Sequence[str], partition_keys: Sequence[str]
-) -> None:
-    """Key columns are there, once, and of types that keys can have."""
-    if not primary_keys:
-        raise UnsupportedError("tables without a primary key are not supported; give primary_keys")
-    for what, keys in (("primary key", primary_keys), ("partition", partition_keys)):
-        repeated = _repeated(keys)
-        if repeated is not None:
-            raise SchemaError(f"{what} column {repeated!r} is named twice", column=repeated)
-        for name in keys:
-            if name not in types:
-                raise no_column(name, list(types), f"{what} column")
-            if types[name].is_nested:
-                raise UnsupportedError(
-                    f"{what} column {name!r} is {types[name]}: keys have scalar types alone",
-                    column=name,
-                    type=str(types[name]),
-                )
-    if set(primary_keys) <= set(partition_keys):
-        raise SchemaError(
-            f"the primary key {list(primary_keys)} holds partition columns alone, which leaves one "
-            "row a partition; add a column to the primary key",
-            primary_keys=tuple(primary_keys),
-        )
 
 
 def check_table(schema: TableSchema) -> None:
@@ -330,15 +284,11 @@ def _column(schema: TableSchema, option: str, name: str) -> None:
 
 
 def _once(option: str, names: Sequence[str]) -> None:
-    repeated = _repeated(names)
-    if repeated is not None:
+    again = repeated(names)
+    if again is not None:
         raise OptionError(
-            f"option {option!r} names column {repeated!r} twice", key=option, value=repeated
+            f"option {option!r} names column {again!r} twice", key=option, value=again
         )
-
-
-def _repeated(names: Iterable[str]) -> str | None:
-    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def _conflict(one: str, other: str) -> OptionError:

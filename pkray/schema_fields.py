@@ -84,6 +84,37 @@ def _edit_type(data_type: DataType, path: tuple[str, ...], edit: Edit, column: s
     return replace(data_type, value=changed)
 
 
+def placed(fields: Fields, field: DataField, first: bool, after: str | None) -> Fields:
+    """One more field: at the front, behind another one, or at the end."""
+    if first and after is not None:
+        raise SchemaError(
+            f"column {field.name!r} cannot be first and after {after!r}: give one of them",
+            column=field.name,
+        )
+    if first:
+        return (field, *fields)
+    if after is None:
+        return (*fields, field)
+    names = [other.name for other in fields]
+    if after not in names:
+        raise no_column(after, names)
+    place = names.index(after) + 1
+    return (*fields[:place], field, *fields[place:])
+
+
+def mapped(fields: Fields, name: str, change: Callable[[DataField], DataField]) -> Fields:
+    """The fields with one of them changed."""
+    return tuple(change(field) if field.name == name else field for field in fields)
+
+
+def refuse_taken(fields: Fields, name: str) -> None:
+    """Raises SchemaError: there is such a field already."""
+    if any(field.name == name for field in fields):
+        raise SchemaError(
+            f"column {name!r} is there already: choose another name, or drop it first", column=name
+        )
+
+
 def renumbered(data_type: DataType, next_id: Callable[[], int]) -> DataType:
     """Nested fields with new ids, depth first, as Paimon numbers them."""
     if data_type.fields is not None:

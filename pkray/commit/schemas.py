@@ -8,7 +8,8 @@ from pkray.errors import StorageError, TableExistsError, TableNotFoundError
 from pkray.format import paths
 from pkray.format.schema_files import SchemaFiles
 from pkray.schema import TableSchema
-from pkray.schema_changes import SchemaChange, apply_changes
+from pkray.schema_changes import SchemaChange
+from pkray.schema_draft import apply_changes
 from pkray.storage.object_store import ObjectStore
 
 _PREFIX = paths.schema(0).removesuffix("0")

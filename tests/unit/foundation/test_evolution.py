@@ -19,8 +19,8 @@ from pkray.schema_changes import (
     DropColumn,
     MoveColumn,
     RenameColumn,
-    apply_changes,
 )
+from pkray.schema_draft import apply_changes
 from pkray.types import DataType
 
 

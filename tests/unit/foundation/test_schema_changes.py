@@ -17,8 +17,8 @@ from pkray.schema_changes import (
     RenameColumn,
     SetOptions,
     UnsetOptions,
-    apply_changes,
 )
+from pkray.schema_draft import apply_changes
 
 COLUMNS = [
     ("dt", "STRING"),
