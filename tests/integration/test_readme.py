@@ -25,6 +25,20 @@ def test_the_tour_of_the_python_api(tmp_path, monkeypatch):
     tour["catalog"].close()
 
 
+def test_the_tour_of_merge_rules_and_maintenance(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tour: dict = {}
+    for heading in ("Python", "Merge rules and changes", "Time and maintenance"):
+        (code,) = blocks(heading)
+        exec(compile(code, "README.md", "exec"), tour)
+    assert tour["stock"].to_arrow().to_pylist() == [{"item": "nail", "pieces": 70, "note": "steel"}]
+    printed = capsys.readouterr().out
+    assert "'_row_kind': '+I'" in printed
+    assert tour["orders"].tags.list()["tag_name"].to_pylist() == ["year-end"]
+    assert tour["orders"].to_arrow().num_rows == tour["trial"].to_arrow().num_rows
+    tour["catalog"].close()
+
+
 def test_the_tour_of_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Grace\n")
