@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pkray.checksums import check_json, seal_json
 from pkray.column_checks import check_keys, check_names
 from pkray.columns import KEY_PREFIX, KIND, SEQUENCE, no_column
 from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
@@ -168,7 +169,7 @@ class TableSchema:
         if self.comment is not None:
             described["comment"] = self.comment
         described["timeMillis"] = self.time_millis
-        return json.dumps(described, indent=2, ensure_ascii=False).encode()
+        return seal_json(json.dumps(described, indent=2, ensure_ascii=False).encode())
 
     @classmethod
     def from_json(cls, data: bytes, path: str = "schema") -> TableSchema:
@@ -179,6 +180,7 @@ class TableSchema:
             UnsupportedError: a newer version of the format, or a type that pkray does not have.
         """
         try:
+            check_json(data)
             return _from_json(json.loads(data), path)
         except (ValueError, KeyError, TypeError, SchemaError) as error:
             what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)

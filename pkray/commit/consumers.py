@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from pkray.checksums import check_json, seal_json
 from pkray.errors import CorruptFileError, MissingFileError, OptionError
 from pkray.format import paths
 from pkray.storage.object_store import ObjectStore
@@ -67,8 +68,9 @@ class ConsumerStore:
         except MissingFileError:
             return None
         try:
+            check_json(data)
             place = msgspec.json.decode(data, type=_Place)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ValueError) as error:
             raise CorruptFileError(
                 f"consumer file {self._store.location(path)} is damaged: {error}; reset the "
                 "consumer to a snapshot, or delete it",
@@ -102,7 +104,7 @@ class ConsumerStore:
                 snapshot_id=next_snapshot,
             )
         place = _Place(next_snapshot, keeps_from, is_loading)
-        self._store.write(_path(name), msgspec.json.encode(place))
+        self._store.write(_path(name), seal_json(msgspec.json.encode(place)))
 
     def delete(self, name: str) -> None:
         """Forget a consumer; nothing happens where there is none."""

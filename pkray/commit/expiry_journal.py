@@ -6,6 +6,7 @@ import contextlib
 
 import msgspec
 
+from pkray.checksums import check_json, seal_json
 from pkray.errors import MissingFileError, StorageError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot
@@ -41,7 +42,7 @@ class ExpiryJournal:
 
     def begin(self, expiring: Expiring) -> bool:
         """Write down what is to be done; False if another expiry is under way."""
-        return self._store.create(PATH, msgspec.json.encode(expiring))
+        return self._store.create(PATH, seal_json(msgspec.json.encode(expiring)))
 
     def read(self) -> Expiring | None:
         """What was begun and not ended; a damaged file is passed over, and removed."""
@@ -50,8 +51,9 @@ class ExpiryJournal:
         except MissingFileError:
             return None
         try:
+            check_json(data)
             return msgspec.json.decode(data, type=Expiring)
-        except msgspec.DecodeError:  # what it named is the orphan cleaner's
+        except (msgspec.DecodeError, ValueError):  # what it named is the orphan cleaner's
             self._store.delete(PATH)
             return None
 

@@ -19,7 +19,11 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
+from pkray.checksums import EMPTY, KEY, is_damaged, seal
+
 _MAGIC = b"Obj\x01"
+_CHECKSUM = KEY.encode() + b"\x10"
+"""A key of the file's metadata, and the length of its value."""
 _SYNC_BYTES = 16
 _BLOCK_BYTES = 1 << 20
 _ARROW_CODECS = {"zstandard": "zstd", "bzip2": "bz2"}
@@ -47,6 +51,8 @@ def read_records(data: bytes) -> Iterator[Record]:
     stream = BytesIO(data)
     if stream.read(len(_MAGIC)) != _MAGIC:
         raise AvroError("it does not begin as an Avro file")
+    if is_damaged(data, _CHECKSUM):
+        raise AvroError("its checksum is wrong")
     header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
     schema = _parsed(header["avro.schema"])
     codec = header.get("avro.codec", b"null").decode()
@@ -74,7 +80,11 @@ def write_records(schema: Schema, records: Iterable[Record], compression: str = 
     codec = _CODECS[compression]
     sync = os.urandom(_SYNC_BYTES)
     out, block, count = BytesIO(), BytesIO(), 0
-    header = {"avro.schema": json.dumps(_plain(schema)).encode(), "avro.codec": codec.encode()}
+    header = {
+        "avro.schema": json.dumps(_plain(schema)).encode(),
+        "avro.codec": codec.encode(),
+        KEY: EMPTY,
+    }
     out.write(_MAGIC)
     fastavro.schemaless_writer(out, _HEADER, header)
     out.write(sync)
@@ -86,7 +96,7 @@ def write_records(schema: Schema, records: Iterable[Record], compression: str = 
             block, count = BytesIO(), 0
     if count:
         _write_block(out, _compress(block.getvalue(), codec), count, sync)
-    return out.getvalue()
+    return seal(out.getvalue(), _CHECKSUM)
 
 
 def _write_block(out: BytesIO, packed: bytes, count: int, sync: bytes) -> None:

@@ -5,6 +5,9 @@ Source: "dynamic bucket" in Apache Paimon; a file is big-endian int32 values wit
 
 from __future__ import annotations
 
+import re
+import zlib
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +19,7 @@ from pkray.storage.object_store import ObjectStore
 Hashes = npt.NDArray[np.int32]
 
 _FILE_TYPE = np.dtype(">i4")
+_CHECKSUM = re.compile(r"-crc([0-9a-f]{8})$")
 
 
 def unique(hashes: Hashes) -> Hashes:
@@ -31,7 +35,7 @@ def read_hashes(store: ObjectStore, file: IndexFileMeta) -> Hashes:
 
     Raises:
         MissingFileError: it is gone: the snapshots that name it have expired.
-        CorruptFileError: it is not as long as its entry says.
+        CorruptFileError: it is not as long as its entry says, or not as it was written.
     """
     path = file.external_path or paths.index(file.file_name)
     data = store.read(path)
@@ -42,13 +46,20 @@ def read_hashes(store: ObjectStore, file: IndexFileMeta) -> Hashes:
             "roll back to an earlier snapshot",
             path=path,
         )
+    known = _CHECKSUM.search(file.file_name)
+    if known is not None and int(known[1], 16) != zlib.crc32(data):
+        raise CorruptFileError(
+            f"hash index {path!r} has another checksum than its name says: it is damaged; restore "
+            "it from a copy, or roll back to an earlier snapshot",
+            path=path,
+        )
     return np.frombuffer(data, _FILE_TYPE).astype(np.int32)
 
 
 def write_hashes(store: ObjectStore, names: paths.FileNames, hashes: Hashes) -> IndexFileMeta:
-    """A new file of these hashes."""
-    name = names.index()
+    """A new file of these hashes; its name ends in their checksum, as its format has none."""
     data = hashes.astype(_FILE_TYPE).tobytes()
+    name = f"{names.index()}-crc{zlib.crc32(data):08x}"
     store.write(paths.index(name), data)
     return IndexFileMeta(
         index_type=HASH, file_name=name, file_size=len(data), row_count=len(hashes)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from pkray.checksums import check_json, seal_json
 from pkray.errors import CorruptFileError
 
 VERSION = 3
@@ -54,8 +55,8 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """The snapshot's file: indented JSON, absent fields left out."""
-    return msgspec.json.format(_encoder.encode(snapshot), indent=2)
+    """The snapshot's file: indented JSON with a checksum, absent fields left out."""
+    return seal_json(msgspec.json.format(_encoder.encode(snapshot), indent=2))
 
 
 def decode(data: bytes, path: str) -> Snapshot:
@@ -65,8 +66,9 @@ def decode(data: bytes, path: str) -> Snapshot:
         CorruptFileError: the bytes are no snapshot; names ``path`` and what is wrong.
     """
     try:
+        check_json(data)
         return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise CorruptFileError(
             f"snapshot file {path} is damaged ({len(data)} bytes): {error}; "
             "restore it, or go back to an earlier snapshot",

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from pkray.checksums import check_json, seal_json
 from pkray.errors import CorruptFileError
 from pkray.format.snapshot import Snapshot
 
@@ -64,7 +65,7 @@ def encode(tag: Tag) -> bytes:
                 tag_time_retained=tag.time_retained / 1000,
             )
         )
-    return msgspec.json.format(data, indent=2)
+    return seal_json(msgspec.json.format(data, indent=2))
 
 
 def decode(data: bytes, name: str, path: str) -> Tag:
@@ -74,6 +75,7 @@ def decode(data: bytes, name: str, path: str) -> Tag:
         CorruptFileError: the bytes are no tag; names ``path`` and what is wrong.
     """
     try:
+        check_json(data)
         file = _decoder.decode(data)
         made, retained = _millis(file.tag_create_time), _duration(file.tag_time_retained)
     except (msgspec.DecodeError, ValueError) as error:
