@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -45,3 +46,31 @@ def assigning_owners(
         return np.zeros(len(hashes), np.int64)
     starts = np.array([assigning_owner(partition, 0, owners) for partition in partitions], np.int64)
     return (starts[codes] + classes(hashes, count)) % owners
+
+
+@dataclass(frozen=True)
+class KeyShare:
+    """One owner's share of a table's keys.
+
+    Args:
+        owner: its index.
+        owners: how many there are.
+        assigners: a partition.
+    """
+
+    owner: int
+    owners: int
+    assigners: int
+
+    def has_hashes(self, partition: bytes, hashes: Hashes) -> npt.NDArray[np.bool_]:
+        """Of each hash, whether this owner is its assigner."""
+        first = assigning_owner(partition, 0, self.owners)
+        mine: npt.NDArray[np.bool_] = (
+            first + classes(hashes, self.assigners)
+        ) % self.owners == self.owner
+        return mine
+
+    def has_bucket(self, partition: bytes, bucket: int) -> bool:
+        """Whether this owner puts new keys into the bucket."""
+        number = bucket % self.assigners
+        return assigning_owner(partition, number, self.owners) == self.owner

@@ -19,7 +19,7 @@ from pkray.format.commit_message import CommitMessage
 from pkray.format.hash_index import read_hashes
 from pkray.format.index_file import HASH
 from pkray.schema import TableSchema
-from pkray.service import assigner as assigner_module
+from pkray.service import bucket_filling
 from pkray.service.assigner import BucketAssigner
 from pkray.service.assigners import assigner_count, assigning_owners
 from pkray.service.hash_files import HashFiles
@@ -312,7 +312,7 @@ def test_locate_sees_a_snapshot_as_it_was(tmp_path, first):
 
 
 def test_no_more_buckets_than_there_are_numbers(tmp_path, first, monkeypatch):
-    monkeypatch.setattr(assigner_module, "MAX_BUCKETS", 3)
+    monkeypatch.setattr(bucket_filling, "MAX_BUCKETS", 3)
     service = Service(tmp_path, target_row_num=1)
     with pytest.raises(OptionError) as error:
         service.assign(first, range(4))

@@ -1,0 +1,103 @@
+"""Buckets that sessions were assigned and have not committed."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pkray.errors import CommitFencedError
+from pkray.service.key_index import ABSENT, Buckets, KeyIndex, Packed
+from pkray.service.protocol import SessionId
+
+
+@dataclass
+class Assignments:
+    """What one session was assigned.
+
+    Args:
+        token: told with each assignment; another one means that the session was forgotten.
+        new: the buckets of keys that are not committed, by partition.
+        counts: keys by bucket, by partition.
+        used: the partitions it was assigned in, with the state of their index then.
+    """
+
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    new: dict[bytes, KeyIndex] = field(default_factory=dict)
+    counts: dict[bytes, dict[int, int]] = field(default_factory=dict)
+    used: dict[bytes, int] = field(default_factory=dict)
+
+    def find(self, partition: bytes, hashes: Packed) -> Buckets:
+        """The bucket of each hash, `ABSENT` where it was assigned none."""
+        return self.new.get(partition, KeyIndex()).find(hashes)
+
+    def add(self, partition: bytes, hashes: Packed, buckets: Buckets) -> None:
+        """Note distinct hashes that were assigned none yet."""
+        self.new.setdefault(partition, KeyIndex()).add(hashes, buckets)
+        counts = self.counts.setdefault(partition, {})
+        sizes = np.bincount(buckets)
+        for bucket in np.flatnonzero(sizes).tolist():
+            counts[bucket] = counts.get(bucket, 0) + int(sizes[bucket])
+
+
+class OpenAssignments:
+    """The assignments of all sessions that have not ended, one a commit user."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[SessionId, Assignments] = {}
+        self._ended: dict[str, SessionId] = {}
+
+    def __len__(self) -> int:
+        """Keys that are not committed."""
+        return sum(len(index) for each in self._sessions.values() for index in each.new.values())
+
+    def get(self, session_id: SessionId) -> Assignments | None:
+        return self._sessions.get(session_id)
+
+    def take_over(self, session_id: SessionId) -> list[SessionId]:
+        """End the earlier sessions of the user; those.
+
+        Raises:
+            CommitFencedError: the session has ended, or has itself been replaced.
+        """
+        ended = self._ended.get(session_id.user)
+        rivals = [other for other in self._sessions if other.user == session_id.user]
+        if (ended and session_id <= ended) or any(session_id < other for other in rivals):
+            raise CommitFencedError(
+                f"this session of commit user {session_id.user!r} has ended, or a newer writer "
+                "took over; stop this one, or open writers with different commit users",
+                user=session_id.user,
+                generation=session_id.generation,
+            )
+        for other in rivals:
+            self.end(other)
+        return rivals
+
+    def begin(self, session_id: SessionId) -> Assignments:
+        """Of a session that is assigned its first buckets."""
+        self._sessions[session_id] = Assignments()
+        return self._sessions[session_id]
+
+    def end(self, session_id: SessionId) -> None:
+        """Forget a session; it cannot begin again."""
+        self._sessions.pop(session_id, None)
+        newest = self._ended.get(session_id.user, session_id)
+        self._ended[session_id.user] = max(newest, session_id)
+
+    def fill(self, partition: bytes, hashes: Packed, found: Buckets) -> None:
+        """Set the bucket of each hash that is still absent, where some session was assigned it."""
+        for each in self._sessions.values():
+            absent = np.flatnonzero(found == ABSENT)
+            if not len(absent):
+                return
+            if partition in each.new:
+                found[absent] = each.find(partition, hashes[absent])
+
+    def sizes(self, partition: bytes) -> dict[int, int]:
+        """Keys by bucket."""
+        sizes: dict[int, int] = {}
+        for each in self._sessions.values():
+            for bucket, count in each.counts.get(partition, {}).items():
+                sizes[bucket] = sizes.get(bucket, 0) + count
+        return sizes
