@@ -80,6 +80,10 @@ def column_modes(schema: TableSchema, names: Sequence[str]) -> list[str]:
     return [said.get(name) or options.metadata_stats_mode for name in names]
 
 
+_ENDS_HELD = 256
+"""Minima and maxima that are kept before they become one."""
+
+
 class _Column:
     def __init__(self, kind: DataType, mode: str) -> None:
         mode = mode.lower()
@@ -89,7 +93,8 @@ class _Column:
         self.counts = mode != "none" and not kind.is_nested
         self.bounded = self.counts and mode != "counts" and kind.root not in BINARIES
         self.null_count: int | None = 0 if self.counts else None
-        self._found: list[pa.Array] = []
+        self._ends: list[pa.Array] = []
+        self._ends_held = 1 if kind.root in STRINGS else _ENDS_HELD
 
     @property
     def stored_kind(self) -> DataType:
@@ -107,12 +112,18 @@ class _Column:
             if math.isnan(high):
                 self.bounded = False
                 return
-            self._found.append(pa.array([low, high], self.kind.arrow))
+            self._widen(pa.array([low, high], self.kind.arrow))
             return
         if self.kind.root in STRINGS and column.null_count == 0:
             column = _text_candidates(column)
         ends = pc.min_max(column)
-        self._found.append(pa.array([ends["min"], ends["max"]], self.kind.arrow))
+        self._widen(pa.array([ends["min"], ends["max"]], self.kind.arrow))
+
+    def _widen(self, ends: pa.Array) -> None:
+        self._ends.append(ends)
+        if len(self._ends) > self._ends_held:  # strings may be long
+            both = pc.min_max(pa.concat_arrays(self._ends))
+            self._ends = [pa.array([both["min"], both["max"]], self.kind.arrow)]
 
     def bounds(self) -> pa.Array:
         """Minimum and maximum, null where unknown."""
@@ -120,9 +131,9 @@ class _Column:
         return pa.array([low, high], self.stored_kind.arrow)
 
     def _known_bounds(self) -> tuple[Any, Any]:
-        if not self.bounded or not self._found:
+        if not self.bounded or not self._ends:
             return None, None
-        ends = pc.min_max(pa.concat_arrays(self._found))
+        ends = pc.min_max(pa.concat_arrays(self._ends))
         low, high = ends["min"], ends["max"]
         if self.length is not None:
             raised = _raised(high.as_py(), self.length)

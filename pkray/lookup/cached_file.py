@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from pkray.lookup.block_layout import NESTED_ROWS, BlockLayout, Hashes, Ints
+from pkray.lookup.block_layout import MAX_BLOCK_ROWS, NESTED_ROWS, BlockLayout, Hashes, Ints
 from pkray.lookup.block_store import BlockFile, BlockStore
 from pkray.lookup.file_index import FileIndex
 from pkray.lookup.key_hash import equal_rows, hash_keys, one_chunk
@@ -36,7 +36,7 @@ def block_keys(first_rows: Ints) -> list[bytes]:
 def slices(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of ``most_rows``; of wide rows fewer.
 
-    All batches but the last have a multiple of `NESTED_ROWS`.
+    All batches but the last have whole blocks.
     """
     waiting: list[pa.RecordBatch] = []
     count = size = 0
@@ -44,9 +44,11 @@ def slices(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Rec
         waiting.append(batch)
         count += batch.num_rows
         size += batch.nbytes
-        while count >= most_rows or (size >= SLICE_BYTES and count >= NESTED_ROWS):
-            fitting = SLICE_BYTES * count // max(1, size) // NESTED_ROWS * NESTED_ROWS
-            rows = min(most_rows, max(NESTED_ROWS, fitting))
+        is_nested = any(pa.types.is_nested(field.type) for field in batch.schema)
+        least = NESTED_ROWS if is_nested else MAX_BLOCK_ROWS
+        while count >= most_rows or (size >= SLICE_BYTES and count >= least):
+            fitting = SLICE_BYTES * count // max(1, size) // least * least
+            rows = min(most_rows, max(least, fitting))
             table = pa.Table.from_batches(waiting)
             yield _one_batch(table.slice(0, rows))
             rest = table.slice(rows)

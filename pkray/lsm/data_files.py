@@ -304,8 +304,8 @@ class _OpenFile:
         )
         keys = [columns[name] for name in self._keys]
         if self._first is None:
-            self._first = [column.slice(0, 1) for column in keys]
-        self._last = [column.slice(len(column) - 1, 1) for column in keys]
+            self._first = [column.take([0]) for column in keys]  # copied: a slice holds all
+        self._last = [column.take([len(column) - 1]) for column in keys]
         self._stats.update(rows)
         self._rows += rows.num_rows
         self._deletes += count_deletes(rows)
