@@ -1,10 +1,11 @@
 """Uniform updates with the lookup changelog, against none and against RocksDB row by row.
 
-    python tests/benchmarks/bench_changelog.py [--keys 5000000] [--batch 1000000] [--commits 5] [--runs 3]
+    python tests/benchmarks/bench_changelog.py [--keys 5000000] [--batch 1000000] [--runs 3]
 
-The table holds every key before the clock starts; then each commit has a batch of updates. Each way runs in a process of its own, in turn; ratios are of rows per
-processor second. The row-by-row way keeps one RocksDB entry a row: for each batch it asks for the
-old rows by key, puts the new ones and writes both to a Parquet changelog.
+The table holds every key before the clock starts; then each commit has a batch of updates. Each
+way runs in a process of its own, in turn; ratios are of rows per processor second. The row-by-row
+way keeps one RocksDB entry a row: for each batch it asks for the old rows by key, puts the new
+ones and writes both to a Parquet changelog.
 """
 
 from __future__ import annotations
