@@ -2,112 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
-from typing import Any
-
-import pyarrow as pa
 
 from pkray.format.commit_message import CommitMessage
-from pkray.format.data_file import DataFileMeta
 from pkray.lsm.compaction import CompactionUnit
 from pkray.lsm.compactor import CompactionResult, Compactor
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.service.committed import BucketId
-
-_log = logging.getLogger(__name__)
-
-FIRST_REST_MILLIS, LONGEST_REST_MILLIS = 1_000, 300_000
-"""How long a bucket is left alone after a compaction of it failed, at first and at most."""
-
-
-class CompactionStopped(Exception):
-    """The compaction was no longer wanted."""
-
-
-class Stop:
-    """Asks a compaction to end; the end of the process does so too."""
-
-    def __init__(self) -> None:
-        self._asked = threading.Event()
-
-    def ask(self) -> None:
-        self._asked.set()
-
-    def check(self) -> None:
-        """Raises CompactionStopped: it is to end."""
-        if self._asked.is_set() or not threading.main_thread().is_alive():
-            raise CompactionStopped
-
-
-class StoppableFiles(DataFileStore):
-    """A bucket's files, until the reader is to stop."""
-
-    stop: Stop
-
-    def read(self, file: DataFileMeta, *args: Any, **kwargs: Any) -> Iterator[pa.RecordBatch]:
-        for rows in super().read(file, *args, **kwargs):
-            self.stop.check()
-            yield rows
-
+from pkray.service.compaction_rests import CompactionRests
+from pkray.service.held_compaction import HeldCompaction
+from pkray.service.stop import CompactionStopped, Stop
 
 OpenCompactor = Callable[[BucketId, Stop], tuple[Compactor, DataFileStore]]
 
-
-@dataclass
-class _Compaction:
-    """One, from its start until its outcome is committed or out of date."""
-
-    unit: CompactionUnit
-    levels: Levels
-    files: DataFileStore
-    stop: Stop
-    future: Future[CompactionResult] | None = None
-    handed_over: set[str] = field(default_factory=set)
-
-    @property
-    def inputs(self) -> set[str]:
-        return {file.file_name for run in self.unit.runs for file in run.files}
-
-    @property
-    def is_running(self) -> bool:
-        return self.future is None or not self.future.done()
-
-    @property
-    def result(self) -> CompactionResult | None:
-        if self.is_running:
-            return None
-        assert self.future is not None
-        if self.future.cancelled() or self.future.exception() is not None:
-            return None
-        return self.future.result()
-
-    def end(self) -> None:
-        """Ask it to end, if it has begun at all."""
-        self.stop.ask()
-        if self.future is not None:
-            self.future.cancel()
-
-    def fits(self, levels: Levels) -> bool:
-        """Whether its outcome can still take its inputs' place."""
-        live = {(file.file_name, file.level) for file in levels.files}
-        inputs = {(f.file_name, f.level) for run in self.unit.runs for f in run.files}
-        output, least = self.unit.output_level, self.unit.runs[0].level
-        if not inputs <= live or levels.above(output) != self.levels.above(output):
-            return False
-        others = [f for f in levels.files if (f.file_name, f.level) not in inputs]
-        return all(f.level == 0 or f.level < least or f.level > output for f in others)
-
-    def is_in(self, levels: Levels) -> bool:
-        """Whether its outcome is committed."""
-        live = {(file.file_name, file.level) for file in levels.files}
-        result = self.result
-        return result is not None and live.issuperset((f.file_name, f.level) for f in result.after)
+_COUNTED = ("started", "committed", "dropped", "failed")
 
 
 class Compactions:
@@ -126,10 +38,8 @@ class Compactions:
     ) -> None:
         self._executor = executor
         self._open_compactor = open_compactor
-        self._clock = clock
-        self._held: dict[BucketId, _Compaction] = {}
-        self._rests: dict[BucketId, tuple[int, int]] = {}
-        self._failures: dict[BucketId, BaseException] = {}
+        self._held: dict[BucketId, HeldCompaction] = {}
+        self._rests = CompactionRests(clock)
         self._counts: Counter[str] = Counter()
         self._changed = threading.Condition(threading.RLock())
         self._closed = False
@@ -144,12 +54,12 @@ class Compactions:
             rested: begin even if the last one failed just now.
         """
         with self._changed:
-            alone = self._is_resting(bucket) and not rested
+            alone = self._rests.has(bucket) and not rested
             if self._closed or bucket in self._held or alone:
                 return False
             stop = Stop()
             compactor, files = self._open_compactor(bucket, stop)
-            held = self._held[bucket] = _Compaction(unit, levels, files, stop)
+            held = self._held[bucket] = HeldCompaction(unit, levels, files, stop)
             self._counts["started"] += 1
             held.future = self._executor.submit(self._run, compactor, held)
         held.future.add_done_callback(lambda done: self._ended(bucket, held, done))
@@ -197,8 +107,9 @@ class Compactions:
             levels_of: the committed files of a bucket.
         """
         with self._changed:
-            for bucket in [b for b in self._rests if not levels_of(b).files]:
-                self._forget_failure(bucket)
+            for bucket in self._rests.buckets():
+                if not levels_of(bucket).files:
+                    self._rests.end(bucket)
             for bucket, held in list(self._held.items()):
                 if held.fits(levels_of(bucket)):
                     continue
@@ -240,12 +151,12 @@ class Compactions:
     def failure(self, bucket: BucketId) -> BaseException | None:
         """Why the bucket's last compaction did not end well, while it rests."""
         with self._changed:
-            return self._failures.get(bucket) if self._is_resting(bucket) else None
+            return self._rests.reason(bucket)
 
     def failed(self) -> list[BucketId]:
         """Buckets whose last compaction failed."""
         with self._changed:
-            return list(self._rests)
+            return self._rests.buckets()
 
     @property
     def are_pending(self) -> bool:
@@ -268,48 +179,31 @@ class Compactions:
             self._closed = True
             self.discard(list(self._held))
 
-    def _run(self, compactor: Compactor, held: _Compaction) -> CompactionResult:
+    def _run(self, compactor: Compactor, held: HeldCompaction) -> CompactionResult:
         held.stop.check()
         return compactor.run(held.unit, held.levels)
 
-    def _ended(self, bucket: BucketId, held: _Compaction, future: Future[CompactionResult]) -> None:
+    def _ended(
+        self, bucket: BucketId, held: HeldCompaction, future: Future[CompactionResult]
+    ) -> None:
         error = None if future.cancelled() else future.exception()
         with self._changed:
             if self._held.get(bucket) is held and (future.cancelled() or error is not None):
                 del self._held[bucket]
             if error is None:
-                self._forget_failure(bucket)
+                self._rests.end(bucket)
             elif isinstance(error, CompactionStopped):
                 self._counts["dropped"] += 1
             else:
-                self._rest(bucket, error)
+                self._counts["failed"] += 1
+                self._rests.add(bucket, error)
             self._changed.notify_all()
-
-    def _forget_failure(self, bucket: BucketId) -> None:
-        self._rests.pop(bucket, None)
-        self._failures.pop(bucket, None)
-
-    def _rest(self, bucket: BucketId, error: BaseException) -> None:
-        _, last = self._rests.get(bucket, (0, FIRST_REST_MILLIS // 2))
-        rest = min(2 * last, LONGEST_REST_MILLIS)
-        self._rests[bucket] = self._clock() + rest, rest
-        self._failures[bucket] = error
-        self._counts["failed"] += 1
-        _log.warning(
-            "compacting bucket %s failed (%s); it is tried again in %.0f s at the earliest",
-            bucket[1],
-            error,
-            rest / 1000,
-        )
-
-    def _is_resting(self, bucket: BucketId) -> bool:
-        return bucket in self._rests and self._clock() < self._rests[bucket][0]
 
     def _runs_in(self, buckets: Collection[BucketId] | None) -> bool:
         chosen = self._held if buckets is None else buckets
         return any(b in self._held and self._held[b].is_running for b in chosen)
 
-    def _let_go(self, bucket: BucketId, held: _Compaction, committed: bool) -> None:
+    def _let_go(self, bucket: BucketId, held: HeldCompaction, committed: bool) -> None:
         del self._held[bucket]
         result = held.result
         if result is None:
@@ -318,6 +212,3 @@ class Compactions:
         kept = held.inputs | held.handed_over
         made = [*result.after, *result.changelog]
         held.files.delete(file for file in made if file.file_name not in kept)
-
-
-_COUNTED = ("started", "committed", "dropped", "failed")

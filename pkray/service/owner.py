@@ -32,7 +32,7 @@ from pkray.schema import KIND, TableSchema
 from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.compaction_age import CompactionAge
 from pkray.service.compaction_planner import CompactionPlanner
-from pkray.service.compactions import Compactions, Stop, StoppableFiles
+from pkray.service.compactions import Compactions
 from pkray.service.dynamic_buckets import DynamicBuckets
 from pkray.service.protocol import (
     ANY_BUCKET,
@@ -52,6 +52,7 @@ from pkray.service.routing import owner_of
 from pkray.service.schema_views import SchemaViews
 from pkray.service.session import OwnerSession
 from pkray.service.staging import StagingArea
+from pkray.service.stop import Stop, StoppableFiles
 from pkray.storage.location import TableLocation
 
 _LOOKUPS = 3

@@ -216,7 +216,7 @@ def test_an_owner_sees_what_another_process_committed(service, tmp_path):
     _, _, answered = service.owner.call(
         "lookup", pa.record_batch({"id": pa.array([], pa.int64())}), [], "committed", ["id"]
     )
-    assert answered == other.latest_id()
+    assert answered == other.snapshots.latest_id()
 
 
 def test_a_session_left_idle_is_dropped_and_its_writer_pushes_again(service):

@@ -1,0 +1,69 @@
+"""A compaction beside writing, from its start until its outcome is committed."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from pkray.lsm.compaction import CompactionUnit
+from pkray.lsm.compactor import CompactionResult
+from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.levels import Levels
+from pkray.service.stop import Stop
+
+
+@dataclass
+class HeldCompaction:
+    """What it works on, and what is known of its outcome.
+
+    Args:
+        levels: the bucket's committed files when it began.
+        future: its outcome.
+        handed_over: names of files that were handed over in a commit message.
+    """
+
+    unit: CompactionUnit
+    levels: Levels
+    files: DataFileStore
+    stop: Stop
+    future: Future[CompactionResult] | None = None
+    handed_over: set[str] = field(default_factory=set)
+
+    @property
+    def inputs(self) -> set[str]:
+        return {file.file_name for run in self.unit.runs for file in run.files}
+
+    @property
+    def is_running(self) -> bool:
+        return self.future is None or not self.future.done()
+
+    @property
+    def result(self) -> CompactionResult | None:
+        if self.is_running:
+            return None
+        assert self.future is not None
+        if self.future.cancelled() or self.future.exception() is not None:
+            return None
+        return self.future.result()
+
+    def end(self) -> None:
+        """Ask it to end, if it has begun at all."""
+        self.stop.ask()
+        if self.future is not None:
+            self.future.cancel()
+
+    def fits(self, levels: Levels) -> bool:
+        """Whether its outcome can still take its inputs' place."""
+        live = {(file.file_name, file.level) for file in levels.files}
+        inputs = {(f.file_name, f.level) for run in self.unit.runs for f in run.files}
+        output, least = self.unit.output_level, self.unit.runs[0].level
+        if not inputs <= live or levels.above(output) != self.levels.above(output):
+            return False
+        others = [f for f in levels.files if (f.file_name, f.level) not in inputs]
+        return all(f.level == 0 or f.level < least or f.level > output for f in others)
+
+    def is_in(self, levels: Levels) -> bool:
+        """Whether its outcome is committed."""
+        live = {(file.file_name, file.level) for file in levels.files}
+        result = self.result
+        return result is not None and live.issuperset((f.file_name, f.level) for f in result.after)
