@@ -171,6 +171,7 @@ class _LocalOutput(OutputFile):
         self.path = path
         self._target = target
         self._temporary = _temporary_name(target)
+        self._held_from = 0
         try:
             try:
                 self._file = pa.OSFile(self._temporary, "wb")
@@ -193,6 +194,21 @@ class _LocalOutput(OutputFile):
 
     def tell(self) -> int:
         return self._file.tell()
+
+    def hold(self) -> None:
+        self._held_from = self._file.tell()
+
+    def held(self) -> bytes:
+        try:
+            self._file.close()
+            with open(self._temporary, "r+b") as file:
+                file.seek(self._held_from)
+                data = file.read()
+                file.truncate(self._held_from)
+            self._file = pa.OSFile(self._temporary, "ab")
+        except OSError as error:
+            raise explain(error, "write", self._target) from error
+        return data
 
     def close(self) -> None:
         if not self._open:

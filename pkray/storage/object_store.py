@@ -50,6 +50,14 @@ class OutputFile(abc.ABC):
         """Bytes written so far."""
 
     @abc.abstractmethod
+    def hold(self) -> None:
+        """Keep back what is written from now on, through the sink too: see `held`."""
+
+    @abc.abstractmethod
+    def held(self) -> bytes:
+        """What was kept back since `hold`; it is in the file only if it is written again."""
+
+    @abc.abstractmethod
     def close(self) -> None:
         """Publish the file under its name. Once closed or aborted this does nothing."""
 

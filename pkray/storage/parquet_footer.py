@@ -13,7 +13,11 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from pkray.checksums import KEY
+
 MAGIC = b"PAR1"
+FOOTER_MARK = KEY.encode() + b"\x18\x08"
+"""A key of the file's metadata, and what comes before a value of eight bytes."""
 _BOOLEANS, _INTEGERS, _DOUBLE, _BINARY = (1, 2), (4, 5, 6), 7, 8
 _BYTE, _LISTS, _MAP, _STRUCT = 3, (9, 10), 11, 12
 _FILE_SCHEMA, _NAME, _NUM_CHILDREN, _CONVERTED_TYPE, _LOGICAL_TYPE = 2, 4, 5, 6, 10

@@ -14,15 +14,19 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from pkray.checksums import is_damaged
 from pkray.errors import CorruptFileError, StorageError
 from pkray.storage.local import explain
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.parquet_footer import FOOTER_MARK
 
+TAIL_BYTES = 16 << 10
+"""The end of a file that is read at once; a footer is mostly smaller."""
 REMOTE_READ_BYTES = 16 << 20
 """Object stores are read this much at a time at most, as far as row groups allow."""
 BUFFER_BYTES = 1 << 20
 """Each column of a local file is read this much at a time, if there are few."""
-BUFFERS_BYTES = 8 << 20
+BUFFERS_BYTES = 2 << 20
 """What all columns of a file are read at a time."""
 MIN_BUFFER_BYTES = 64 << 10
 BATCH_BYTES = 16 << 20
@@ -239,7 +243,13 @@ class _Reader:
         count = len(columns or ()) or 1
         buffer = max(MIN_BUFFER_BYTES, min(BUFFER_BYTES, BUFFERS_BYTES // count))
         buffer = 0 if remote else buffer
-        self._parquet = pq.ParquetFile(file, pre_buffer=remote, buffer_size=buffer)
+        self._parquet = pq.ParquetFile(
+            file,
+            metadata=read_footer(file),
+            pre_buffer=remote,
+            buffer_size=buffer,
+            page_checksum_verification=True,
+        )
         self.arrow_schema = self._parquet.schema_arrow
         self.num_row_groups = self._parquet.metadata.num_row_groups
         self._targets = {
@@ -335,10 +345,26 @@ def _decoded_bytes(chunk: Any) -> int:
     return fixed + int(chunk.total_uncompressed_size)
 
 
+def read_footer(file: pa.NativeFile) -> Any:
+    """An open file's metadata, if it is as it was written.
+
+    Raises:
+        pa.ArrowInvalid: it is not.
+    """
+    size = file.size()
+    tail = file.read_at(min(size, TAIL_BYTES), max(0, size - TAIL_BYTES))
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    if len(tail) < length <= size:
+        tail = file.read_at(length, size - length)
+    if len(tail) >= length and is_damaged(tail[-length:], FOOTER_MARK):
+        raise pa.ArrowInvalid("the checksum of its footer is wrong")
+    return pq.read_metadata(pa.BufferReader(tail))
+
+
 def read_metadata(store: ObjectStore, path: str) -> Any:
     """A file's `pyarrow.parquet.FileMetaData`. Raises as `read_batches`."""
     with store.open_input(path) as file:
         try:
-            return pq.read_metadata(file)
+            return read_footer(file)
         except (pa.ArrowException, OSError) as error:
             raise _failure(store.location(path), error) from error

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pkray.checksums import EMPTY, KEY, seal
 from pkray.errors import StorageError
 from pkray.storage.encoding import choose_encodings
 from pkray.storage.local import explain
-from pkray.storage.object_store import ObjectStore, OutputFile
-from pkray.storage.parquet_footer import annotate, has_nanoseconds, plain_timestamps
+from pkray.storage.object_store import ObjectStore
+from pkray.storage.parquet_footer import FOOTER_MARK, annotate, has_nanoseconds, plain_timestamps
 
 if TYPE_CHECKING:
     from pkray.options import TableOptions
@@ -59,7 +60,6 @@ class ParquetWriter:
         self._max_bytes = ROW_GROUP_BYTES if block_size is None else block_size
         self._location = store.location(path)
         self._output = store.open_output(path)
-        self._tail: _HeldTail | None = None
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.Table] = []
         self._pending_rows = 0
@@ -101,11 +101,13 @@ class ParquetWriter:
         try:
             self._flush(last=True)
             assert self._writer is not None
-            if self._tail is not None:
-                self._tail.hold()
+            self._writer.add_key_value_metadata({KEY: EMPTY.decode()})
+            self._output.hold()
             self._writer.close()
-            if self._tail is not None:
-                self._output.write(annotate(self._tail.held(), self._annotations))
+            tail = self._output.held()
+            if self._annotations:
+                tail = annotate(tail, self._annotations)
+            self._output.write(seal(tail, FOOTER_MARK))
             size = self._output.tell()
         except (OSError, pa.ArrowException) as error:
             self.abort()
@@ -154,14 +156,10 @@ class ParquetWriter:
 
     def _start(self, sample: pa.Table) -> pq.ParquetWriter:
         encodings = choose_encodings(sample, self._options)
-        sink = self._output.sink
-        if self._annotations:
-            self._tail = _HeldTail(self._output)
-            sink = pa.PythonFile(self._tail, mode="w")
         page_bytes = max(MIN_PAGE_BYTES, min(PAGE_BYTES, PAGES_BYTES // sample.num_columns))
         widest = max(column.nbytes for column in sample.columns) // max(1, sample.num_rows)
         return pq.ParquetWriter(
-            sink,
+            self._output.sink,
             self._schema,
             compression=encodings.codecs,
             compression_level=encodings.levels or None,
@@ -171,6 +169,7 @@ class ParquetWriter:
             use_deprecated_int96_timestamps=self._int96,
             store_decimal_as_integer=True,
             store_schema=False,
+            write_page_checksum=True,
             data_page_size=page_bytes,
             # Pages end after whole batches alone.
             write_batch_size=max(1, min(PAGE_ROWS, page_bytes // max(1, widest))),
@@ -186,34 +185,3 @@ class ParquetWriter:
         if isinstance(error, OSError):
             return explain(error, "write", self._location)
         return StorageError(f"cannot write {self._location!r}: {error}", path=self._location)
-
-
-class _HeldTail:
-    """A sink that can keep back what is written last."""
-
-    closed = False
-
-    def __init__(self, output: OutputFile) -> None:
-        self._output = output
-        self._held: list[bytes] | None = None
-
-    def hold(self) -> None:
-        self._held = []
-
-    def held(self) -> bytes:
-        return b"".join(self._held or ())
-
-    def write(self, data: Any) -> None:
-        if self._held is None:
-            self._output.write(data)
-        else:
-            self._held.append(bytes(data))
-
-    def tell(self) -> int:
-        return self._output.tell()
-
-    def flush(self) -> None:
-        """Nothing is buffered here."""
-
-    def close(self) -> None:
-        """The output is closed by the one who opened it."""

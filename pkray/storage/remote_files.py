@@ -96,13 +96,27 @@ class RemoteOutput(OutputFile):
         )
         self._sink = pa.PythonFile(self, mode="w")
         self._written = 0
+        self._held: list[bytes] | None = None
         self.closed = False
 
     @property
     def sink(self) -> pa.NativeFile:
         return self._sink
 
+    def hold(self) -> None:
+        self._held = []
+
+    def held(self) -> bytes:
+        data = b"".join(self._held or ())
+        self._held = None
+        self._written -= len(data)
+        return data
+
     def write(self, data: Any) -> None:
+        if self._held is not None:
+            self._held.append(bytes(data))
+            self._written += len(self._held[-1])
+            return
         try:
             self._writer.write(memoryview(data).cast("B"))
         except Exception as error:

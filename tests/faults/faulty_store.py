@@ -248,6 +248,12 @@ class _FaultyOutput(OutputFile):
     def tell(self) -> int:
         return self._inner.tell()
 
+    def hold(self) -> None:
+        self._inner.hold()
+
+    def held(self) -> bytes:
+        return self._inner.held()
+
     def close(self) -> None:
         if self._ended:
             return
@@ -274,9 +280,6 @@ class _FaultyOutput(OutputFile):
         if not self._ended and not self._store.storage.is_dead:
             self._inner.abort()
         self._ended = True
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
 
 def leave_torn(path: Path, data: bytes) -> None:
