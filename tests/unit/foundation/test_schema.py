@@ -345,9 +345,9 @@ def test_partition_expiry_needs_partitions() -> None:
         make({"partition.expiration-time": "1 d"}, partition_keys=[])
 
 
-def test_a_key_that_crosses_partitions_needs_dynamic_buckets() -> None:
-    schema = make({"bucket": "-1"}, primary_keys=["k"])
-    assert schema.crosses_partitions
+def test_a_key_that_crosses_partitions_is_not_supported() -> None:
+    with pytest.raises(UnsupportedError, match=r"\['k'\] lacks partition columns of \['dt'\]"):
+        make({"bucket": "-1"}, primary_keys=["k"])
 
 
 def test_a_column_that_is_not_there_is_named_with_the_nearest() -> None:

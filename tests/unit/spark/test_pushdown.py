@@ -99,7 +99,8 @@ def test_what_could_mean_something_else_is_left_to_spark(table, left_out):
 
 
 def test_the_reader_plans_fewer_splits_and_returns_every_filter(table):
-    reader = TableReader(request_for(table.view(), table.location, None, None), spark_schema(SCHEMA))
+    request = request_for(table.view(), table.location, None, None)
+    reader = TableReader(request, spark_schema(SCHEMA))
     assert len(reader.partitions()) == 2
     filters = [EqualTo(("dt",), "b")]
     assert list(reader.pushFilters(filters)) == filters
