@@ -10,6 +10,7 @@ import pytest
 
 import pkray
 from pkray.storage.object_store import ObjectStore
+from tests.faults.clean_run import CleanRun
 from tests.faults.faulty_store import Fault, Killed, Storage, faulty, put_files
 from tests.faults.named import unnamed
 from tests.faults.script import (
@@ -38,35 +39,8 @@ class CrashPoint:
     """The file whose temporary copy was being written."""
 
 
-class CleanRun:
-    """A script that nothing happened to.
-
-    Attributes:
-        after: what there was after each step.
-        step_of: the step of each operation.
-    """
-
-    def __init__(self, script: Script, root: str, process: Callable[[str], pkray.Catalog]) -> None:
-        self.script = script
-        self.storage = Storage(root)
-        self.step_of: list[int] = []
-        self.after: list[Outcome] = []
-        with faulty(self.storage), process(root) as catalog:
-            for number, step in enumerate(script.steps):
-                step(catalog)
-                self._began_in(number)
-                self._look(root, process)
-        self._began_in(len(script.steps) - 1)
-
-    def _began_in(self, step: int) -> None:
-        self.step_of += [step] * (len(self.storage.operations) - len(self.step_of))
-
-    def _look(self, root: str, process: Callable[[str], pkray.Catalog]) -> None:
-        """With eyes of another process, and unseen by the storage."""
-        copy = f"{root}-look{len(self.after)}"
-        put_files(copy, self.storage.state(len(self.storage.changes)))
-        with process(copy) as other:
-            self.after.append(outcome(other))
+class Sweep(CleanRun):
+    """The crash points of a clean run."""
 
     def points(self, *, torn: bool) -> list[CrashPoint]:
         """The state that each crash point leaves, in order, the same ones again and again.
@@ -108,7 +82,7 @@ def _every(script: Script, kind: str, *, slow: bool = False) -> Any:
 def test_a_job_goes_on_from_every_crash_point(script, kind, new_root, process, survived):
     """What is left of a killed process is its files: so each different state is met once, for
     all of the operations between which the process may have been killed to leave it."""
-    run = CleanRun(script, new_root(kind), process)
+    run = Sweep(script, new_root(kind), process)
     points = run.points(torn=kind == "disk")
     failed = {}
     for point in dict.fromkeys(points):
@@ -127,7 +101,7 @@ def test_a_job_goes_on_from_every_crash_point(script, kind, new_root, process, s
 
 
 def _recover(
-    run: CleanRun, point: CrashPoint, root: str, process: Callable[[str], pkray.Catalog]
+    run: Sweep, point: CrashPoint, root: str, process: Callable[[str], pkray.Catalog]
 ) -> None:
     files = run.storage.state(point.changes)
     if point.torn is not None:
@@ -165,7 +139,7 @@ def _files(root: str) -> dict[str, bytes]:
 def test_a_dying_process_leaves_what_the_sweep_says(fault, kind, new_root, process):
     """The states of the sweep are those that killed processes do leave: shown for some."""
     script = LOOKUP
-    run = CleanRun(script, new_root(kind), process)
+    run = Sweep(script, new_root(kind), process)
     for number in range(3, len(run.storage.operations), 97):
         root = new_root(kind)
         storage = Storage(root, lambda op, number=number: fault if op.number == number else None)
