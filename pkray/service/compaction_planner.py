@@ -43,6 +43,17 @@ def due(
     return with_one_image(unit, runs, options, merge_engine(schema))
 
 
+def compacts_inline(schema: TableSchema) -> bool:
+    """Whether commits compact by themselves, and nothing is compacted beside them.
+
+    Each commit of deletion vectors changes what older files hold; where a key has one image,
+    each commit rewrites them.
+    """
+    if schema.core.deletion_vectors_enabled:
+        return True
+    return schema.core.lookup_wait and merge_engine(schema).one_image
+
+
 class CompactionPlanner:
     """Starts compactions that are due, and makes writers wait where they fall behind.
 
@@ -76,15 +87,7 @@ class CompactionPlanner:
 
     @property
     def is_inline(self) -> bool:
-        """Whether commits compact by themselves, and nothing is compacted beside them.
-
-        Each commit of deletion vectors changes what older files hold; where a key has one image,
-        each commit rewrites them.
-        """
-        schema = self._schema()
-        if schema.core.deletion_vectors_enabled:
-            return True
-        return schema.core.lookup_wait and merge_engine(schema).one_image
+        return compacts_inline(self._schema())
 
     @property
     def are_pending(self) -> bool:

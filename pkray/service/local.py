@@ -19,7 +19,8 @@ from pkray.service.alarm import Alarm
 from pkray.service.coordinator import Coordinator
 from pkray.service.dedicated import spread_over_threads
 from pkray.service.handle import LocalHandle
-from pkray.service.owner import BucketOwner, OwnerSettings
+from pkray.service.owner import BucketOwner
+from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import SessionId
 from pkray.service.push_session import PushTarget, SpoolTarget
 from pkray.service.runtime import TableService, default_owners

@@ -12,7 +12,8 @@ from pkray.service.alarm import Alarm
 from pkray.service.coordinator import Coordinator
 from pkray.service.local import now_millis
 from pkray.service.lookup_wire import decode_request, encode_answer
-from pkray.service.owner import BucketOwner, OwnerSettings
+from pkray.service.owner import BucketOwner
+from pkray.service.owner_settings import OwnerSettings
 from pkray.service.ray_handle import RayHandle
 from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation

@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import pyarrow as pa
+from collections.abc import Callable
 
 from pkray.errors import LostBatchesError, SchemaChangedError
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.levels import Levels
 from pkray.service.committed import BucketId
-from pkray.service.protocol import Attempts, Push, RoutedBatch, Slice
+from pkray.service.owned_buckets import OwnedBuckets
+from pkray.service.protocol import Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
-
-OpenWriter = Callable[[BucketId], BucketWriter]
-AsCurrent = Callable[[int, pa.RecordBatch], pa.RecordBatch]
-"""Rows of the schema of that id as the owner's writers take them."""
 
 
 class OwnerSession:
     """Bucket writers, attempts that wait for their report, and what was handed over.
 
     Args:
-        open_writer: a writer on the committed levels of a bucket.
-        keep_current: moves a writer on to the owner's schema.
-        as_current: makes rows those of the owner's schema.
-        check_buckets: refuses rows that were spread over other buckets than their partition's.
+        buckets: opens their writers.
         staging: where attempts of tasks wait.
         memory_limit: bytes of rows kept in memory over all buckets.
     """
 
-    def __init__(
-        self,
-        open_writer: OpenWriter,
-        keep_current: Callable[[BucketWriter], None],
-        as_current: AsCurrent,
-        check_buckets: Callable[[Sequence[Slice]], None],
-        staging: StagingArea,
-        memory_limit: int,
-    ) -> None:
-        self._open_writer = open_writer
-        self._keep_current = keep_current
-        self._as_current = as_current
-        self._check_buckets = check_buckets
+    def __init__(self, buckets: OwnedBuckets, staging: StagingArea, memory_limit: int) -> None:
+        self._buckets = buckets
         self.schema_id: int | None = None
         """The schema whose columns its rows have."""
         self.staging = staging
@@ -117,9 +98,9 @@ class OwnerSession:
 
     def writer(self, bucket: BucketId) -> BucketWriter:
         if bucket not in self.writers:
-            self.writers[bucket] = self._open_writer(bucket)
+            self.writers[bucket] = self._buckets.open_writer(bucket)
         writer = self.writers[bucket]
-        self._keep_current(writer)
+        self._buckets.keep_current(writer)
         return writer
 
     def rebase(self, levels: Callable[[BucketId], Levels]) -> None:
@@ -136,8 +117,8 @@ class OwnerSession:
 
     def _apply(self, batch: RoutedBatch) -> None:
         assert self.schema_id is not None
-        current = self._as_current(self.schema_id, batch.rows)
-        self._check_buckets(batch.slices)
+        current = self._buckets.as_current(self.schema_id, batch.rows)
+        self._buckets.refuse_others(batch.slices)
         for piece in batch.slices:
             rows = current.slice(piece.offset, piece.length)
             bucket = (piece.partition, piece.bucket)

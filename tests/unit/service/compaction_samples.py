@@ -12,7 +12,8 @@ from pkray.commit.schemas import SchemaStore
 from pkray.schema import KIND, TableSchema
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
-from pkray.service.owner import BucketOwner, OwnerSettings
+from pkray.service.owner import BucketOwner
+from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import DRIVER, Chosen, CommitRequest, Push, PushReport
 from pkray.service.routing import Router
 from pkray.storage.location import TableLocation

@@ -11,7 +11,8 @@ from pkray.schema import KIND, TableSchema
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
 from pkray.service.local import now_millis
-from pkray.service.owner import BucketOwner, OwnerSettings
+from pkray.service.owner import BucketOwner
+from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import DRIVER, CommitRequest, Push, PushReport, SessionId
 from pkray.service.routing import Router
 from pkray.storage.location import TableLocation

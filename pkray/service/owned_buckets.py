@@ -1,0 +1,129 @@
+"""What works on an owner's buckets, under the newest schema."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
+
+from pkray.errors import PartitionBucketsError
+from pkray.format.partition import PartitionSpec
+from pkray.lsm.bucket_writer import BucketWriter
+from pkray.lsm.compactor import Compactor
+from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.engines import merge_engine
+from pkray.schema import KIND, TableSchema
+from pkray.service.committed import BucketId, CommittedFiles
+from pkray.service.compaction_planner import compacts_inline
+from pkray.service.newest_schema import NewestSchema
+from pkray.service.protocol import Slice
+from pkray.service.schema_views import SchemaViews
+from pkray.service.stop import Stop, StoppableFiles
+from pkray.storage.object_store import ObjectStore
+
+
+class OwnedBuckets:
+    """Opens writers and compactors of buckets, and takes rows for them.
+
+    Args:
+        clock: epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: NewestSchema,
+        committed: CommittedFiles,
+        views: SchemaViews,
+        clock: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._committed = committed
+        self._views = views
+        self._clock = clock
+
+    def open_writer(self, bucket: BucketId) -> BucketWriter:
+        """A writer on the committed levels of a bucket."""
+        levels = self._committed.levels(bucket)
+        self._schema.catch_up(max((file.schema_id for file in levels.files), default=0))
+        schema = self._schema.current
+        files = self._views.files(schema, bucket)
+        return BucketWriter(
+            self._written_under(bucket),
+            *bucket,
+            files,
+            levels,
+            self._views.lookup(schema).upper_levels(files),
+            self._clock,
+            inline=compacts_inline(schema),
+        )
+
+    def keep_current(self, writer: BucketWriter) -> None:
+        """Let a writer go on under the newest schema."""
+        schema, bucket = self._schema.current, (writer.partition, writer.bucket)
+        if writer.schema.id < schema.id:
+            files = self._views.files(schema, bucket)
+            lookup = self._views.lookup(schema).upper_levels(files)
+            writer.change_schema(self._written_under(bucket), files, lookup)
+
+    def open_compactor(self, bucket: BucketId, stop: Stop) -> tuple[Compactor, DataFileStore]:
+        """A compactor of a bucket, and the files that it reads until it is to stop."""
+        levels = self._committed.levels(bucket)
+        self._schema.catch_up(max((file.schema_id for file in levels.files), default=0))
+        schema = self._schema.current
+        files = StoppableFiles(self._store, schema, *bucket, schemas=self._schema.read)
+        files.stop = stop
+        lookup = self._views.lookup(schema).upper_levels(self._views.files(schema, bucket))
+        return Compactor(schema, files, merge_engine(schema), lookup, self._clock), files
+
+    def as_current(self, schema_id: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows pushed under a schema, as the writers take them.
+
+        Raises:
+            SchemaChangedError: they were spread over another number of buckets.
+        """
+        schema = self._schema.current
+        evolution = self._views.incoming(schema_id, schema)
+        return rows if evolution is None else evolution.apply(rows, [*schema.names, KIND])
+
+    def refuse_others(
+        self,
+        slices: Iterable[Slice],
+        schema: TableSchema | None = None,
+        snapshot_id: int | None = None,
+    ) -> None:
+        """Keys or rows that were spread over other buckets than their partition's.
+
+        Args:
+            schema: by default the newest.
+            snapshot_id: as `CommittedFiles.total_buckets` takes it.
+
+        Raises:
+            PartitionBucketsError: there are some.
+        """
+        schema = schema or self._schema.current
+        wrong: dict[bytes, int] = {}
+        for piece in slices:
+            there = self._committed.total_buckets(piece.partition, snapshot_id)
+            if there not in (None, piece.total_buckets or schema.core.bucket):
+                wrong[piece.partition] = there
+        if wrong:
+            partition, there = next(iter(wrong.items()))
+            named = PartitionSpec(schema).to_dict(partition) or "the table's rows"
+            raise PartitionBucketsError(
+                f"{named}: spread over {there} buckets, while the table has "
+                f"{schema.core.bucket}; rescale the partition before writing to it: "
+                f"table.rescale(buckets={schema.core.bucket})",
+                totals=wrong,
+                buckets=schema.core.bucket,
+            )
+
+    def _written_under(self, bucket: BucketId) -> TableSchema:
+        """The newest schema, with the number of buckets that the partition has."""
+        there = self._committed.total_buckets(bucket[0])
+        schema = self._schema.current
+        if there is None or there == schema.core.bucket:
+            return schema
+        return dataclasses.replace(schema, options={**schema.options, "bucket": str(there)})

@@ -1,0 +1,175 @@
+"""Rows by key in an owner's buckets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.commit.live import unless_expired
+from pkray.errors import MissingFileError
+from pkray.lsm.compaction import skips_level_0
+from pkray.lsm.levels import Levels
+from pkray.schema import TableSchema
+from pkray.service.committed import BucketId, CommittedFiles
+from pkray.service.newest_schema import NewestSchema
+from pkray.service.owned_buckets import OwnedBuckets
+from pkray.service.owner_sessions import OwnerSessions
+from pkray.service.protocol import ANY_BUCKET, ANY_PARTITION, Slice, Visibility
+from pkray.service.schema_views import SchemaViews
+from pkray.storage.object_store import ObjectStore
+
+_TRIES = 3
+"""Times that a lookup is begun anew, as files expire under it."""
+
+Answer = tuple[np.ndarray, pa.Table, int]
+"""Positions of the keys found, their rows, and the snapshot answered from."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What is looked up.
+
+    Args:
+        keys: key columns, sorted by bucket as the slices say.
+        columns: of the rows.
+        snapshot_id: answer from this snapshot; by default from the newest known.
+        schema_id: the schema that keys and columns are of; by default the newest known.
+        by_prefix: the keys are leading columns, and all rows that begin so are wanted.
+    """
+
+    keys: pa.RecordBatch
+    slices: Sequence[Slice]
+    visibility: Visibility
+    columns: Sequence[str]
+    snapshot_id: int | None = None
+    schema_id: int | None = None
+    by_prefix: bool = False
+
+    @property
+    def sees_uncommitted(self) -> bool:
+        return self.visibility == "latest"
+
+
+class OwnerLookups:
+    """Lookups in committed files, and in what sessions hold beside them.
+
+    Args:
+        lock: of the sessions.
+        refresh: sees what other processes have committed; told whether that cannot wait.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: NewestSchema,
+        committed: CommittedFiles,
+        views: SchemaViews,
+        buckets: OwnedBuckets,
+        sessions: OwnerSessions,
+        lock: threading.RLock,
+        refresh: Callable[[bool], None],
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._committed = committed
+        self._views = views
+        self._buckets = buckets
+        self._sessions = sessions
+        self._lock = lock
+        self._refresh = refresh
+
+    def answer(self, asked: Lookup) -> Answer:
+        """Look keys up.
+
+        Raises:
+            PartitionBucketsError: a partition has another number of buckets than the slices say.
+            SnapshotNotFoundError: the snapshot has expired.
+        """
+        for tries in range(1, _TRIES + 1):
+            try:
+                with unless_expired(self._store, asked.snapshot_id):
+                    self._refresh(tries > 1)
+                    return self._find(asked)
+            except MissingFileError:
+                # Others compacted it away, and the snapshot that had it has expired.
+                if asked.snapshot_id is not None or tries == _TRIES:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _find(self, asked: Lookup) -> Answer:
+        answered, levels = self._committed.version(asked.snapshot_id)
+        positions, tables = [], []
+        with self._lock if asked.sees_uncommitted else nullcontext():
+            self._schema.catch_up(asked.schema_id or 0)
+            newest = self._schema.current
+            schema = newest if asked.schema_id is None else self._schema.read(asked.schema_id)
+            # What is not committed is held under the owner's schema.
+            under = newest if asked.sees_uncommitted else schema
+            evolution = self._views.evolution(under, schema)
+            keys, columns = asked.keys, asked.columns
+            if evolution is not None:
+                keys = keys.rename_columns([evolution.source(n) for n in keys.schema.names])
+                columns = evolution.sources(columns)
+            self._buckets.refuse_others(filter(_is_named, asked.slices), schema, answered)
+            lookup = self._views.lookup(under)
+            find = lookup.find_prefixes if asked.by_prefix else lookup.find
+            for piece in self._reached(asked, levels, answered):
+                bucket = (piece.partition, piece.bucket)
+                found, rows = find(
+                    self._views.files(under, bucket),
+                    self._visible(levels.get(bucket, _EMPTY), asked),
+                    self._sessions.writers(bucket) if asked.sees_uncommitted else (),
+                    keys.slice(piece.offset, piece.length),
+                    columns,
+                )
+                if evolution is not None:
+                    rows = evolution.apply_table(rows, asked.columns)
+                if len(found):
+                    positions.append(found + piece.offset)
+                    tables.append(rows)
+        if not tables:
+            return np.empty(0, np.int64), _empty(schema, asked.columns), answered
+        return np.concatenate(positions), pa.concat_tables(tables), answered
+
+    def _reached(
+        self, asked: Lookup, committed: Iterable[BucketId], snapshot_id: int
+    ) -> Iterator[Slice]:
+        """The slices, those of any partition or bucket once for each that there is here."""
+        there: dict[bytes, set[int]] = {}
+        written = self._sessions.written() if asked.sees_uncommitted else ()
+        for partition, bucket in chain(committed, written):
+            there.setdefault(partition, set()).add(bucket)
+        for piece in asked.slices:
+            if _is_named(piece):
+                yield piece
+                continue
+            any_partition = piece.partition == ANY_PARTITION
+            for partition in sorted(there) if any_partition else [piece.partition]:
+                buckets = there.get(partition, set())
+                total = self._committed.total_buckets(partition, snapshot_id)
+                if piece.bucket != ANY_BUCKET and total in (None, piece.total_buckets):
+                    buckets = buckets & {piece.bucket}
+                for bucket in sorted(buckets):
+                    yield Slice(partition, bucket, piece.offset, piece.length)
+
+    def _visible(self, levels: Levels, asked: Lookup) -> Levels:
+        """What lookups of committed rows see of a snapshot's files: what its readers see."""
+        hides = not asked.sees_uncommitted and skips_level_0(self._schema.current)
+        return levels.compacted() if hides else levels
+
+
+_EMPTY = Levels()
+
+
+def _is_named(piece: Slice) -> bool:
+    return piece.partition != ANY_PARTITION and piece.bucket != ANY_BUCKET
+
+
+def _empty(schema: TableSchema, columns: Sequence[str]) -> pa.Table:
+    return pa.schema([schema.arrow_schema.field(name) for name in columns]).empty_table()
