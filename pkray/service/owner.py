@@ -25,7 +25,7 @@ from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.owner_lookups import Answer, Lookup, OwnerLookups
 from pkray.service.owner_sessions import OwnerSessions
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.preparation import CommitPreparation
+from pkray.service.preparation import CommitPreparation, Wanted
 from pkray.service.protocol import (
     DRIVER,
     Assigned,
@@ -68,7 +68,6 @@ class BucketOwner:
         self._lock = threading.RLock()
         self._refreshed = 0
         store = location.open()
-        snapshots = SnapshotStore(store)
         self._schema = NewestSchema(SchemaStore(store, location.name))
         schema = self._schema.current
         self._cache = LookupStore(
@@ -88,7 +87,7 @@ class BucketOwner:
             store, schema, settings.index, settings.owners, clock, settings.refresh_millis
         )
         self._sessions = OwnerSessions(self._open_session, clock, settings.idle_millis)
-        self._age = CompactionAge(store, lambda: self._schema.current, snapshots)
+        self._age = CompactionAge(store, lambda: self._schema.current, SnapshotStore(store))
         self._executor = executor or ThreadPoolExecutor(
             settings.compaction_threads, f"pkray-compaction-{settings.index}"
         )
@@ -100,7 +99,9 @@ class BucketOwner:
             self._schema.read,
             clock,
         )
-        self._preparation = CommitPreparation(self._committed, self._compaction)
+        self._preparation = CommitPreparation(
+            self._schema, self._views, self._committed, self._compaction
+        )
         self._lookups = OwnerLookups(
             store,
             self._schema,
@@ -162,25 +163,13 @@ class BucketOwner:
             CommitConflictError: another process changed the hash indexes of dynamic buckets.
             SchemaChangedError: the table was rescaled since the rows were written.
         """
-        asked = (base, attempts, compaction, full_compact)
+        wanted = Wanted(base, attempts, compaction, full_compact)
         while True:
             with self._lock:
                 self._advance(base)
                 session = self._sessions.get(session_id)
                 self._dynamic.check(session_id, tokens, base)
-                if session.messages is None or session.prepared_for != asked:
-                    self._schema.catch_up()
-                    if session.schema_id is not None:
-                        self._views.incoming(session.schema_id, self._schema.current)
-                    self._compaction.settle(begin=False)
-                    session.take_back()
-                    session.rebase(self._committed.levels)
-                    session.promote(attempts)
-                    written = self._preparation.buckets(session, compaction, full_compact)
-                    full = self._preparation.compacted_fully(written, compaction, full_compact)
-                    if self._compaction.has_room(written, full):
-                        session.messages = self._preparation.messages(session, written, full)
-                        session.prepared_for = asked
+                written, full = self._preparation.prepare(session, wanted)
                 if session.messages is not None:
                     return self._dynamic.indexed(session.messages, session.new_hashes)
             self._compaction.make_room(written, full)

@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from pkray.format.commit_message import CommitMessage
 from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.compaction_planner import CompactionPlanner
-from pkray.service.protocol import Chosen
+from pkray.service.newest_schema import NewestSchema
+from pkray.service.protocol import Attempts, Chosen
+from pkray.service.schema_views import SchemaViews
 from pkray.service.session import OwnerSession
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a commit is to hold.
+
+    Args:
+        base: the snapshot that it is put on top of.
+        attempts: of tasks, those that count.
+        compaction: see `CommitRequest`.
+        full_compact: compact every bucket into one run.
+    """
+
+    base: int
+    attempts: Attempts
+    compaction: Chosen | None
+    full_compact: bool
+
+    def compacts(self, bucket: BucketId) -> bool:
+        return self.compaction is not None and self.compaction.has(bucket)
 
 
 class CommitPreparation:
     """Chooses the buckets of a commit, and makes their messages."""
 
-    def __init__(self, committed: CommittedFiles, compaction: CompactionPlanner) -> None:
+    def __init__(
+        self,
+        schema: NewestSchema,
+        views: SchemaViews,
+        committed: CommittedFiles,
+        compaction: CompactionPlanner,
+    ) -> None:
+        self._schema = schema
+        self._views = views
         self._committed = committed
         self._compaction = compaction
         self._interrupted = compaction.interrupted(committed.buckets)
@@ -23,36 +54,57 @@ class CommitPreparation:
         """See which buckets a killed commit left to be compacted, and whether these are some."""
         self._interrupted = self._compaction.interrupted({*self._interrupted, *buckets})
 
-    def buckets(
-        self, session: OwnerSession, chosen: Chosen | None, full_compact: bool
-    ) -> list[BucketId]:
-        """Buckets that the session's commit is about.
+    def prepare(
+        self, session: OwnerSession, wanted: Wanted
+    ) -> tuple[list[BucketId], set[BucketId]]:
+        """Give the session its messages, if compaction leaves room; once for what is wanted.
 
-        Args:
-            chosen, full_compact: what the commit is asked to compact.
+        Returns:
+            The buckets to be written, and those of them to be compacted fully, for which room
+            has to be made where there are no messages.
+
+        Raises:
+            LostBatchesError: batches of the attempts are not here.
+            SchemaChangedError: the table was rescaled since the rows were written.
         """
+        if session.messages is not None and session.prepared_for == wanted:
+            return [], set()
+        self._schema.catch_up()
+        if session.schema_id is not None:
+            self._views.incoming(session.schema_id, self._schema.current)
+        self._compaction.settle(begin=False)
+        session.take_back()
+        session.rebase(self._committed.levels)
+        session.promote(wanted.attempts)
+        written = self._buckets(session, wanted)
+        full = self._compacted_fully(written, wanted)
+        if self._compaction.has_room(written, full):
+            session.messages = self._messages(session, written, full)
+            session.prepared_for = wanted
+        return written, full
+
+    def _buckets(self, session: OwnerSession, wanted: Wanted) -> list[BucketId]:
+        """Buckets that the session's commit is about."""
         written = set(session.writers) | set(self._compaction.compactions.finished())
         written |= self._interrupted & set(self._committed.buckets)
         for bucket in self._committed.buckets:
-            asked = chosen is not None and chosen.has(bucket)
-            if full_compact or (asked and self._compaction.commits_compact):
+            asked = wanted.compacts(bucket) and self._compaction.commits_compact
+            if wanted.full_compact or asked:
                 written.add(bucket)
-        if chosen is None:
+        if wanted.compaction is None:
             written.update(self._compaction.overdue(written))
         return sorted(written)
 
-    def compacted_fully(
-        self, written: Sequence[BucketId], chosen: Chosen | None, full_compact: bool
-    ) -> set[BucketId]:
+    def _compacted_fully(self, written: Sequence[BucketId], wanted: Wanted) -> set[BucketId]:
         """Of these buckets, those that the commit itself compacts into one run."""
-        if full_compact:
+        if wanted.full_compact:
             return set(written)
-        if chosen is not None:
-            by_commit = chosen.full and self._compaction.is_inline
-            return {bucket for bucket in written if by_commit and chosen.has(bucket)}
-        return self._compaction.overdue(written)
+        if wanted.compaction is None:
+            return self._compaction.overdue(written)
+        by_commit = wanted.compaction.full and self._compaction.is_inline
+        return {bucket for bucket in written if by_commit and wanted.compacts(bucket)}
 
-    def messages(
+    def _messages(
         self, session: OwnerSession, written: Iterable[BucketId], full: Collection[BucketId]
     ) -> list[CommitMessage]:
         """Flush the session's writers, with the compactions that have finished beside them."""
