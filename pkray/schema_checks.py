@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pkray.column_checks import repeated
 from pkray.columns import no_column
 from pkray.errors import OptionError, SchemaError, UnsupportedError
-from pkray.field_options import SKETCH_FUNCTIONS
+from pkray.field_options import UNSUPPORTED_FUNCTIONS
 from pkray.options import TableOptions
 
 if TYPE_CHECKING:
@@ -164,10 +164,10 @@ def _check_engine(options: TableOptions) -> None:
     functions = {name: said.aggregate_function for name, said in options.fields.items()}
     functions["default-aggregate-function"] = options.default_aggregate_function
     for name, function in functions.items():
-        if function in SKETCH_FUNCTIONS:
+        if function in UNSUPPORTED_FUNCTIONS:
             raise UnsupportedError(
-                f"aggregate function {function!r} (of {name!r}) is not supported: choose another "
-                "function",
+                f"aggregate function {function!r} (of {name!r}) is not supported, as "
+                f"{UNSUPPORTED_FUNCTIONS[function]}: choose another function",
                 field=name,
                 function=function,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pkray.errors import UnsupportedError
-from pkray.field_options import FieldOptions
+from pkray.field_options import UNSUPPORTED_FUNCTIONS, FieldOptions
 from pkray.lsm.engines.functions.arithmetic import Count, Product, Sum
 from pkray.lsm.engines.functions.extreme import Max, Min
 from pkray.lsm.engines.functions.function import AggregateFunction
@@ -16,6 +16,7 @@ from pkray.lsm.engines.functions.place import (
     LastNonNullValue,
     LastValue,
 )
+from pkray.lsm.engines.functions.sketches import HllSketch, RoaringBitmap32, ThetaSketch
 from pkray.lsm.engines.functions.text import ListAgg
 from pkray.types import DataType
 
@@ -38,6 +39,9 @@ FUNCTIONS: dict[str, type[AggregateFunction]] = {
         Collect,
         MergeMap,
         NestedUpdate,
+        RoaringBitmap32,
+        HllSketch,
+        ThetaSketch,
     )
 }
 
@@ -48,14 +52,15 @@ def aggregate_function(
     """The function that merges a column.
 
     Raises:
-        UnsupportedError: a sketch or bitmap, or a name that nobody knows.
+        UnsupportedError: rbm64, or a name that nobody knows.
         SchemaError: the function is not for columns of this type.
     """
     function = FUNCTIONS.get(name)
     if function is None:
+        reason = UNSUPPORTED_FUNCTIONS.get(name)
         raise UnsupportedError(
-            f"column {field!r}: the aggregate function {name!r} is not supported; there are "
-            f"{', '.join(FUNCTIONS)}",
+            f"column {field!r}: the aggregate function {name!r} is not supported"
+            f"{f', as {reason}' if reason else ''}; there are {', '.join(FUNCTIONS)}",
             field=field,
             function=name,
         )
