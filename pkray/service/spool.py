@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,7 @@ def remove(path: str) -> None:
 
 
 def _spool_error(path: str, error: OSError) -> StorageError:
-    if error.errno == 28:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(
             f"the local disk is full: cannot spool rows to {path}; free space or point "
             "local_dir elsewhere",

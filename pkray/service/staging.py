@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pkray.errors import LostBatchesError
+from pkray.errors import LostBatchesError, StorageError
 from pkray.service import spool
 from pkray.service.protocol import RoutedBatch
 
@@ -39,6 +39,8 @@ class StagingArea:
 
         Raises:
             LostBatchesError: an earlier batch of the attempt is not here.
+            StorageFullError: the batch is kept in memory, beyond the limit; deliver no more
+                before there is space.
         """
         staged = self._attempts.setdefault(attempt, _Staged())
         if index < staged.count:
@@ -89,9 +91,13 @@ class StagingArea:
                 continue
             name = f"{source}-{attempt}-{staged.count}.arrow"
             writer = spool.SpoolWriter(f"{self._directory}/{name}")
-            for batch in staged.memory:
-                writer.append(batch)
-            writer.close()
+            try:
+                for batch in staged.memory:
+                    writer.append(batch)
+                writer.close()
+            except StorageError:  # the batches are still in memory, and count as delivered
+                spool.remove(writer.path)
+                raise
             staged.files.append((writer.path, writer.batches))
             staged.memory.clear()
         self._bytes = 0

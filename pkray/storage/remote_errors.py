@@ -22,6 +22,7 @@ _TRANSIENT = (
     "server error",
     "slow down",
     "too many requests",
+    "bad gateway",
     "503",
     "500",
 )

@@ -1,0 +1,70 @@
+"""Requests to an object store whose answers are lost, now and then, all through a job."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import obstore
+import pytest
+from obstore.exceptions import GenericError, PermissionDeniedError
+
+from pkray.errors import StorageError
+from tests.faults.clean_run import CleanRun
+from tests.faults.script import DELETION_VECTORS, LOOKUP, outcome
+
+REQUESTS = ("get", "put", "head", "delete", "list_with_delimiter")
+
+
+class Network:
+    """Loses every so manieth answer, after the request was carried out, and none twice in a row."""
+
+    def __init__(self, every: int, error: Callable[[], Exception]) -> None:
+        self.every = every
+        self.error = error
+        self.requests: Counter[str] = Counter()
+        self.lost = 0
+        self._lock = threading.Lock()
+
+    def through(self, request: Callable[..., Any]) -> Callable[..., Any]:
+        def send(*args: Any, **kwargs: Any) -> Any:
+            answer = request(*args, **kwargs)
+            with self._lock:
+                self.requests[request.__name__] += 1
+                if self.requests.total() % self.every == 0:
+                    self.lost += 1
+                    raise self.error()
+            return answer
+
+        return send
+
+    def replace(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in REQUESTS:
+            monkeypatch.setattr(obstore, name, self.through(getattr(obstore, name)))
+
+
+@pytest.mark.parametrize("script", [LOOKUP, DELETION_VECTORS], ids=lambda script: script.name)
+def test_lost_answers_of_requests_are_not_noticed(script, new_root, process, monkeypatch, survived):
+    run = CleanRun(script, new_root("memory"), process)
+    network = Network(3, lambda: GenericError("error decoding response body: connection closed"))
+    network.replace(monkeypatch)
+    root = new_root("memory")
+    with process(root) as catalog:
+        for number, step in enumerate(script.steps):
+            step(catalog)
+            with process(root) as other:
+                assert outcome(other) == run.after[number]
+    survived(f"{script.name}: {network.lost} of {network.lost} lost answers were not noticed")
+
+
+def test_what_will_fail_again_is_asked_once(new_root, process, monkeypatch):
+    network = Network(1, lambda: PermissionDeniedError("403"))
+    root = new_root("memory")
+    create = LOOKUP.steps[0]
+    with process(root) as catalog:
+        network.replace(monkeypatch)
+        with pytest.raises(StorageError, match="keys and rights"):
+            create(catalog)
+    assert set(network.requests.values()) == {1}
