@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from pkray.changelog.between import BetweenMode
-from pkray.changelog.changes import Changes
-from pkray.changelog.start import StartMode
-from pkray.changelog.stream import ChangeStream
 from pkray.commit.expiry_report import ExpiryReport
 from pkray.commit.rollback import RollbackReport
 from pkray.commit.schemas import SchemaStore
-from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.format.snapshot import Snapshot
 from pkray.input import conform, conform_prefixes
 from pkray.maintenance.alter import Alter
@@ -26,53 +21,29 @@ from pkray.maintenance.orphans import remove_orphan_files
 from pkray.maintenance.partitions import PartitionWork
 from pkray.maintenance.rollback import roll_back
 from pkray.maintenance.tags import Tags
-from pkray.scan.plan import ScanPlanner
-from pkray.scan.report import ScanReport
-from pkray.scan.split import Split, arrow_schema
-from pkray.scan.travel import History, Moment, Timestamp, names_changes
+from pkray.scan.split import arrow_schema
+from pkray.scan.travel import Timestamp
 from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
 from pkray.service.compaction_choice import choose
 from pkray.service.dedicated import CompactionReport, DedicatedCompaction, Progress
 from pkray.service.local import now_millis
 from pkray.service.lookup_client import LookupClient
+from pkray.service.lookup_state import LookupState, check_visibility
 from pkray.service.protocol import CommitOutcome, Visibility
 from pkray.service.push_session import PushSession
 from pkray.service.runtime import Runtime, TableService
 from pkray.service.writer import TableWriter
 from pkray.storage.location import TableLocation
-from pkray.system import SystemTables
+from pkray.streamable_table import StreamableTable
 
 
-class Table:
+class Table(StreamableTable):
     """A keyed table; made by `Catalog.create_table` and `Catalog.load_table`."""
 
     def __init__(self, location: TableLocation, schema: TableSchema, runtime: Runtime) -> None:
-        self.location = location
-        self.schema = schema
         self.runtime = runtime
-        self._store = location.open()
-        self._use(schema)
-        self._schemas = SchemaStore(self._store, self.name)
-        self._history = History(self._store)
-
-    def __repr__(self) -> str:
-        return f"Table({self.name!r}, {self.location.url!r})"
-
-    @property
-    def name(self) -> str:
-        """``database.table``."""
-        return self.location.name
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns as reads yield them."""
-        return self.schema.arrow_schema
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The options that were set."""
-        return dict(self.schema.options)
+        super().__init__(location, schema)
 
     @property
     def alter(self) -> Alter:
@@ -133,15 +104,10 @@ class Table:
             InputError: the keys do not fit the table.
             OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
         """
-        view = self._lookup_view(visibility, snapshot_id, tag, timestamp, watermark)
-        schema = view.schema if view else self.schema
+        schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
         wanted = arrow_schema(schema, _known(columns, schema))
         checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
-        if view is None or view.snapshot is None:
-            return self._lookup_client(schema).find(checked, wanted, visibility, None)
-        if tag is not None and not self._history.holds(view.snapshot):
-            return view.find(checked, wanted)  # the owners know snapshots by their ids
-        return self._lookup_client(schema).find(checked, wanted, visibility, view.snapshot.id)
+        return rows.find(checked, wanted)
 
     def lookup_prefix(
         self,
@@ -168,357 +134,9 @@ class Table:
         Raises:
             InputError, OptionError: as `lookup`.
         """
-        view = self._lookup_view(visibility, snapshot_id, tag, timestamp, watermark)
-        schema = view.schema if view else self.schema
+        schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
         wanted = arrow_schema(schema, _known(columns, schema))
-        checked = conform_prefixes(keys, schema)
-        if view is None or view.snapshot is None:
-            client = self._lookup_client(schema)
-            return client.find_prefixes(checked, wanted, visibility, None)
-        if tag is not None and not self._history.holds(view.snapshot):
-            return view.find_prefixes(checked, wanted)
-        client = self._lookup_client(schema)
-        return client.find_prefixes(checked, wanted, visibility, view.snapshot.id)
-
-    def to_arrow(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: object = None,
-        snapshot_id: int | None = None,
-        *,
-        tag: str | None = None,
-        timestamp: Timestamp | None = None,
-        watermark: int | None = None,
-    ) -> pa.Table:
-        """The committed rows, merged; of a table with ``incremental-between`` those that changed.
-
-        Args:
-            columns: what to read; default every column.
-            filter: SQL text such as ``"amount > 10 AND id IN (1, 2)"``, pyarrow-style lists of
-                tuples, or a pyarrow expression.
-            snapshot_id, tag, timestamp, watermark: a moment as of `view`.
-
-        Raises:
-            InputError: a column the table does not have, or a filter that is not understood.
-            SnapshotNotFoundError: the snapshot has expired or was never made.
-        """
-        if self._reads_changes(snapshot_id, tag, timestamp, watermark):
-            rows = self._changes().rows_between(columns, filter)
-            return pa.Table.from_batches(rows, arrow_schema(self.schema, columns))
-        return self.view(snapshot_id, tag, timestamp, watermark).to_arrow(columns, filter)
-
-    def to_batches(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: object = None,
-        snapshot_id: int | None = None,
-        *,
-        tag: str | None = None,
-        timestamp: Timestamp | None = None,
-        watermark: int | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """As `to_arrow`, batch by batch in bounded memory."""
-        if self._reads_changes(snapshot_id, tag, timestamp, watermark):
-            return self._changes().rows_between(columns, filter)
-        return self.view(snapshot_id, tag, timestamp, watermark).batches(columns, filter)
-
-    def to_pandas(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: object = None,
-        snapshot_id: int | None = None,
-        *,
-        tag: str | None = None,
-        timestamp: Timestamp | None = None,
-        watermark: int | None = None,
-    ) -> Any:
-        """As `to_arrow`, as a pandas DataFrame."""
-        found = self.to_arrow(
-            columns, filter, snapshot_id, tag=tag, timestamp=timestamp, watermark=watermark
-        )
-        return found.to_pandas()
-
-    def splits(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: object = None,
-        snapshot_id: int | None = None,
-        *,
-        tag: str | None = None,
-        timestamp: Timestamp | None = None,
-        watermark: int | None = None,
-    ) -> list[Split]:
-        """The read in parts for other processes: each pickles and has ``read()``."""
-        return self.view(snapshot_id, tag, timestamp, watermark).splits(columns, filter)
-
-    def explain(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: object = None,
-        snapshot_id: int | None = None,
-        *,
-        tag: str | None = None,
-        timestamp: Timestamp | None = None,
-        watermark: int | None = None,
-    ) -> ScanReport:
-        """What `to_arrow` would read of the table: print it, or take its counts."""
-        return self.view(snapshot_id, tag, timestamp, watermark).explain(columns, filter)
-
-    def view(
-        self,
-        snapshot_id: int | None = None,
-        tag: str | None = None,
-        timestamp: Timestamp | None = None,
-        watermark: int | None = None,
-    ) -> SnapshotView:
-        """The table at one moment, with the columns that it had then.
-
-        By default the moment that its ``scan.*`` options name, or else now.
-
-        Args:
-            snapshot_id: a snapshot.
-            tag: the snapshot of a tag, even if it has expired otherwise.
-            timestamp: the newest snapshot at or before it: epoch milliseconds, a datetime or ISO
-                text; those without a zone are local time.
-            watermark: the oldest snapshot whose watermark is not below it; milliseconds.
-
-        Raises:
-            OptionError: a moment is named twice, or the timestamp is none.
-            SnapshotNotFoundError: there is no such snapshot, or it has expired.
-            TagNotFoundError: there is no such tag.
-        """
-        moment = Moment.of(self.schema.core, snapshot_id, tag, timestamp, watermark)
-        snapshot, schema, planner = self._history.find(moment), self.schema, self._planner
-        if snapshot and not moment.is_latest and snapshot.schema_id != schema.id:
-            schema = self._schemas.read(snapshot.schema_id)
-            planner = ScanPlanner(self.location, self._store, schema)
-        return SnapshotView(self._store, planner, schema, snapshot)
-
-    def changelog(
-        self,
-        from_snapshot: int | None = None,
-        to_snapshot: int | None = None,
-        *,
-        from_tag: str | None = None,
-        to_tag: str | None = None,
-        from_timestamp: Timestamp | None = None,
-        to_timestamp: Timestamp | None = None,
-        normalize: bool = False,
-    ) -> pa.Table:
-        """What changed, snapshot by snapshot.
-
-        Overwrites are left out, unless the table sets ``streaming-read-overwrite`` or
-        ``normalize`` is given.
-
-        Args:
-            from_snapshot, from_tag: the first snapshot, included. Default the earliest whose
-                changes are there.
-            to_snapshot, to_tag: the last snapshot, included. Default the newest.
-            from_timestamp, to_timestamp: the first snapshot of that time or later, the last one
-                of that time or before; as of `view`.
-            normalize: as of `stream`.
-
-        Returns:
-            ``_row_kind`` ('+I', '-U', '+U', '-D'), ``_snapshot_id``, then the table's columns.
-
-        Raises:
-            SnapshotNotFoundError: some of these changes have expired; says which are there.
-            OptionError: one end is named twice.
-        """
-        reader = self._changes().reader(normalize)
-        batches = reader.read(
-            from_snapshot,
-            to_snapshot,
-            from_tag=from_tag,
-            to_tag=to_tag,
-            from_timestamp=from_timestamp,
-            to_timestamp=to_timestamp,
-        )
-        return pa.Table.from_batches(batches, reader.schema)
-
-    def changelog_batches(
-        self,
-        from_snapshot: int | None = None,
-        to_snapshot: int | None = None,
-        *,
-        from_tag: str | None = None,
-        to_tag: str | None = None,
-        from_timestamp: Timestamp | None = None,
-        to_timestamp: Timestamp | None = None,
-        normalize: bool = False,
-    ) -> Iterator[pa.RecordBatch]:
-        """As `changelog`, batch by batch in bounded memory."""
-        return (
-            self._changes()
-            .reader(normalize)
-            .read(
-                from_snapshot,
-                to_snapshot,
-                from_tag=from_tag,
-                to_tag=to_tag,
-                from_timestamp=from_timestamp,
-                to_timestamp=to_timestamp,
-            )
-        )
-
-    def changes(
-        self,
-        start: int | str | None = None,
-        end: int | str | None = None,
-        *,
-        start_timestamp: Timestamp | None = None,
-        end_timestamp: Timestamp | None = None,
-        mode: BetweenMode | None = None,
-        columns: Sequence[str] | None = None,
-        filter: object = None,
-    ) -> pa.Table:
-        """What changed between two snapshots, in sum: the last change of each key.
-
-        Args:
-            start, end: snapshot ids or tags; what changed after ``start``, up to ``end``. 0 is
-                before the first snapshot. Default what the table's ``incremental-between`` or
-                ``incremental-between-timestamp`` says.
-            start_timestamp, end_timestamp: or times, as of `view`.
-            mode: ``delta``, what writers added; ``changelog``, what changelog files say;
-                ``diff``, what is another row at ``end``; ``auto``, ``diff`` between two tags,
-                else ``changelog`` where the table has a changelog producer and ``delta`` where
-                not. Default ``incremental-between-scan-mode``.
-            columns, filter: as of `to_arrow`; a change whose row does not meet the filter is left
-                out.
-
-        Returns:
-            ``_row_kind`` ('+I', '+U', '-D'), then the columns; a row a key.
-
-        Raises:
-            OptionError: the ends contradict each other, or one is missing.
-            SnapshotNotFoundError: some of these changes have expired.
-            TagNotFoundError: there is no such tag.
-        """
-        return (
-            self._changes()
-            .between(start, end, start_timestamp, end_timestamp, mode, columns, filter)
-            .read_all()
-        )
-
-    def stream(
-        self,
-        consumer_id: str | None = None,
-        mode: StartMode | None = None,
-        from_snapshot: int | None = None,
-        from_timestamp: Timestamp | None = None,
-        poll_interval: float | None = None,
-        until_snapshot: int | None = None,
-        *,
-        until_watermark: int | None = None,
-        normalize: bool = False,
-        columns: Sequence[str] | None = None,
-        filter: object = None,
-        consumer_mode: str | None = None,
-        ignore_progress: bool | None = None,
-    ) -> ChangeStream:
-        """The table's changes as they come: iterate over it, and close it.
-
-        Columns added or renamed meanwhile do not show: the stream has the columns that the table
-        has now.
-
-        Args:
-            consumer_id: keep the place under this name, and keep what is not read yet from
-                expiring; a consumer that is there goes on where it was. Default ``consumer-id``.
-            mode: ``latest-full`` (the table as it is, as +I, then its changes; the default),
-                ``latest`` (changes that are to come), ``from-snapshot`` (that snapshot's changes
-                on), ``from-snapshot-full`` (the table as of that snapshot, then its changes),
-                ``from-timestamp``, or ``compacted-full`` (the table as the newest compaction left
-                it). Default ``scan.mode``.
-            from_snapshot, from_timestamp: what the mode needs; alone they say the mode.
-            poll_interval: seconds between two looks for new snapshots. Default
-                ``continuous.discovery-interval``.
-            until_snapshot: end after it. Default: wait for ever.
-            until_watermark: end before a snapshot with a greater watermark. Default
-                ``scan.bounded.watermark``.
-            normalize: complete changes (-U with the row that was there, +U) of a table whose
-                changelog producer is ``none`` or ``input``, and of overwrites. It costs a lookup
-                of each changed key in two snapshots, and local disk.
-            columns, filter: as of `to_arrow`; a change whose row does not meet the filter is left
-                out.
-            consumer_mode: ``exactly-once`` records the place whenever a snapshot was taken,
-                ``at-least-once`` every ``poll_interval`` at most. Default ``consumer.mode``.
-            ignore_progress: begin anew, whatever the consumer read before. Default
-                ``consumer.ignore-progress``.
-
-        Returns:
-            An iterator of batches: ``_row_kind``, ``_snapshot_id``, then the columns.
-
-        Raises:
-            OptionError: arguments that contradict each other.
-            UnsupportedError: without a changelog producer, a merge engine other than deduplicate
-                is read with ``normalize`` alone.
-            SnapshotNotFoundError: while iterating: changes to be read have expired; says which
-                are there.
-        """
-        return self._changes().stream(
-            consumer_id,
-            mode,
-            from_snapshot,
-            from_timestamp,
-            poll_interval,
-            until_snapshot,
-            until_watermark,
-            normalize,
-            columns,
-            filter,
-            consumer_mode,
-            ignore_progress,
-        )
-
-    def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot; None before the first commit."""
-        return self._planner.snapshot()
-
-    def snapshot(self, snapshot_id: int) -> Snapshot:
-        """One snapshot.
-
-        Raises:
-            SnapshotNotFoundError: it has expired or was never made.
-        """
-        found = self._planner.snapshot(snapshot_id)
-        if found is None:
-            raise SnapshotNotFoundError(
-                f"snapshot {snapshot_id} of {self.name} does not exist", snapshot_id=snapshot_id
-            )
-        return found
-
-    def snapshots(self) -> pa.Table:
-        """The snapshots that are kept, oldest first, a row each."""
-        return self.system("snapshots")
-
-    def files(self, snapshot_id: int | None = None) -> pa.Table:
-        """The live data files of a snapshot, a row each."""
-        return self.system("files", snapshot_id)
-
-    def system(
-        self,
-        name: str,
-        snapshot_id: int | None = None,
-        *,
-        tag: str | None = None,
-        timestamp: Timestamp | None = None,
-    ) -> pa.Table:
-        """A system table, by Paimon's names: ``snapshots``, ``schemas``, ``options``,
-        ``manifests``, ``files``, ``partitions``, ``buckets``, ``table_indexes``, ``tags``,
-        ``branches``, ``consumers``, ``aggregation_fields``, ``statistics``, ``audit_log``, ``ro``.
-
-        Args:
-            snapshot_id, tag, timestamp: of what shows the contents of one snapshot; default the
-                newest. As of `to_arrow`.
-
-        Raises:
-            TableNotFoundError: there is no such system table.
-            SnapshotNotFoundError: the snapshot has expired or was never made.
-        """
-        moment = None
-        if (snapshot_id, tag, timestamp) != (None, None, None):
-            moment = self.view(snapshot_id, tag, timestamp).snapshot
-        return SystemTables(self.location, self._store, self.schema).read(name, moment)
+        return rows.find_prefixes(conform_prefixes(keys, schema), wanted)
 
     def compact(
         self,
@@ -720,35 +338,31 @@ class Table:
         return f"waits for the compaction of {waiting} buckets" if waiting else None
 
     def _use(self, schema: TableSchema) -> None:
-        self.schema = schema
-        self._planner = ScanPlanner(self.location, self._store, schema)
+        super()._use(schema)
         self._client: tuple[TableService, LookupClient] | None = None
 
-    def _lookup_view(
+    def _finder(
         self,
         visibility: Visibility,
         snapshot_id: int | None,
         tag: str | None,
         timestamp: Timestamp | None,
         watermark: int | None,
-    ) -> SnapshotView | None:
-        """The moment that a lookup names; None if it names none."""
-        if visibility not in ("latest", "committed"):
-            raise OptionError(
-                f"visibility {visibility!r} is unknown: use 'latest' or 'committed'",
-                value=visibility,
-            )
-        said = (snapshot_id, tag, timestamp, watermark)
-        if all(each is None for each in said):
-            return None
-        if visibility == "latest":
-            raise OptionError(
-                "snapshot_id, tag, timestamp and watermark go with visibility='committed' only",
-                snapshot_id=snapshot_id,
-            )
-        return self.view(*said)
+    ) -> tuple[TableSchema, LookupState | SnapshotView]:
+        """What a lookup asks, and the schema of its rows."""
+        moment = (snapshot_id, tag, timestamp, watermark)
+        names_moment = any(each is not None for each in moment)
+        check_visibility(visibility, names_moment)
+        if not names_moment:
+            return self.schema, LookupState(lambda: self._lookups(self.schema), visibility)
+        view = self.view(*moment)
+        snapshot, schema = view.snapshot, view.schema
+        if tag is not None and snapshot is not None and not self._history.holds(snapshot):
+            return schema, view  # the owners know snapshots by their ids
+        answer_from = None if snapshot is None else snapshot.id
+        return schema, LookupState(lambda: self._lookups(schema), visibility, answer_from)
 
-    def _lookup_client(self, schema: TableSchema) -> LookupClient:
+    def _lookups(self, schema: TableSchema) -> LookupClient:
         service = self._service()
         if schema is not self.schema:
             return LookupClient(schema, service.owners)
@@ -760,13 +374,6 @@ class Table:
         schema = self._schemas.latest()
         schema.core.require_supported()
         return PartitionWork(self._store, schema, lambda: self._service().coordinator, now_millis)
-
-    def _reads_changes(self, *moment: object) -> bool:
-        """Whether the table's ``incremental-between`` says what is read, and no argument does."""
-        return all(each is None for each in moment) and names_changes(self.schema.core)
-
-    def _changes(self) -> Changes:
-        return Changes(self.location, self._store, self.schema)
 
     def _service(self) -> TableService:
         return self.runtime.service(self.location, self.schema)

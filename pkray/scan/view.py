@@ -31,7 +31,6 @@ class SnapshotView:
         store: the root of the table, or a branch.
         planner: of the schema.
         snapshot: None is the empty table.
-        has_id: whether the snapshot can be found by its id; else a tag alone has it.
     """
 
     def __init__(
@@ -40,11 +39,9 @@ class SnapshotView:
         planner: ScanPlanner,
         schema: TableSchema,
         snapshot: Snapshot | None,
-        has_id: bool = True,
     ) -> None:
         self.schema = schema
         self.snapshot = snapshot
-        self.has_id = has_id
         self._store = store
         self._planner = planner
 
