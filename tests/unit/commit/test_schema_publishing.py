@@ -83,7 +83,10 @@ class LosesAnswers:
 
 
 class Repeats(LosesAnswers):
-    """A store that tries a creation again whose answer was lost."""
+    """An object store that tries a creation again whose answer was lost."""
+
+    def local_path(self, path: str) -> None:
+        return None
 
     def create(self, path: str, data: bytes) -> bool:
         self._store.create(path, data)
