@@ -110,7 +110,6 @@ def _coupons(
 def _flaw_of_coupons(coupons: np.ndarray | None, count: int) -> str | None:
     if coupons is None:
         return f"it ends before its {count} coupons"
-    filled = coupons[coupons != 0]
-    if len(np.unique(filled)) < count or len(filled) > count:
+    if np.count_nonzero(coupons) != count:
         return "its coupons are not as many as it says"
     return None
