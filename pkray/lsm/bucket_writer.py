@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.format.commit_message import CommitMessage, files_digest
+from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
-from pkray.format.index_file import DELETION_VECTORS
 from pkray.lsm.compaction import (
     CompactionUnit,
     forces_level_0_up,
@@ -20,13 +18,15 @@ from pkray.lsm.compaction import (
     pick_level_0,
     with_one_image,
 )
-from pkray.lsm.compactor import CompactionResult, Compactor
+from pkray.lsm.compaction_result import CompactionResult
+from pkray.lsm.compactor import Compactor
 from pkray.lsm.data_files import Clock, DataFileStore, now_millis
-from pkray.lsm.deletion_files import write_vectors
 from pkray.lsm.engines import merge_engine
+from pkray.lsm.handed_over import HandedOver
 from pkray.lsm.key_prefixes import KeyPrefixes
-from pkray.lsm.levels import Levels, Vectors, united
+from pkray.lsm.levels import Levels
 from pkray.lsm.memtable import Memtable
+from pkray.lsm.pending_work import PendingWork
 from pkray.lsm.record_expiry import files_to_purge
 from pkray.lsm.row_kinds import accepted_rows
 from pkray.lsm.upper_lookup import ScanLookup, UpperLevelLookup
@@ -81,10 +81,9 @@ class BucketWriter:
         self._committed = levels
         self._levels = levels
         self._next_sequence = levels.max_sequence + 1
-        self._handed_over: list[CommitMessage] = []
-        self._marked_over: Vectors = {}
+        self._handed_over = HandedOver()
         self._base = levels
-        self._work = _Work()
+        self._work = PendingWork()
 
     @property
     def levels(self) -> Levels:
@@ -194,18 +193,18 @@ class BucketWriter:
         self._write_memory()
         if not self._options.write_only:
             self._compact_for_commit(busy)
-        message = self._with_vectors(self._work.message(self.schema, self.partition, self.bucket))
+        message = self._work.message(self.schema, self.partition, self.bucket)
+        if self._options.deletion_vectors_enabled:
+            message = self._handed_over.with_vectors(message, self._base, self._levels, self._files)
         self._files.delete(self._work.unreferenced())
-        self._marked_over = united(self._marked_over, self._work.marked)
+        self._handed_over.add(message, self._work.marked)
         self._base = self._levels
-        self._work = _Work()
-        self._handed_over.append(message)
+        self._work = PendingWork()
         return message
 
     def committed(self, levels: Levels) -> None:
         """All messages handed over so far are committed, and ``levels`` has them."""
-        self._handed_over.clear()
-        self._marked_over = {}
+        self._handed_over = HandedOver()
         self.rebase(levels)
 
     def take_back(self) -> None:
@@ -213,10 +212,9 @@ class BucketWriter:
 
         Their files stay where they are: somebody may hold the messages still.
         """
-        self._work.new_files[:0] = [f for m in self._handed_over for f in m.new_files]
-        self._work.changelog_files[:0] = [f for m in self._handed_over for f in m.changelog_files]
-        self._handed_over.clear()
-        self._marked_over = {}
+        self._work.new_files[:0] = self._handed_over.new_files
+        self._work.changelog_files[:0] = self._handed_over.changelog_files
+        self._handed_over = HandedOver()
 
     def rebase(self, levels: Levels) -> None:
         """Build on these committed files from now on.
@@ -228,10 +226,7 @@ class BucketWriter:
         if self._work.compact_before and (levels != self._committed or not self._inline):
             self._work.undo_compactions()
         self._committed = levels
-        for message in self._handed_over:
-            levels = levels.apply((), message.new_files)
-            levels = levels.apply(message.compact_before, message.compact_after)
-        levels = levels.apply((), (), self._marked_over)
+        levels = self._handed_over.on(levels)
         self._base = levels
         self._renumber(levels.max_sequence)
         levels = levels.apply((), self._work.new_files)
@@ -246,7 +241,7 @@ class BucketWriter:
         """Forget the rows in memory, and delete the files that were not handed over."""
         self._memtable.clear()
         doomed = self._work.created
-        self._work = _Work()
+        self._work = PendingWork()
         self._levels = self._committed
         self._files.delete(doomed)
 
@@ -297,102 +292,12 @@ class BucketWriter:
             unit = with_one_image(unit, runs, options, self._engine)
         self._run(unit)
 
-    def _with_vectors(self, message: CommitMessage) -> CommitMessage:
-        """With new index files, if rows were marked or files with marked rows went."""
-        if not self._options.deletion_vectors_enabled:
-            return message
-        upper = ((file.level, file.file_name) for file in self._base.files if file.level > 0)
-        message = msgspec.structs.replace(message, upper_files=files_digest(upper))
-        vectors = self._levels.vectors
-        if vectors == self._base.vectors:
-            return message
-        base = self._levels.vector_files
-        for earlier in self._handed_over:
-            if DELETION_VECTORS in earlier.index_types:
-                base = tuple(
-                    file.file_name
-                    for file in earlier.index_files
-                    if file.index_type == DELETION_VECTORS
-                )
-        written = write_vectors(
-            self._files.store,
-            self._files.names,
-            vectors,
-            self._options.deletion_vector_index_file_target_size,
-        )
-        return msgspec.structs.replace(
-            message,
-            index_files=written,
-            removed_index_types=() if written else (DELETION_VECTORS,),
-            index_base=base,
-        )
-
     def _run(self, unit: CompactionUnit | None) -> None:
         if unit is None:
             return
         result = self._compactor.run(unit, self._levels)
         self._work.absorb(result)
         self._levels = self._levels.apply(result.before, result.after, result.marked)
-
-
-class _Work:
-    """Files made since the last message."""
-
-    def __init__(self) -> None:
-        self.new_files: list[DataFileMeta] = []
-        self.changelog_files: list[DataFileMeta] = []
-        self.compact_before: dict[str, DataFileMeta] = {}
-        self.compact_after: dict[str, DataFileMeta] = {}
-        self.compact_changelog: list[DataFileMeta] = []
-        self.marked: Vectors = {}
-        self.created: list[DataFileMeta] = []
-
-    def absorb(self, result: CompactionResult, *, created: bool = True) -> None:
-        """Add a compaction; what went in and out again between two commits is left out.
-
-        Args:
-            created: its files were made by this writer.
-        """
-        for file in result.before:
-            if self.compact_after.pop(file.file_name, None) is None:
-                self.compact_before[file.file_name] = file
-        taken = {file.file_name for file in result.before}
-        if created:
-            self.created.extend(file for file in result.after if file.file_name not in taken)
-            self.created.extend(result.changelog)
-        self.compact_after.update((file.file_name, file) for file in result.after)
-        self.compact_changelog.extend(result.changelog)
-        self.marked = united(self.marked, result.marked)
-
-    def undo_compactions(self) -> None:
-        self.compact_before.clear()
-        self.compact_after.clear()
-        self.compact_changelog.clear()
-        self.marked = {}
-
-    def unreferenced(self) -> list[DataFileMeta]:
-        """Files that no message will name."""
-        kept: Iterable[DataFileMeta] = (
-            *self.new_files,
-            *self.changelog_files,
-            *self.compact_before.values(),
-            *self.compact_after.values(),
-            *self.compact_changelog,
-        )
-        names = {file.file_name for file in kept}
-        return [file for file in self.created if file.file_name not in names]
-
-    def message(self, schema: TableSchema, partition: bytes, bucket: int) -> CommitMessage:
-        return CommitMessage(
-            partition=partition,
-            bucket=bucket,
-            total_buckets=schema.core.bucket,
-            new_files=tuple(self.new_files),
-            changelog_files=tuple(self.changelog_files),
-            compact_before=tuple(self.compact_before.values()),
-            compact_after=tuple(self.compact_after.values()),
-            compact_changelog_files=tuple(self.compact_changelog),
-        )
 
 
 def _shifted(rows: pa.RecordBatch, shift: int) -> pa.RecordBatch:

@@ -10,18 +10,17 @@ from typing import Literal
 import pyarrow as pa
 
 from pkray.evolution import RowEvolution
-from pkray.format import binary_row, paths
+from pkray.format import paths
 from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
 from pkray.format.partition import PartitionSpec
 from pkray.format.schema_files import SchemaFiles
-from pkray.format.stats import StatsCollector, column_modes
 from pkray.lsm.key_groups import row_schema
-from pkray.lsm.merge import count_deletes
+from pkray.lsm.run_writer import RunWriter
 from pkray.options import TableOptions
-from pkray.schema import KEY_PREFIX, KIND, SEQUENCE, TableSchema
+from pkray.schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.parquet import ParquetWriter, read_batches
+from pkray.storage.parquet import read_batches
 from pkray.storage.parquet_reader import BATCH_BYTES, RowGroupFilter
 
 READ_ROWS = 64 << 10
@@ -203,136 +202,3 @@ class DataFileStore:
         doomed = [self.path(file.file_name) for file in files]
         if doomed:
             self.store.delete(doomed)
-
-
-class RunWriter:
-    """Rows sorted by key, pushed batch after batch into files of one level.
-
-    As a context manager: left by an exception it deletes what it wrote.
-
-    Attributes:
-        files: what was written, once closed.
-    """
-
-    def __init__(self, store: DataFileStore, level: int, source: int, prefix: str) -> None:
-        self.files: list[DataFileMeta] = []
-        self._store = store
-        self._level = level
-        self._source = source
-        self._prefix = prefix
-        # Each file of level 0 is a run of its own: cutting one would make more to merge.
-        is_run = level == 0 and prefix == "data"
-        self._target_size = float("inf") if is_run else store.schema.core.target_file_size
-        self._open: _OpenFile | None = None
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        if not rows.num_rows:
-            return
-        if self._open is None:
-            options = self._store.options_for(self._level, self._prefix)
-            name = self._new_name()
-            self._open = _OpenFile(self._store, name, self._level, self._source, options)
-        self._open.write(rows)
-        if self._open.size_estimate >= self._target_size:
-            self._finish_file()
-
-    def close(self) -> list[DataFileMeta]:
-        if self._open is not None:
-            self._finish_file()
-        return self.files
-
-    def abort(self) -> None:
-        """Give up: delete what was written."""
-        if self._open is not None:
-            self._open.abort()
-            self._open = None
-        self._store.delete(self.files)
-        self.files = []
-
-    def __enter__(self) -> RunWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
-
-    def _finish_file(self) -> None:
-        assert self._open is not None
-        self.files.append(self._open.finish())
-        self._open = None
-
-    def _new_name(self) -> str:
-        names = self._store.names
-        return names.changelog() if self._prefix == "changelog" else names.data()
-
-
-class _OpenFile:
-    """A file being written, and what its metadata will say."""
-
-    def __init__(
-        self, store: DataFileStore, name: str, level: int, source: int, options: TableOptions
-    ) -> None:
-        self._store = store
-        self._name = name
-        self._level = level
-        self._source = source
-        schema = store.schema
-        self._keys = schema.trimmed_primary_keys
-        self._key_types = schema.types(self._keys)
-        self._writer = ParquetWriter(store.store, store.path(name), schema.file_schema, options)
-        names = [field.name for field in schema.fields]
-        self._stats = StatsCollector(names, schema.types(names), column_modes(schema, names))
-        self._first: list[pa.Array] | None = None
-        self._last: list[pa.Array] = []
-        self._rows = 0
-        self._deletes = 0
-        self._min_sequence = 2**63 - 1
-        self._max_sequence = -1
-
-    @property
-    def size_estimate(self) -> int:
-        return self._writer.bytes_written
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-        names = self._store.schema.file_schema.names
-        arrays = [columns[name.removeprefix(KEY_PREFIX)] for name in names]
-        self._writer.write(
-            pa.RecordBatch.from_arrays(arrays, schema=self._store.schema.file_schema)
-        )
-        keys = [columns[name] for name in self._keys]
-        if self._first is None:
-            self._first = [column.take([0]) for column in keys]  # copied: a slice holds all
-        self._last = [column.take([len(column) - 1]) for column in keys]
-        self._stats.update(rows)
-        self._rows += rows.num_rows
-        self._deletes += count_deletes(rows)
-        numbers = columns[SEQUENCE].to_numpy()
-        self._min_sequence = min(self._min_sequence, int(numbers.min()))
-        self._max_sequence = max(self._max_sequence, int(numbers.max()))
-
-    def finish(self) -> DataFileMeta:
-        assert self._first is not None
-        ends = [pa.concat_arrays(pair) for pair in zip(self._first, self._last, strict=True)]
-        min_key, max_key = binary_row.encode(ends, self._key_types).to_pylist()
-        return DataFileMeta(
-            file_name=self._name,
-            file_size=self._writer.close(),
-            row_count=self._rows,
-            min_key=min_key,
-            max_key=max_key,
-            key_stats=self._stats.finish(self._keys),
-            value_stats=self._stats.finish(),
-            min_sequence_number=self._min_sequence,
-            max_sequence_number=self._max_sequence,
-            schema_id=self._store.schema.id,
-            level=self._level,
-            creation_time=self._store.clock(),
-            delete_row_count=self._deletes,
-            file_source=self._source,
-        )
-
-    def abort(self) -> None:
-        self._writer.abort()

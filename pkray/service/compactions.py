@@ -9,7 +9,8 @@ from concurrent.futures import Executor, Future
 
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.compaction import CompactionUnit
-from pkray.lsm.compactor import CompactionResult, Compactor
+from pkray.lsm.compaction_result import CompactionResult
+from pkray.lsm.compactor import Compactor
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.service.committed import BucketId

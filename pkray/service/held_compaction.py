@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from pkray.lsm.compaction import CompactionUnit
-from pkray.lsm.compactor import CompactionResult
+from pkray.lsm.compaction_result import CompactionResult
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.service.stop import Stop

@@ -8,7 +8,7 @@ import pytest
 from lsm_samples import Bucket, make_schema
 
 from pkray.errors import InputError, StorageFullError
-from pkray.lsm import data_files
+from pkray.lsm import open_file
 from pkray.lsm.levels import Levels
 
 
@@ -207,7 +207,7 @@ def test_a_failed_flush_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise StorageFullError("no space left", path="x")
 
     with monkeypatch.context() as patch:
-        patch.setattr(data_files.ParquetWriter, "write", full)
+        patch.setattr(open_file.ParquetWriter, "write", full)
         with pytest.raises(StorageFullError):
             bucket.writer.prepare_commit()
     assert bucket.stored() == set()
@@ -222,15 +222,15 @@ def test_a_failed_compaction_leaves_what_was_there(monkeypatch: pytest.MonkeyPat
         bucket.commit()
     kept = bucket.stored()
     writes = iter(range(20))
-    plain = data_files.ParquetWriter.write
+    plain = open_file.ParquetWriter.write
 
-    def full(writer: data_files.ParquetWriter, rows: object) -> None:
+    def full(writer: open_file.ParquetWriter, rows: object) -> None:
         if next(writes, None) is None:
             raise StorageFullError("no space left", path="x")
         plain(writer, rows)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(data_files.ParquetWriter, "write", full)
+        patch.setattr(open_file.ParquetWriter, "write", full)
         with pytest.raises(StorageFullError):
             bucket.writer.compact(full=True)
     assert bucket.stored() == kept

@@ -1,0 +1,93 @@
+"""A data or changelog file being written, and what its metadata will say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pkray.format import binary_row
+from pkray.format.data_file import DataFileMeta
+from pkray.format.stats import StatsCollector, column_modes
+from pkray.lsm.merge import count_deletes
+from pkray.options import TableOptions
+from pkray.schema import KEY_PREFIX, SEQUENCE
+from pkray.storage.parquet import ParquetWriter
+
+if TYPE_CHECKING:
+    from pkray.lsm.data_files import DataFileStore
+
+
+class OpenFile:
+    """Takes key-value rows, sorted by key; one at least.
+
+    Args:
+        store: of its bucket.
+        options: how it is written.
+    """
+
+    def __init__(
+        self, store: DataFileStore, name: str, level: int, source: int, options: TableOptions
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._level = level
+        self._source = source
+        schema = store.schema
+        self._keys = schema.trimmed_primary_keys
+        self._key_types = schema.types(self._keys)
+        self._writer = ParquetWriter(store.store, store.path(name), schema.file_schema, options)
+        names = [field.name for field in schema.fields]
+        self._stats = StatsCollector(names, schema.types(names), column_modes(schema, names))
+        self._first: list[pa.Array] | None = None
+        self._last: list[pa.Array] = []
+        self._rows = 0
+        self._deletes = 0
+        self._min_sequence = 2**63 - 1
+        self._max_sequence = -1
+
+    @property
+    def size_estimate(self) -> int:
+        return self._writer.bytes_written
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        names = self._store.schema.file_schema.names
+        arrays = [columns[name.removeprefix(KEY_PREFIX)] for name in names]
+        self._writer.write(
+            pa.RecordBatch.from_arrays(arrays, schema=self._store.schema.file_schema)
+        )
+        keys = [columns[name] for name in self._keys]
+        if self._first is None:
+            self._first = [column.take([0]) for column in keys]  # copied: a slice holds all
+        self._last = [column.take([len(column) - 1]) for column in keys]
+        self._stats.update(rows)
+        self._rows += rows.num_rows
+        self._deletes += count_deletes(rows)
+        numbers = columns[SEQUENCE].to_numpy()
+        self._min_sequence = min(self._min_sequence, int(numbers.min()))
+        self._max_sequence = max(self._max_sequence, int(numbers.max()))
+
+    def finish(self) -> DataFileMeta:
+        assert self._first is not None
+        ends = [pa.concat_arrays(pair) for pair in zip(self._first, self._last, strict=True)]
+        min_key, max_key = binary_row.encode(ends, self._key_types).to_pylist()
+        return DataFileMeta(
+            file_name=self._name,
+            file_size=self._writer.close(),
+            row_count=self._rows,
+            min_key=min_key,
+            max_key=max_key,
+            key_stats=self._stats.finish(self._keys),
+            value_stats=self._stats.finish(),
+            min_sequence_number=self._min_sequence,
+            max_sequence_number=self._max_sequence,
+            schema_id=self._store.schema.id,
+            level=self._level,
+            creation_time=self._store.clock(),
+            delete_row_count=self._deletes,
+            file_source=self._source,
+        )
+
+    def abort(self) -> None:
+        self._writer.abort()

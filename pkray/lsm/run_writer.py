@@ -1,0 +1,76 @@
+"""Writes sorted rows to files of one level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pkray.format.data_file import DataFileMeta
+from pkray.lsm.open_file import OpenFile
+
+if TYPE_CHECKING:
+    from pkray.lsm.data_files import DataFileStore
+
+
+class RunWriter:
+    """Rows sorted by key, pushed batch after batch into files of one level.
+
+    As a context manager: left by an exception it deletes what it wrote.
+
+    Attributes:
+        files: what was written, once closed.
+    """
+
+    def __init__(self, store: DataFileStore, level: int, source: int, prefix: str) -> None:
+        self.files: list[DataFileMeta] = []
+        self._store = store
+        self._level = level
+        self._source = source
+        self._prefix = prefix
+        # Each file of level 0 is a run of its own: cutting one would make more to merge.
+        is_run = level == 0 and prefix == "data"
+        self._target_size = float("inf") if is_run else store.schema.core.target_file_size
+        self._open: OpenFile | None = None
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:
+            return
+        if self._open is None:
+            options = self._store.options_for(self._level, self._prefix)
+            name = self._new_name()
+            self._open = OpenFile(self._store, name, self._level, self._source, options)
+        self._open.write(rows)
+        if self._open.size_estimate >= self._target_size:
+            self._finish_file()
+
+    def close(self) -> list[DataFileMeta]:
+        if self._open is not None:
+            self._finish_file()
+        return self.files
+
+    def abort(self) -> None:
+        """Give up: delete what was written."""
+        if self._open is not None:
+            self._open.abort()
+            self._open = None
+        self._store.delete(self.files)
+        self.files = []
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _finish_file(self) -> None:
+        assert self._open is not None
+        self.files.append(self._open.finish())
+        self._open = None
+
+    def _new_name(self) -> str:
+        names = self._store.names
+        return names.changelog() if self._prefix == "changelog" else names.data()
