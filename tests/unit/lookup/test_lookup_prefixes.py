@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkray.lookup import store as store_module
+from pkray.lookup.block_store import LocalDiskError
 from pkray.lookup.store import LookupStore
 from pkray.lsm.key_prefixes import KeyPrefixes
 
@@ -90,7 +90,7 @@ def test_few_blocks_are_read_of_a_large_file(files, store, monkeypatch):
     keys = [(a, "", c) for a in range(20_000) for c in range(5)]
     file = files.add("f", rows_of(keys))
     store.locate_prefixes(files, file, KEYS, prefixes_of([0]), ["n"])
-    cached = store._slots["f"].cached
+    cached = store._copies._slots["f"].cached
     asked = []
     get = cached.blocks.get
     monkeypatch.setattr(cached.blocks, "get", lambda names: asked.extend(names) or get(names))
@@ -129,9 +129,9 @@ def test_damaged_blocks_are_not_asked_again(files, store, monkeypatch):
     store.locate_prefixes(files, file, KEYS, prefixes_of([1]), ["n"])
 
     def fail(names):
-        raise store_module.LocalDiskError("torn")
+        raise LocalDiskError("torn")
 
-    monkeypatch.setattr(store._slots["f"].cached.blocks, "get", fail)
+    monkeypatch.setattr(store._copies._slots["f"].cached.blocks, "get", fail)
     places, _ = store.locate_prefixes(files, file, KEYS, prefixes_of([2]), ["n"])
     assert [sorted(GRID)[i][0] for i in places.tolist()] == [2] * 14
     assert store.stats().degraded == 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pkray.lookup import block_store
 from pkray.lookup import store as store_module
-from pkray.lookup.store import RETRY_MILLIS
+from pkray.lookup.copies import RETRY_MILLIS
 
 
 def keys(*values):

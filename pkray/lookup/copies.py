@@ -1,0 +1,265 @@
+"""Copies of data files on the local disk, within limits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from pkray.format.data_file import DataFileMeta
+from pkray.lookup.block_store import BlockStore, LocalDiskError
+from pkray.lookup.cached_file import CachedFile
+from pkray.lookup.slot import Slot
+from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
+from pkray.lookup.stats import LookupStats
+from pkray.lookup.wide_copy import WideCopy
+from pkray.storage.owned_directory import OwnedDirectory
+
+_log = logging.getLogger(__name__)
+
+READS_BEFORE_COPY = 1
+"""Whole reads of a file after which the next one copies it: many files do not live so long."""
+RETRY_MILLIS = 60_000
+"""How long a full or failing disk is left alone."""
+
+
+class LocalCopies:
+    """Makes copies of data files, and lets the least recently used go. Thread-safe.
+
+    Args:
+        directory: on the local disk; each store makes its own folder in it, and removes those of
+            processes that are gone.
+        max_disk_bytes: of all copies; the least recently used go first. None: no limit.
+            Source: ``lookup.cache-max-disk-size``.
+        max_memory_bytes: of the indexes of the copies. Source: ``lookup.cache-max-memory-size``.
+        retention_millis: copies not used for so long are removed when another is made, or by
+            `expire`.
+            Source: ``lookup.cache-file-retention``.
+        clock: epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        max_disk_bytes: int | None,
+        max_memory_bytes: int,
+        retention_millis: int,
+        clock: Callable[[], int],
+    ) -> None:
+        self._root = directory
+        self._max_disk_bytes = max_disk_bytes
+        self._max_memory_bytes = max_memory_bytes
+        self._retention_millis = retention_millis
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._slots: OrderedDict[str, Slot] = OrderedDict()
+        self._counters = LookupStats()
+        self._owned: OwnedDirectory | None = None
+        self._blocks: BlockStore | None = None
+        self._retry_at = 0
+        self._warned = False
+
+    def cached(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        key_columns: list[str],
+        columns: list[str],
+    ) -> CachedFile | None:
+        """The copy to find rows by key in, made if need be; None if there can be none now.
+
+        Raises:
+            LocalDiskError: the local disk fails; say so to `failed`.
+        """
+        now = self._clock()
+        slot = self._touch(file)
+        with slot.lock:
+            held = slot.cached
+            if held is not None and set(columns) <= set(held.columns):
+                self.count(hits=1)
+                return held
+            if slot.unsorted or now < max(slot.retry_at, self._retry_at):
+                return None
+            before = () if held is None else held.columns
+            return self._build(source, file, slot, key_columns, [*before, *columns])
+
+    def wide(
+        self, source: DataFileSource, file: DataFileMeta, columns: Sequence[str]
+    ) -> WideCopy | None:
+        """The copy to read whole; None if there is none yet.
+
+        Raises:
+            LocalDiskError: as `cached`.
+        """
+        slot = self._touch(file)
+        with slot.lock:
+            if slot.wide is not None and slot.wide.holds(columns):
+                self.count(hits=1)
+                return slot.wide
+            slot.reads += 1
+            wait = max(slot.retry_at, self._retry_at)
+            if slot.reads <= READS_BEFORE_COPY or self._clock() < wait:
+                return None
+            wide = WideCopy.build(self._open(), source.read(file, columns))
+            if wide is not None:
+                self._keep(file, slot, wide)
+            return wide
+
+    def _keep(self, file: DataFileMeta, slot: Slot, copy: CachedFile | WideCopy) -> None:
+        """Put a copy in its slot, in the place of an earlier one, and make room for it."""
+        with self._lock:
+            if isinstance(copy, CachedFile):
+                self._drop_copy(slot.cached)
+                slot.cached = copy
+            else:
+                self._drop_copy(slot.wide)
+                slot.wide = copy
+            self.count(builds=1)
+            self.expire()
+            if self._slots.get(file.file_name) is not slot:
+                self._drop_copies(slot)  # the file went while it was copied
+            self._keep_within_limits()
+            if not slot.is_held:
+                slot.retry_at = self._clock() + RETRY_MILLIS
+
+    def _touch(self, file: DataFileMeta) -> Slot:
+        with self._lock:
+            slot = self._slots.setdefault(file.file_name, Slot())
+            self._slots.move_to_end(file.file_name)
+            slot.last_access = self._clock()
+            return slot
+
+    def _build(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        slot: Slot,
+        key_columns: list[str],
+        columns: list[str],
+    ) -> CachedFile | None:
+        read = list(dict.fromkeys([*SYSTEM_COLUMNS, *key_columns, *columns]))
+        cached = CachedFile.build(self._open(), source.read(file, read), key_columns)
+        if cached is None:
+            slot.unsorted = True
+        else:
+            self._keep(file, slot, cached)
+        return cached
+
+    def _open(self) -> BlockStore:
+        with self._lock:
+            if self._blocks is None:
+                try:
+                    self._owned = OwnedDirectory(self._root)
+                    self._blocks = BlockStore(self._owned.path)
+                except OSError as error:
+                    raise LocalDiskError(str(error)) from error
+            return self._blocks
+
+    def failed(self, file_name: str, error: LocalDiskError) -> None:
+        """The local disk failed: forget the file's copy, and leave the disk alone for a while."""
+        with self._lock:
+            level = logging.DEBUG if self._warned else logging.WARNING
+            self._warned = True
+            _log.log(
+                level,
+                "lookups read %s itself: the local copies below %s fail (%s); "
+                "free or replace that disk",
+                file_name,
+                self._root,
+                error,
+            )
+            slot = self._slots.get(file_name)
+            if slot is not None and slot.is_held:
+                self.count(evictions=1)
+                self._drop_copies(slot)
+                slot.retry_at = self._clock() + RETRY_MILLIS
+            else:
+                # A database whose disk was full may refuse all writes from then on.
+                self.close()
+                self._retry_at = self._clock() + RETRY_MILLIS
+
+    def _keep_within_limits(self) -> None:
+        stats = self.stats()
+        disk, memory = stats.disk_bytes, stats.memory_bytes
+        for slot in self._slots.values():
+            if memory <= self._max_memory_bytes:
+                break
+            if slot.cached is not None and slot.cached.index.filter is not None:
+                index = replace(slot.cached.index, filter=None)
+                memory -= slot.cached.index.nbytes - index.nbytes
+                slot.cached.index = index
+        for slot in self._slots.values():
+            full = self._max_disk_bytes is not None and disk > self._max_disk_bytes
+            if not full and memory <= self._max_memory_bytes:
+                break
+            if slot.is_held:
+                disk -= slot.disk_bytes
+                memory -= slot.memory_bytes
+                self._drop_copies(slot)
+                self.count(evictions=1)
+
+    def expire(self) -> None:
+        """Remove the copies that were not used for the retention time."""
+        with self._lock:
+            oldest = self._clock() - self._retention_millis
+            for name, slot in list(self._slots.items()):
+                if slot.last_access < oldest:
+                    self.count(evictions=slot.is_held)
+                    self._remove(name)
+
+    def drop(self, file_names: Iterable[str]) -> None:
+        """Remove the copies of files that are no longer live."""
+        with self._lock:
+            for name in file_names:
+                self._remove(name)
+
+    def _remove(self, file_name: str) -> None:
+        slot = self._slots.pop(file_name, None)
+        if slot is not None:
+            self._drop_copies(slot)
+
+    def _drop_copies(self, slot: Slot) -> None:
+        cached, wide = slot.cached, slot.wide
+        slot.cached = slot.wide = None
+        self._drop_copy(cached)
+        self._drop_copy(wide)
+
+    def _drop_copy(self, copy: CachedFile | WideCopy | None) -> None:
+        if copy is not None and self._blocks is not None:
+            try:
+                self._blocks.drop(copy.blocks)
+            except LocalDiskError as error:
+                _log.debug("a copy was not removed: %s", error)
+
+    def count(self, **more: int) -> None:
+        """Add to counters of `LookupStats`."""
+        with self._lock:
+            now = {name: getattr(self._counters, name) + n for name, n in more.items()}
+            self._counters = replace(self._counters, **now)
+
+    def stats(self) -> LookupStats:
+        with self._lock:
+            held = [slot for slot in self._slots.values() if slot.is_held]
+            return replace(
+                self._counters,
+                files=len(held),
+                disk_bytes=sum(slot.disk_bytes for slot in held),
+                memory_bytes=sum(slot.memory_bytes for slot in held),
+            )
+
+    def close(self) -> None:
+        """Remove everything from the local disk."""
+        with self._lock:
+            self._slots.clear()
+            if self._blocks is not None:
+                try:
+                    self._blocks.close()
+                except LocalDiskError as error:
+                    _log.debug("the lookup store did not close: %s", error)
+                self._blocks = None
+            if self._owned is not None:
+                self._owned.close()
+                self._owned = None

@@ -1,0 +1,43 @@
+"""The copies of one data file, and what is known of it."""
+
+from __future__ import annotations
+
+import threading
+
+from pkray.lookup.cached_file import CachedFile
+from pkray.lookup.wide_copy import WideCopy
+
+
+class Slot:
+    """A data file in the store.
+
+    Attributes:
+        lock: held while a copy is looked for or made.
+        cached: finds rows by key.
+        wide: is read whole.
+        reads: whole reads of the data file so far.
+        last_access: epoch milliseconds.
+        retry_at: until then no copy is made; epoch milliseconds.
+        unsorted: its rows are not in the order of their keys: none can be made.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.cached: CachedFile | None = None
+        self.wide: WideCopy | None = None
+        self.reads = 0
+        self.last_access = 0
+        self.retry_at = 0
+        self.unsorted = False
+
+    @property
+    def disk_bytes(self) -> int:
+        return sum(copy.blocks.size for copy in (self.cached, self.wide) if copy is not None)
+
+    @property
+    def memory_bytes(self) -> int:
+        return 0 if self.cached is None else self.cached.index.nbytes
+
+    @property
+    def is_held(self) -> bool:
+        return self.cached is not None or self.wide is not None
