@@ -19,7 +19,7 @@ from pkray.schema import KIND
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
 
-SLICE_ROWS = 128 << 10
+SLICE_ROWS = 256 << 10
 """Rows held of all runs together, by default."""
 MIN_READ_ROWS = 4 << 10
 READ_ROWS = 64 << 10
@@ -57,7 +57,8 @@ def merge_read(
         columns: of the rows yielded; by default all value columns.
         drop_deletes: leave out keys whose merged row is -U or -D. Leave False only when older
             runs are not among ``runs``; then ``columns`` should name ``_VALUE_KIND``.
-        batch_rows: about how many rows to hold at a time, over all runs. Default 131,072.
+        batch_rows: about how many rows to hold at a time, over all runs. Default 262,144,
+            or what ``limits`` allow.
         limits: of what is held at a time. Default as the table's options say.
     """
     wanted = list(columns) if columns is not None else [field.name for field in schema.fields]

@@ -1,6 +1,6 @@
 """A streamed compaction of sorted runs, against DataFusion's sort-preserving merge.
 
-    python tests/benchmarks/bench_compaction.py [--rows 1000000] [--runs 5] [--repeat 3]
+    python tests/benchmarks/bench_compaction.py [--rows 1000000] [--repeat 3] [--codec zstd]
 
 The same Parquet files are read, and the rows written as Parquet with the same codec, dictionaries
 and row groups. Each engine runs in a process of its own, in turn, DataFusion with one partition
@@ -49,6 +49,8 @@ COLUMNS = [
     ("s", "STRING"),
     ("ts", "TIMESTAMP(6)"),
 ]
+OPTIONS: dict[str, str] = {}
+"""Table options, from the command line."""
 SPEED_GOAL, MEMORY_GOAL = 2.0, 0.25
 ENGINES = {
     "updates": ("pkray", "datafusion", "datafusion-merge-only"),
@@ -57,7 +59,7 @@ ENGINES = {
 
 
 def bucket(folder: str) -> DataFileStore:
-    schema = TableSchema.create(COLUMNS, ["k"], (), {"bucket": "1"})
+    schema = TableSchema.create(COLUMNS, ["k"], (), {"bucket": "1", **OPTIONS})
     return DataFileStore(ObjectStore.open(folder), schema, UNPARTITIONED, 0)
 
 
@@ -132,10 +134,8 @@ def as_pkray_writes(folder: str) -> ParquetWriterOptions:
     path = Path(folder, files.path(written_runs(folder)[0].file_name))
     sample = next(pq.ParquetFile(path).iter_batches(ROW_GROUP_ROWS))
     encodings = choose_encodings(pa.Table.from_batches([sample]), options)
-    codecs = {
-        name: f"{codec.lower()}({encodings.levels[name]})" if codec == "ZSTD" else "uncompressed"
-        for name, codec in encodings.codecs.items()
-    }
+    names = {"ZSTD": "zstd(1)", "LZ4": "lz4_raw", "NONE": "uncompressed"}
+    codecs = {name: names[codec] for name, codec in encodings.codecs.items()}
     return ParquetWriterOptions(
         compression="uncompressed",
         max_row_group_size=ROW_GROUP_ROWS,
@@ -163,14 +163,15 @@ def run_one(engine: str, folder: str) -> None:
     report(measure(work[engine]))
 
 
-def compare(workload: str, runs: int, rows: int, repeat: int) -> None:
+def compare(workload: str, runs: int, rows: int, repeat: int, codec: str) -> None:
     found: dict[str, list[Measured]] = {engine: [] for engine in ENGINES[workload]}
     with tempfile.TemporaryDirectory() as folder:
         write_runs(folder, workload, runs, rows)
+        settings = ["--folder", folder, "--codec", codec]
         for _ in range(repeat):
             for engine in found:
-                found[engine].append(in_own_process(__file__, "--one", engine, "--folder", folder))
-    print(f"{workload}: {runs} runs of {rows:,} rows")
+                found[engine].append(in_own_process(__file__, "--one", engine, *settings))
+    print(f"{workload}: {runs} runs of {rows:,} rows, {codec}")
     for engine, measured in found.items():
         cpu = statistics.median(one.cpu_seconds for one in measured)
         peak = statistics.median(one.peak_bytes for one in measured) / 1e6
@@ -192,15 +193,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--codec", default="zstd", choices=["zstd", "lz4", "none"])
     parser.add_argument("--workloads", default=",".join(ENGINES))
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    # The runs of level 0 have no codec, as if the table set none.
+    OPTIONS["file.compression.per.level"] = f"0:none,5:{options.codec}"
     if options.one:
         run_one(options.one, options.folder)
         return
     for workload in options.workloads.split(","):
-        compare(workload, options.runs, options.rows, options.repeat)
+        compare(workload, options.runs, options.rows, options.repeat, options.codec)
 
 
 if __name__ == "__main__":
