@@ -56,10 +56,6 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
         return {file.index_type for file in self.index_files} | set(self.removed_index_types)
 
     @property
-    def has_append(self) -> bool:
-        return bool(self.new_files or self.changelog_files or self.index_types - {DELETION_VECTORS})
-
-    @property
     def has_compact(self) -> bool:
         return bool(
             self.compact_before

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pkray.errors import CorruptFileError, SchemaError
+from pkray.errors import SchemaError
 from pkray.format import binary_row
-from pkray.format.partition_text import check_type, escape, to_text, unescape
+from pkray.format.partition_text import check_type, escape, to_text
 from pkray.schema import TableSchema
 from pkray.types import DataType
 
@@ -43,10 +43,6 @@ class PartitionSpec:
         for name, kind in zip(self.names, self.types, strict=True):
             check_type(name, kind, legacy=self.legacy)
         self._paths: dict[bytes, str] = {binary_row.EMPTY_ROW: ""}
-
-    @property
-    def is_partitioned(self) -> bool:
-        return bool(self.names)
 
     def encode(self, table: pa.Table | pa.RecordBatch) -> tuple[Codes, list[bytes]]:
         """Each row's partition, as a position in the list of those there are."""
@@ -125,22 +121,6 @@ class PartitionSpec:
         for name, kind, column in zip(self.names, self.types, columns, strict=True):
             text = to_text(column[0], kind, legacy=self.legacy)
             yield name, self.default_name if text is None else text
-
-    def parse_path(self, path: str) -> dict[str, str | None]:
-        """The text each partition column has in a folder's path; None for the default name.
-
-        Raises:
-            CorruptFileError: the path is not of a partition of this table.
-        """
-        parts = [part.partition("=") for part in path.strip("/").split("/") if part]
-        found = {unescape(name): unescape(text) for name, _, text in parts}
-        if tuple(found) != self.names:
-            raise CorruptFileError(
-                f"folder {path!r} is no partition of this table; its partition columns are "
-                f"{list(self.names)}",
-                path=path,
-            )
-        return {k: None if text == self.default_name else text for k, text in found.items()}
 
 
 def _dictionary(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], pa.Array]:

@@ -25,7 +25,6 @@ _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 # What Java calls white space: unlike Python's without the no-break spaces and U+0085.
 _BLANK = re.compile("[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*")
 _ESCAPED = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{}\[\]^]")
-_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
 
 
 def to_text(value: pa.Scalar, kind: DataType, *, legacy: bool = True) -> str | None:
@@ -48,11 +47,6 @@ def value_text(value: pa.Scalar, kind: DataType) -> str:
 def escape(text: str) -> str:
     """The text as part of a path: characters that paths give a meaning become ``%XX``."""
     return _ESCAPED.sub(lambda found: f"%{ord(found.group()):02X}", text)
-
-
-def unescape(text: str) -> str:
-    """What :func:`escape` made the text from."""
-    return _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text)
 
 
 def check_type(name: str, kind: DataType, *, legacy: bool = True) -> None:

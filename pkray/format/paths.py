@@ -23,7 +23,6 @@ EARLIEST_HINT = f"{SNAPSHOT_DIR}/EARLIEST"
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
 
 _BUCKET = re.compile(r"(?:^|/)bucket-(-?\d+)$")
-_NUMBERED = re.compile(r"^(?:.*/)?(schema|snapshot|changelog)-(\d+)$")
 
 
 def schema(schema_id: int) -> str:
@@ -64,12 +63,8 @@ def consumer(consumer_id: str) -> str:
     return f"{CONSUMER_DIR}/consumer-{consumer_id}"
 
 
-def bucket_dir(partition_path: str, bucket: int) -> str:
-    """The folder of a bucket; ``partition_path`` is '' or ends in '/' (``PartitionSpec.path``)."""
-    return f"{partition_path}bucket-{bucket}"
-
-
 def data_file(partition_path: str, bucket: int, file_name: str) -> str:
+    """Of a bucket; ``partition_path`` is '' or ends in '/' (``PartitionSpec.path``)."""
     return f"{partition_path}bucket-{bucket}/{file_name}"
 
 
@@ -77,12 +72,6 @@ def bucket_of(directory: str) -> int | None:
     """The bucket's number if ``directory`` is a bucket's folder."""
     found = _BUCKET.search(directory.rstrip("/"))
     return int(found.group(1)) if found else None
-
-
-def number_of(path: str) -> int | None:
-    """N of a path ending in schema-N, snapshot-N or changelog-N; else None."""
-    found = _NUMBERED.match(path)
-    return int(found.group(2)) if found else None
 
 
 class FileNames:

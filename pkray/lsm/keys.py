@@ -102,10 +102,6 @@ class NormalizedKeys:
         """How many of these (sorted) keys are at most ``bound``."""
         return self._equal_range(bound)[1]
 
-    def count_lt(self, bound: KeyBound) -> int:
-        """How many of these (sorted) keys are less than ``bound``."""
-        return self._equal_range(bound)[0]
-
     def search(self, wanted: NormalizedKeys) -> tuple[np.ndarray, np.ndarray]:
         """Look keys up in these sorted ones.
 

@@ -13,22 +13,14 @@ from collections.abc import Callable, Sequence
 from pkray.commit.backoff import Backoff
 from pkray.commit.committer import Committer
 from pkray.commit.overwriting import Partitions
-from pkray.errors import CommitBaseMovedError, CommitFencedError, PkrayError
+from pkray.errors import CommitFencedError, PkrayError
 from pkray.format.commit_message import CommitMessage
-from pkray.format.index_file import HASH
 from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import APPEND
-from pkray.options import DYNAMIC
 from pkray.service.alarm import Alarm
+from pkray.service.commit_rounds import CommitRounds
 from pkray.service.handle import Handle, call_all
-from pkray.service.protocol import (
-    Attempts,
-    Chosen,
-    CommitOutcome,
-    CommitRequest,
-    HashFile,
-    SessionId,
-)
+from pkray.service.protocol import Chosen, CommitOutcome, CommitRequest, SessionId
 from pkray.service.upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
@@ -41,8 +33,6 @@ _ALARM_SECONDS = 5.0
 """How long after a commit finished compactions are committed by themselves."""
 _ROUNDS = 8
 """Compactions one after the other, as one may make the next due."""
-_MAX_PREPARED_AGAIN = 100
-"""Each time another process has published rows, so that all together go on."""
 _NO_BUCKETS = Chosen(full=False, buckets=frozenset())
 
 
@@ -75,11 +65,10 @@ class Coordinator:
         self._alarm = alarm
         self._upkeep = upkeep
         self._upkeep_lock = threading.Lock()
-        self._backoff = Backoff(random.SystemRandom(), sleep)
-        self._prepared_again = 0
+        backoff = Backoff(random.SystemRandom(), sleep)
+        self._rounds = CommitRounds(owners, backoff, self.watch)
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
-        self._expiries = 0
         self._committers: dict[str, Committer] = {}
         self._generations: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -94,7 +83,7 @@ class Coordinator:
             "pid": os.getpid(),
             "owners": len(self._owners),
             "users": len(self._committers),
-            "prepared_again": self._prepared_again,
+            "prepared_again": self._rounds.prepared_again,
         }
 
     def begin(self, user: str) -> SessionId:
@@ -131,7 +120,7 @@ class Coordinator:
                 call_all(self._owners, "abort", lambda _: (session,))
             else:
                 self._refuse_fenced(session)
-                outcome, forestalled = self._commit(request, self._committer(session.user))
+                outcome, forestalled = self._rounds.run(request, self._committer(session.user))
         if known is not None:
             self._complete(known)
             return known
@@ -263,64 +252,7 @@ class Coordinator:
                 identifier=0 if newest is None else newest + 1,
                 compaction=chosen or _NO_BUCKETS,
             )
-            return self._commit(request, committer)[0]
-
-    def _commit(
-        self, request: CommitRequest, committer: Committer
-    ) -> tuple[CommitOutcome, list[CommitMessage]]:
-        """The outcome, and what of its compaction others forestalled.
-
-        Raises:
-            CommitBaseMovedError: other processes kept adding rows to the same buckets.
-        """
-        tries = 0
-        while True:
-            try:
-                return self._try_commit(request, committer)
-            except CommitBaseMovedError:
-                tries += 1
-                if tries > _MAX_PREPARED_AGAIN:
-                    raise
-            self._prepared_again += 1
-            if tries > 1:
-                self._backoff.wait(tries)
-
-    def _try_commit(
-        self, request: CommitRequest, committer: Committer
-    ) -> tuple[CommitOutcome, list[CommitMessage]]:
-        session = request.session
-        base = committer.base()
-        prepared = call_all(
-            self._owners,
-            "prepare",
-            lambda owner: (
-                session,
-                _attempts_of(request, owner),
-                base,
-                request.compaction,
-                request.full_compact,
-                _tokens_of(request, owner),
-            ),
-        )
-        messages: list[CommitMessage] = [message for answer in prepared for message in answer]
-        dynamic = any(message.total_buckets == DYNAMIC for message in messages)
-        result = committer.commit(
-            request.identifier,
-            messages,
-            watermark=request.watermark,
-            assigned_at=base if dynamic else None,
-            base=base,
-        )
-        newest = result.compact or result.append
-        hash_files = _hash_files(messages) if result.new else ()
-        answer_from = newest.id if newest else base
-        pending = call_all(
-            self._owners, "acknowledge", lambda _: (session, answer_from, hash_files)
-        )
-        if any(pending):
-            self.watch()
-        forestalled = [m for m in messages if m.has_compact] if result.compact_conflict else []
-        return CommitOutcome(newest, new=result.new), forestalled
+            return self._rounds.run(request, committer)[0]
 
     def _known(self, user: str, identifier: int) -> CommitOutcome | None:
         committer = self._committer(user)
@@ -352,24 +284,3 @@ def _buckets_of(messages: Sequence[CommitMessage]) -> Chosen:
         partitions=frozenset(message.partition for message in messages),
         buckets=frozenset(message.bucket for message in messages),
     )
-
-
-def _tokens_of(request: CommitRequest, owner: int) -> tuple[str, ...]:
-    return tuple(report.tokens[owner] for report in request.reports if owner in report.tokens)
-
-
-def _hash_files(messages: Sequence[CommitMessage]) -> tuple[HashFile, ...]:
-    return tuple(
-        HashFile(message.partition, message.bucket, file)
-        for message in messages
-        for file in message.index_files
-        if file.index_type == HASH
-    )
-
-
-def _attempts_of(request: CommitRequest, owner: int) -> Attempts:
-    return {
-        report.source: (report.attempt, report.batches[owner])
-        for report in request.reports
-        if report.batches.get(owner)
-    }

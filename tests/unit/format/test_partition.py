@@ -15,7 +15,7 @@ from row_reference import row_of
 from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
 from pkray.format.binary_row import EMPTY_ROW
 from pkray.format.partition import PartitionSpec
-from pkray.format.partition_text import escape, unescape
+from pkray.format.partition_text import escape
 from pkray.schema import TableSchema
 from pkray.types import DataField, DataType
 
@@ -99,8 +99,7 @@ def test_folders_are_named_by_sql_casts_where_asked_for(kind: str, value: Any, t
 
 def test_the_default_name_can_be_chosen() -> None:
     spec = spec_of([("dt", "STRING")], partition__default_name="none")
-    path = spec.path(spec.of({"dt": None}))
-    assert (path, spec.parse_path(path)) == ("dt=none/", {"dt": None})
+    assert spec.path(spec.of({"dt": None})) == "dt=none/"
 
 
 @pytest.mark.parametrize(
@@ -162,21 +161,13 @@ def test_an_unpartitioned_table_has_one_partition() -> None:
     spec = spec_of([])
     codes, partitions = spec.encode(pa.table({"k": [1, 2]}))
     assert (codes.tolist(), partitions) == ([0, 0], [EMPTY_ROW])
-    assert (spec.path(EMPTY_ROW), spec.is_partitioned, spec.of({})) == ("", False, EMPTY_ROW)
-    assert spec.parse_path("") == {}
+    assert (spec.path(EMPTY_ROW), spec.of({})) == ("", EMPTY_ROW)
 
 
-def test_paths_are_read_back() -> None:
+def test_names_and_texts_in_paths_are_escaped() -> None:
     spec = spec_of([("dt", "STRING"), ("a=b", "STRING")])
     path = spec.path(spec.of({"dt": "a b/c%", "a=b": ""}))
     assert path == "dt=a b%2Fc%25/a%3Db=__DEFAULT_PARTITION__/"
-    assert spec.parse_path(path) == {"dt": "a b/c%", "a=b": None}
-
-
-@pytest.mark.parametrize("path", ["dt=1", "a=1/dt=2", "dt=1/a=2/b=3", "snapshot", ""])
-def test_paths_of_other_tables_are_reported(path: str) -> None:
-    with pytest.raises(CorruptFileError, match="no partition of this table"):
-        spec_of([("dt", "STRING"), ("a", "STRING")]).parse_path(path)
 
 
 @pytest.mark.parametrize("values", [{}, {"a": 1}, {"dt": 1, "a": 1}])
@@ -205,5 +196,3 @@ def test_what_paths_give_a_meaning_is_escaped() -> None:
     special = "\x01\n\x1f\"#%'*/:=?\\\x7f{}[]^"
     assert escape(special) == ("%01%0A%1F%22%23%25%27%2A%2F%3A%3D%3F%5C%7F%7B%7D%5B%5D%5E")
     assert escape("aZ09 -_.~!@$&()+,;<>|é") == "aZ09 -_.~!@$&()+,;<>|é"
-    assert unescape(escape(special)) == special
-    assert unescape("100%, %zz") == "100%, %zz"

@@ -125,7 +125,6 @@ def test_names_of_metadata_files() -> None:
 
 
 def test_names_of_data_files() -> None:
-    assert paths.bucket_dir("", 3) == "bucket-3"
     assert paths.data_file("dt=a/", 0, "f.parquet") == "dt=a/bucket-0/f.parquet"
 
 
@@ -135,14 +134,6 @@ def test_names_of_data_files() -> None:
 )
 def test_the_bucket_of_a_folder(directory: str, bucket: int | None) -> None:
     assert paths.bucket_of(directory) == bucket
-
-
-@pytest.mark.parametrize(
-    ("path", "number"),
-    [("snapshot/snapshot-7", 7), ("schema-0", 0), ("snapshot/LATEST", None), ("tag/tag-7", None)],
-)
-def test_the_number_of_a_file(path: str, number: int | None) -> None:
-    assert paths.number_of(path) == number
 
 
 def test_new_names_count_by_kind_and_share_a_token() -> None:

@@ -36,7 +36,6 @@ def described_by(schema: TableSchema) -> dict[str, Any]:
     return described
 
 
-
 def make(options: dict[str, str] | None = None, **changes: Any) -> TableSchema:
     arguments: dict[str, Any] = {
         "schema": COLUMNS,

@@ -116,7 +116,7 @@ def test_abort_keeps_a_committed_file_that_was_upgraded() -> None:
 
 def test_an_empty_commit_names_nothing() -> None:
     message = Bucket(make_schema()).writer.prepare_commit()
-    assert not message.has_append
+    assert not any((message.new_files, message.changelog_files, message.index_types))
     assert not message.has_compact
 
 

@@ -1,0 +1,112 @@
+"""Commits what all owners prepare, once more wherever others have committed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pkray.commit.backoff import Backoff
+from pkray.commit.committer import Committer
+from pkray.errors import CommitBaseMovedError
+from pkray.format.commit_message import CommitMessage
+from pkray.format.index_file import HASH
+from pkray.options import DYNAMIC
+from pkray.service.handle import Handle, call_all
+from pkray.service.protocol import Attempts, CommitOutcome, CommitRequest, HashFile
+
+_MAX_PREPARED_AGAIN = 100
+"""Each time another process has published rows, so that all together go on."""
+
+
+class CommitRounds:
+    """Rounds of: owners prepare, one snapshot is published, owners are told.
+
+    Args:
+        watch: called where owners still compact.
+    """
+
+    def __init__(
+        self, owners: Sequence[Handle], backoff: Backoff, watch: Callable[[], None]
+    ) -> None:
+        self._owners = owners
+        self._backoff = backoff
+        self._watch = watch
+        self.prepared_again = 0
+        """Rounds that others forestalled."""
+
+    def run(
+        self, request: CommitRequest, committer: Committer
+    ) -> tuple[CommitOutcome, list[CommitMessage]]:
+        """The outcome of a commit, and what of its compaction others forestalled.
+
+        Raises:
+            CommitBaseMovedError: other processes kept adding rows to the same buckets.
+        """
+        tries = 0
+        while True:
+            try:
+                return self._try_commit(request, committer)
+            except CommitBaseMovedError:
+                tries += 1
+                if tries > _MAX_PREPARED_AGAIN:
+                    raise
+            self.prepared_again += 1
+            if tries > 1:
+                self._backoff.wait(tries)
+
+    def _try_commit(
+        self, request: CommitRequest, committer: Committer
+    ) -> tuple[CommitOutcome, list[CommitMessage]]:
+        session = request.session
+        base = committer.base()
+        prepared = call_all(
+            self._owners,
+            "prepare",
+            lambda owner: (
+                session,
+                _attempts_of(request, owner),
+                base,
+                request.compaction,
+                request.full_compact,
+                _tokens_of(request, owner),
+            ),
+        )
+        messages: list[CommitMessage] = [message for answer in prepared for message in answer]
+        dynamic = any(message.total_buckets == DYNAMIC for message in messages)
+        result = committer.commit(
+            request.identifier,
+            messages,
+            watermark=request.watermark,
+            assigned_at=base if dynamic else None,
+            base=base,
+        )
+        newest = result.compact or result.append
+        hash_files = _hash_files(messages) if result.new else ()
+        answer_from = newest.id if newest else base
+        pending = call_all(
+            self._owners, "acknowledge", lambda _: (session, answer_from, hash_files)
+        )
+        if any(pending):
+            self._watch()
+        forestalled = [m for m in messages if m.has_compact] if result.compact_conflict else []
+        return CommitOutcome(newest, new=result.new), forestalled
+
+
+def _tokens_of(request: CommitRequest, owner: int) -> tuple[str, ...]:
+    return tuple(report.tokens[owner] for report in request.reports if owner in report.tokens)
+
+
+def _hash_files(messages: Sequence[CommitMessage]) -> tuple[HashFile, ...]:
+    return tuple(
+        HashFile(message.partition, message.bucket, file)
+        for message in messages
+        for file in message.index_files
+        if file.index_type == HASH
+    )
+
+
+def _attempts_of(request: CommitRequest, owner: int) -> Attempts:
+    return {
+        report.source: (report.attempt, report.batches[owner])
+        for report in request.reports
+        if report.batches.get(owner)
+    }
