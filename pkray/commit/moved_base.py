@@ -1,14 +1,14 @@
-"""Whether rows were added to some buckets after the snapshot that a commit was prepared on."""
+"""What other commits did since the snapshot that a commit was prepared on."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 
 from pkray.commit.conflicts import BucketId
 from pkray.commit.live import delta_entries
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import SnapshotNotFoundError
-from pkray.format.data_file import ADD
+from pkray.format.data_file import ADD, ManifestEntry
 from pkray.format.snapshot import COMPACT, OVERWRITE, Snapshot
 from pkray.storage.object_store import ObjectStore
 
@@ -30,23 +30,17 @@ def bucket_moved(
         base: a snapshot's id; 0 is the empty table.
     """
     partitions = {partition for partition, _ in buckets}
-    newest = latest.id if latest else 0
-    if newest < base:
-        return f"the table was rolled back from snapshot {base} to {newest}"
-    for number in range(base + 1, newest + 1):
-        try:
-            snapshot = snapshots.read(number)
-        except SnapshotNotFoundError:
-            return f"snapshot {number} has expired"
-        if snapshot.commit_kind == COMPACT:
-            continue
+
+    def done_by(snapshot: Snapshot, entries: Iterable[ManifestEntry]) -> str | None:
         overwritten = snapshot.commit_kind == OVERWRITE
-        for entry in delta_entries(store, snapshot):
+        for entry in entries:
             if overwritten and entry.kind == ADD and entry.partition in partitions:
-                return f"snapshot {number} of {snapshot.commit_user!r} overwrote their partition"
+                return "overwrote their partition"
             if entry.kind == ADD and (entry.partition, entry.bucket) in buckets:
-                return f"snapshot {number} of {snapshot.commit_user!r} added rows to them"
-    return None
+                return "added rows to them"
+        return None
+
+    return _first_move(store, snapshots, base, latest, done_by)
 
 
 def partitions_moved(
@@ -57,6 +51,21 @@ def partitions_moved(
     partitions: Collection[bytes],
 ) -> str | None:
     """What other commits did to the rows of the partitions, or None; compactions do nothing."""
+
+    def done_by(_: Snapshot, entries: Iterable[ManifestEntry]) -> str | None:
+        is_changed = any(entry.partition in partitions for entry in entries)
+        return "changed their rows" if is_changed else None
+
+    return _first_move(store, snapshots, base, latest, done_by)
+
+
+def _first_move(
+    store: ObjectStore,
+    snapshots: SnapshotStore,
+    base: int,
+    latest: Snapshot | None,
+    done_by: Callable[[Snapshot, Iterable[ManifestEntry]], str | None],
+) -> str | None:
     newest = latest.id if latest else 0
     if newest < base:
         return f"the table was rolled back from snapshot {base} to {newest}"
@@ -67,6 +76,7 @@ def partitions_moved(
             return f"snapshot {number} has expired"
         if snapshot.commit_kind == COMPACT:
             continue
-        if any(entry.partition in partitions for entry in delta_entries(store, snapshot)):
-            return f"snapshot {number} of {snapshot.commit_user!r} changed their rows"
+        done = done_by(snapshot, delta_entries(store, snapshot))
+        if done is not None:
+            return f"snapshot {number} of {snapshot.commit_user!r} {done}"
     return None
