@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.lookup.block_store import BlockFile, BlockStore
-from pkray.lookup.cached_file import Entries, block_keys, slices
+from pkray.lookup.cached_file import Entries, block_keys
 
-CHUNK_ROWS = 32 << 10
+CHUNK_ROWS = 64 << 10
 CHUNK_BYTES = 4 << 20
 """A chunk is one value of the store: both bound it."""
 
@@ -68,9 +68,11 @@ class _Encoder:
         self.chunks = 0
 
     def entries(self) -> Iterator[Entries]:
-        for rows in slices(self._batches, CHUNK_ROWS):
+        for rows in self._batches:
+            if not rows.num_rows:
+                continue
             self.schema = rows.schema
-            step = max(1, CHUNK_BYTES * rows.num_rows // max(1, rows.nbytes))
+            step = max(1, min(CHUNK_ROWS, CHUNK_BYTES * rows.num_rows // max(1, rows.nbytes)))
             parts = [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
             numbers = np.arange(self.chunks, self.chunks + len(parts))
             self.chunks += len(parts)

@@ -68,6 +68,13 @@ class SectionMerge:
         self._output_level = unit.output_level
         self._changes = ChangelogRows(schema)
         self._expiry = expiry
+        self._only_newest_counts = (
+            self._producer == "lookup"
+            and engine.keeps_newest
+            and self.order.columns == self.order.key_columns
+            and expiry is None
+            and not self.marks
+        )
 
     def merged(
         self, section: Section, with_changes: bool, rewrites: bool = True
@@ -107,6 +114,8 @@ class SectionMerge:
         """
         if self._engine.keeps_first:
             return self._first_rows(groups, level)
+        if self._only_newest_counts:
+            return self._newest_with_changes(groups, level)
         by_lookup = self._producer != "full-compaction"
         if by_lookup:
             groups, level = self._with_older_rows(groups, level)
@@ -127,6 +136,30 @@ class SectionMerge:
             after = _with_deleted(rows, keys, groups)
             touched |= _any_in_group(groups, is_old & self._expired(groups.rows, level))
         return rows, self._changes.between(before, keys_of_old, after, touched)
+
+    def _newest_with_changes(
+        self, groups: KeyGroups, level: np.ndarray
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """As `_merge_with_changes`, where older rows are needed to compare with alone."""
+        is_old = level > 0
+        rows = self._engine.merge(groups)
+        known = _any_in_group(groups, is_old)
+        before, keys_of_before = [rows.slice(0, 0)], [np.empty(0, np.intp)]
+        if known.any():
+            old_groups, keys_of_old = groups.restrict(is_old)
+            before.append(self._engine.merge(old_groups))
+            keys_of_before.append(keys_of_old)
+        if self.above and not known.all():
+            asked = self._keys_of(_first_rows(groups, ~known))
+            found = self._lookup.find(asked, self.above)
+            if found.num_rows:
+                places, _ = self.order.keys(asked).search(self.order.keys(found))
+                before.append(found.select(rows.schema.names))
+                keys_of_before.append(np.flatnonzero(~known)[places])
+        touched = _any_in_group(groups, ~is_old)
+        return rows, self._changes.between(
+            concat(before), np.concatenate(keys_of_before), rows, touched
+        )
 
     def _merge(
         self, groups: KeyGroups, level: np.ndarray, *, always: bool = False, expires: bool = True
