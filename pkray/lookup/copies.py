@@ -20,7 +20,9 @@ from pkray.storage.owned_directory import OwnedDirectory
 _log = logging.getLogger(__name__)
 
 READS_BEFORE_COPY = 1
-"""Whole reads of a file after which the next one copies it: many files do not live so long."""
+LARGE_FILE_ROWS = 1 << 20
+"""Whole reads of a file after which the next one copies it, as many do not live so long; a large
+file is copied by the first."""
 RETRY_MILLIS = 60_000
 """How long a full or failing disk is left alone."""
 
@@ -101,7 +103,8 @@ class LocalCopies:
                 return slot.wide
             slot.reads += 1
             wait = max(slot.retry_at, self._retry_at)
-            if slot.reads <= READS_BEFORE_COPY or self._clock() < wait:
+            is_short_lived = slot.reads <= READS_BEFORE_COPY and file.row_count < LARGE_FILE_ROWS
+            if is_short_lived or self._clock() < wait:
                 return None
             wide = WideCopy.build(self._open(), source.read(file, columns))
             if wide is not None:
