@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from pkray.checksums import is_damaged
-from pkray.errors import CorruptFileError, StorageError
-from pkray.storage.local import explain
+from pkray.errors import StorageError
+from pkray.storage.deleted_rows import DeletedRows, without_deleted
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.parquet_footer import FOOTER_MARK
+from pkray.storage.parquet_metadata import failure, read_footer
 
-TAIL_BYTES = 16 << 10
-"""The end of a file that is read at once; a footer is mostly smaller."""
 REMOTE_READ_BYTES = 16 << 20
 """Object stores are read this much at a time at most, as far as row groups allow."""
 BUFFER_BYTES = 1 << 20
@@ -33,14 +29,6 @@ BATCH_BYTES = 16 << 20
 """Most of a batch, unless a row is wider."""
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
 _OFFSET_BYTES = 4
-
-
-class DeletedRows(Protocol):
-    """Which rows of a file are gone."""
-
-    def within(self, first: int, count: int) -> np.ndarray:
-        """Their positions from ``first`` on, counted from there, in the next ``count`` rows."""
-        ...
 
 
 @dataclass
@@ -112,67 +100,9 @@ def read_batches(
         except (pa.ArrowException, OSError, KeyError) as error:
             if isinstance(error.__cause__, StorageError):
                 raise error.__cause__ from None
-            raise _failure(location, error) from error
+            raise failure(location, error) from error
     finally:
         file.close()
-
-
-def _without(
-    deleted: DeletedRows, batches: Iterable[pa.RecordBatch], ranges: Iterable[range]
-) -> Iterator[pa.RecordBatch]:
-    """Leave rows out.
-
-    Args:
-        ranges: the positions of the batches' rows in the file, in order.
-    """
-    positions = _Positions(ranges)
-    for batch in batches:
-        kept: np.ndarray | None = None
-        for at, first, count in positions.take(batch.num_rows):
-            gone = deleted.within(first, count)
-            if len(gone):
-                kept = np.ones(batch.num_rows, np.bool_) if kept is None else kept
-                kept[gone + at] = False
-        if kept is None:
-            yield batch
-        elif kept.any():
-            yield batch.filter(pa.array(kept))
-
-
-class _Positions:
-    """Positions of rows in a file, of which some row groups are read."""
-
-    def __init__(self, ranges: Iterable[range]) -> None:
-        self._ranges = iter(ranges)
-        self._rest = range(0)
-
-    def take(self, rows: int) -> Iterator[tuple[int, int, int]]:
-        """The next rows as (place among them, position in the file, count)."""
-        at = 0
-        while at < rows:
-            while not self._rest:
-                self._rest = next(self._ranges)
-            count = min(len(self._rest), rows - at)
-            yield at, self._rest[0], count
-            self._rest = self._rest[count:]
-            at += count
-
-
-def corrupt(location: str, error: BaseException) -> CorruptFileError:
-    """The error for a data file whose bytes cannot be read."""
-    reason = (str(error) or type(error).__name__).split("\n", 1)[0]
-    return CorruptFileError(
-        f"cannot read the data file {location!r}: {reason}; it is damaged or cut short: restore "
-        "it from a copy, or roll the table back to a snapshot without it",
-        path=location,
-        reason=reason,
-    )
-
-
-def _failure(location: str, error: BaseException) -> StorageError:
-    if isinstance(error, OSError) and error.errno:  # of the disk, not of what the file holds
-        return explain(error, "read", location)
-    return corrupt(location, error)
 
 
 def _read(
@@ -205,7 +135,7 @@ def _read(
         read_names = reader.arrow_schema.names  # an expression does not tell its columns
     batches = reader.batches(groups, read_names, size, use_threads)
     if deleted is not None:
-        batches = _without(deleted, batches, reader.row_ranges(groups))
+        batches = without_deleted(deleted, batches, reader.row_ranges(groups))
     for batch in batches:
         if filter is not None:
             batch = batch.filter(filter)
@@ -343,28 +273,3 @@ def _decoded_bytes(chunk: Any) -> int:
     if chunk.physical_type in _WIDTHS:
         return fixed
     return fixed + int(chunk.total_uncompressed_size)
-
-
-def read_footer(file: pa.NativeFile) -> Any:
-    """An open file's metadata, if it is as it was written.
-
-    Raises:
-        pa.ArrowInvalid: it is not.
-    """
-    size = file.size()
-    tail = file.read_at(min(size, TAIL_BYTES), max(0, size - TAIL_BYTES))
-    length = int.from_bytes(tail[-8:-4], "little") + 8
-    if len(tail) < length <= size:
-        tail = file.read_at(length, size - length)
-    if len(tail) >= length and is_damaged(tail[-length:], FOOTER_MARK):
-        raise pa.ArrowInvalid("the checksum of its footer is wrong")
-    return pq.read_metadata(pa.BufferReader(tail))
-
-
-def read_metadata(store: ObjectStore, path: str) -> Any:
-    """A file's `pyarrow.parquet.FileMetaData`. Raises as `read_batches`."""
-    with store.open_input(path) as file:
-        try:
-            return read_footer(file)
-        except (pa.ArrowException, OSError) as error:
-            raise _failure(store.location(path), error) from error

@@ -1,0 +1,60 @@
+"""Reads the metadata of Parquet files, and says why one cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pkray.checksums import is_damaged
+from pkray.errors import CorruptFileError, StorageError
+from pkray.storage.local import explain
+from pkray.storage.object_store import ObjectStore
+from pkray.storage.parquet_footer import FOOTER_MARK
+
+TAIL_BYTES = 16 << 10
+"""The end of a file that is read at once; a footer is mostly smaller."""
+
+
+def read_footer(file: pa.NativeFile) -> Any:
+    """An open file's metadata, if it is as it was written.
+
+    Raises:
+        pa.ArrowInvalid: it is not.
+    """
+    size = file.size()
+    tail = file.read_at(min(size, TAIL_BYTES), max(0, size - TAIL_BYTES))
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    if len(tail) < length <= size:
+        tail = file.read_at(length, size - length)
+    if len(tail) >= length and is_damaged(tail[-length:], FOOTER_MARK):
+        raise pa.ArrowInvalid("the checksum of its footer is wrong")
+    return pq.read_metadata(pa.BufferReader(tail))
+
+
+def read_metadata(store: ObjectStore, path: str) -> Any:
+    """A file's `pyarrow.parquet.FileMetaData`. Raises as `read_batches`."""
+    with store.open_input(path) as file:
+        try:
+            return read_footer(file)
+        except (pa.ArrowException, OSError) as error:
+            raise failure(store.location(path), error) from error
+
+
+def _corrupt(location: str, error: BaseException) -> CorruptFileError:
+    """The error for a data file whose bytes cannot be read."""
+    reason = (str(error) or type(error).__name__).split("\n", 1)[0]
+    return CorruptFileError(
+        f"cannot read the data file {location!r}: {reason}; it is damaged or cut short: restore "
+        "it from a copy, or roll the table back to a snapshot without it",
+        path=location,
+        reason=reason,
+    )
+
+
+def failure(location: str, error: BaseException) -> StorageError:
+    """The error for a data file: of the disk, or of what the file holds."""
+    if isinstance(error, OSError) and error.errno:
+        return explain(error, "read", location)
+    return _corrupt(location, error)
