@@ -12,7 +12,6 @@ _NAMING = (
     "rowkind.field",
     "record-level.time-field",
     "changelog-producer.row-deduplicate-ignore-fields",
-    "partial-update.remove-record-on-sequence-group",
 )
 """Options whose value is names of columns."""
 _NESTED_KEY = "nested-key"

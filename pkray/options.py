@@ -15,7 +15,6 @@ from pkray.option_values import (
     BY_LEVEL,
     DURATION,
     NAMES,
-    NUMBER,
     SIZE,
     STRING,
     Kind,
@@ -124,12 +123,6 @@ class TableOptions:
     dynamic_bucket_assigner_parallelism: int | None = _option(
         "dynamic-bucket.assigner-parallelism", integer(1), None, "Assigners of dynamic buckets."
     )
-    cross_partition_upsert_index_ttl: int | None = _option(
-        "cross-partition-upsert.index-ttl", DURATION, None, "Life of the cross-partition index."
-    )
-    cross_partition_upsert_bootstrap_parallelism: int = _option(
-        "cross-partition-upsert.bootstrap-parallelism", integer(1), 10, "Loaders of that index."
-    )
 
     # Merging
     merge_engine: str = _option(
@@ -156,12 +149,6 @@ class TableOptions:
     ignore_update_before: bool = _option("ignore-update-before", BOOLEAN, False, "Drop -U rows.")
     partial_update_remove_record_on_delete: bool = _option(
         "partial-update.remove-record-on-delete", BOOLEAN, False, "A -D removes the whole row."
-    )
-    partial_update_remove_record_on_sequence_group: tuple[str, ...] = _option(
-        "partial-update.remove-record-on-sequence-group",
-        NAMES,
-        (),
-        "Sequence groups whose -D removes the whole row.",
     )
     aggregation_remove_record_on_delete: bool = _option(
         "aggregation.remove-record-on-delete", BOOLEAN, False, "A -D removes the whole row."
@@ -196,7 +183,6 @@ class TableOptions:
         "Commit waits for the lookup changelog.",
         ("changelog-producer.lookup-wait",),
     )
-    force_lookup: bool = _option("force-lookup", BOOLEAN, False, "Look up at every compaction.")
     changelog_file_prefix: str = _option(
         "changelog-file.prefix", STRING, "changelog-", "Start of changelog file names."
     )
@@ -213,12 +199,6 @@ class TableOptions:
     # Memory and compaction
     write_buffer_size: int = _option(
         "write-buffer-size", SIZE, 256 * MB, "Rows held in memory before a flush."
-    )
-    write_buffer_spillable: bool | None = _option(
-        "write-buffer-spillable", BOOLEAN, None, "Whether the write buffer may go to disk."
-    )
-    write_buffer_spill_max_disk_size: int | None = _option(
-        "write-buffer-spill.max-disk-size", SIZE, None, "Local disk for spilled rows."
     )
     write_only: bool = _option(
         "write-only",
@@ -356,7 +336,6 @@ class TableOptions:
         16 * MB,
         "Size of changed manifests that starts a full rewrite.",
     )
-    read_batch_size: int = _option("read.batch-size", integer(1), 1024, "Rows of a read batch.")
     split_target_size: int = _option(
         "source.split.target-size", SIZE, 128 * MB, "Size of a read split."
     )
@@ -374,12 +353,6 @@ class TableOptions:
     lookup_cache_max_memory_size: int = _option(
         "lookup.cache-max-memory-size", SIZE, 256 * MB, "Memory for lookups."
     )
-    lookup_cache_bloom_filter_enabled: bool = _option(
-        "lookup.cache.bloom.filter.enabled", BOOLEAN, True, "Bloom filters in the lookup store."
-    )
-    lookup_cache_bloom_filter_fpp: float = _option(
-        "lookup.cache.bloom.filter.fpp", NUMBER, 0.05, "False positives of those filters."
-    )
 
     # Commits, snapshots, partitions
     commit_max_retries: int = _option(
@@ -390,9 +363,6 @@ class TableOptions:
     )
     commit_user_prefix: str | None = _option(
         "commit.user-prefix", STRING, None, "Start of generated commit user names."
-    )
-    commit_force_create_snapshot: bool = _option(
-        "commit.force-create-snapshot", BOOLEAN, False, "Empty commits make a snapshot too."
     )
     snapshot_num_retained_min: int = _option(
         "snapshot.num-retained.min", integer(1), 10, "Snapshots kept at least."

@@ -55,11 +55,11 @@ class Table(StreamableTable):
 
         Args:
             commit_user: names the writer over restarts: its commits happen once. Default a new
-                name.
+                name, which starts with ``commit.user-prefix``.
         """
         self.schema.core.require_supported()
         service = self._service()
-        user = commit_user or f"pkray-{uuid.uuid4()}"
+        user = commit_user or f"{self.schema.core.commit_user_prefix or 'pkray'}-{uuid.uuid4()}"
         return TableWriter(
             self.schema,
             service.coordinator,

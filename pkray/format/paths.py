@@ -75,34 +75,46 @@ def bucket_of(directory: str) -> int | None:
 
 
 class FileNames:
-    """New unique file names of one writer: ``<kind>-<uuid>-<n>``, n counting from 0.
+    """New unique file names of one writer: ``<prefix><uuid>-<n>``, n counting from 0.
 
     One uuid a writer, as Paimon does it: names sort by the order in which they were given out.
+
+    Args:
+        data_prefix, changelog_prefix: of data and changelog files. Source: ``data-file.prefix``,
+            ``changelog-file.prefix``.
     """
 
-    def __init__(self, token: str | None = None) -> None:
+    def __init__(
+        self,
+        token: str | None = None,
+        *,
+        data_prefix: str = "data-",
+        changelog_prefix: str = "changelog-",
+    ) -> None:
         self.token = token or str(uuid.uuid4())
+        self._data_prefix = data_prefix
+        self._changelog_prefix = changelog_prefix
         self._given: dict[str, int] = {}
 
     def manifest_list(self) -> str:
-        return self._next("manifest-list")
+        return self._next("manifest-list-")
 
     def manifest(self) -> str:
-        return self._next("manifest")
+        return self._next("manifest-")
 
     def index_manifest(self) -> str:
-        return self._next("index-manifest")
+        return self._next("index-manifest-")
 
     def data(self, suffix: str = "parquet") -> str:
-        return f"{self._next('data')}.{suffix}"
+        return f"{self._next(self._data_prefix)}.{suffix}"
 
     def changelog(self, suffix: str = "parquet") -> str:
-        return f"{self._next('changelog')}.{suffix}"
+        return f"{self._next(self._changelog_prefix)}.{suffix}"
 
     def index(self) -> str:
-        return self._next("index")
+        return self._next("index-")
 
-    def _next(self, kind: str) -> str:
-        number = self._given.get(kind, 0)
-        self._given[kind] = number + 1
-        return f"{kind}-{self.token}-{number}"
+    def _next(self, prefix: str) -> str:
+        number = self._given.get(prefix, 0)
+        self._given[prefix] = number + 1
+        return f"{prefix}{self.token}-{number}"

@@ -59,7 +59,10 @@ class DataFileStore:
         self.partition = partition
         self.bucket = bucket
         self.clock = clock
-        self.names = names or paths.FileNames()
+        self.names = names or paths.FileNames(
+            data_prefix=schema.core.data_file_prefix,
+            changelog_prefix=schema.core.changelog_file_prefix,
+        )
         self._partition_path = PartitionSpec(schema).path(partition)
         self.row_schema = row_schema(schema)
         self._schemas = schemas or SchemaFiles(store, schema)

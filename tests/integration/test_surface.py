@@ -194,3 +194,23 @@ def test_tables_are_listed_and_dropped(catalog, table):
     assert catalog.list_tables() == ["other.t", "shop.orders"]
     catalog.drop_table("other.t")
     assert catalog.list_tables() == ["shop.orders"]
+
+
+def test_names_start_as_the_options_say(tmp_path):
+    options = {
+        "data-file.prefix": "rows-",
+        "changelog-file.prefix": "changes-",
+        "commit.user-prefix": "etl",
+        "changelog-producer": "input",
+    }
+    with pkray.connect(str(tmp_path)) as catalog:
+        schema = [("id", "BIGINT NOT NULL"), ("v", "STRING")]
+        table = catalog.create_table("db.t", schema, ["id"], options=options)
+        with table.open_writer() as writer:
+            writer.upsert([{"id": 1, "v": "a"}])
+            snapshot = writer.commit()
+        assert snapshot.commit_user.startswith("etl-")
+        names = sorted(path.name.split("-")[0] for path in tmp_path.rglob("*.parquet"))
+        assert names == ["changes", "rows"]
+        assert table.changelog()["id"].to_pylist() == table.to_arrow()["id"].to_pylist() == [1]
+        assert table.remove_orphan_files(older_than=0, dry_run=True).num_rows == 0

@@ -65,7 +65,6 @@ def test_durations(text: str, millis: int) -> None:
         ("write-only", "yes"),
         ("merge-engine", "upsert"),
         ("changelog-producer", "all"),
-        ("lookup.cache.bloom.filter.fpp", "low"),
         ("file.compression.per.level", "zero:lz4"),
         ("fields.a.ignore-retract", "maybe"),
         ("fields.a.aggregate-function", "summ"),
