@@ -242,7 +242,7 @@ def by_java() -> list[dict[int, str]]:
 def java_warehouse(tmp_path: Path) -> Path:
     data = Path(__file__).parent / "data" / "deletion_vectors_java.tar.gz"
     with tarfile.open(data) as packed:
-        packed.extractall(tmp_path, filter="data")
+        packed.extractall(tmp_path)
     return tmp_path
 
 
