@@ -43,6 +43,7 @@ from pkray.errors import (
     TagExistsError,
     TagNotFoundError,
     UnsupportedError,
+    WriterClosedError,
 )
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ __all__ = [
     "TagExistsError",
     "TagNotFoundError",
     "UnsupportedError",
+    "WriterClosedError",
     "__version__",
     "connect",
     "errors",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,7 +29,7 @@ _BRANCH = "$branch_"
 
 
 def connect(
-    warehouse: str,
+    warehouse: str | os.PathLike[str],
     runtime: str | Runtime = "local",
     *,
     runtime_options: Mapping[str, Any] | None = None,
@@ -44,7 +46,8 @@ def connect(
         storage_options: what the object store needs, such as ``endpoint`` or ``region``.
 
     Raises:
-        OptionError: another runtime's name.
+        OptionError: another runtime's name, or an option that it or the store does not take.
+        UnsupportedError: a URL's scheme that pkray does not do.
     """
     if isinstance(runtime, str):
         runtime = _runtime(runtime, dict(runtime_options or {}))
@@ -55,8 +58,12 @@ class Catalog:
     """Creates, finds and drops tables; made by `connect`."""
 
     def __init__(
-        self, warehouse: str, runtime: Runtime, storage_options: Mapping[str, Any] | None = None
+        self,
+        warehouse: str | os.PathLike[str],
+        runtime: Runtime,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
+        warehouse = os.fspath(warehouse)
         # Owners and tasks in other processes open it too, from other working directories.
         self.warehouse = warehouse if "://" in warehouse else str(Path(warehouse).absolute())
         self.runtime = runtime
@@ -210,10 +217,21 @@ class Catalog:
 
 
 def _runtime(name: str, options: dict[str, Any]) -> Runtime:
+    kind: Callable[..., Runtime]
     if name == "local":
-        return LocalRuntime(**options)
-    if name == "ray":
+        kind = LocalRuntime
+    elif name == "ray":
         from pkray.service.ray_runtime import RayRuntime
 
-        return RayRuntime(**options)
-    raise OptionError(f"runtime {name!r} is unknown: use 'local' or 'ray'", value=name)
+        kind = RayRuntime
+    else:
+        raise OptionError(f"runtime {name!r} is unknown: use 'local' or 'ray'", value=name)
+    known = inspect.signature(kind).parameters
+    for option in options:
+        if option not in known:
+            raise OptionError(
+                f"runtime_options {option!r} is unknown to runtime {name!r}: it takes "
+                f"{', '.join(known)}",
+                key=option,
+            )
+    return kind(**options)

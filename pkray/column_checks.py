@@ -14,6 +14,9 @@ def check_names(names: Sequence[str]) -> None:
     """Column names are there, unique and not the format's own."""
     if not names:
         raise SchemaError("a table needs columns")
+    for name in names:
+        if not isinstance(name, str):
+            raise SchemaError(f"a column cannot be named {name!r}: names are text", column=name)
     again = repeated(names)
     if again is not None:
         raise SchemaError(f"column {again!r} is there twice; rename one", column=again)
@@ -53,6 +56,12 @@ def check_keys(
             "row a partition; add a column to the primary key",
             primary_keys=tuple(primary_keys),
         )
+
+
+def check_comment(comment: object) -> None:
+    """Raises SchemaError: it is no text, nor None."""
+    if comment is not None and not isinstance(comment, str):
+        raise SchemaError(f"a comment cannot be {comment!r}: write text", value=comment)
 
 
 def repeated(names: Iterable[str]) -> str | None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from pkray.errors import SchemaError
+from pkray.errors import InputError, SchemaError
 
 SEQUENCE = "_SEQUENCE_NUMBER"
 KIND = "_VALUE_KIND"
 KEY_PREFIX = "_KEY_"
 
 RESERVED = frozenset({SEQUENCE, KIND, "_LEVEL", "_ROW_ID", "rowkind", "_row_kind", "_snapshot_id"})
+
+
+def refuse_text(argument: str, names: object) -> None:
+    """Raises InputError: one name stands where a list of them belongs."""
+    if isinstance(names, str):
+        raise InputError(f"{argument} is a list of column names: write [{names!r}]", value=names)
 
 
 def no_column(name: str, known: Sequence[str], what: str = "column") -> SchemaError:

@@ -19,7 +19,8 @@
     │   ├── CommitConflictError         another commit removed what this one builds on
     │   │   └── CommitBaseMovedError    rows were added to its buckets: prepare it again
     │   ├── CommitFencedError           a newer writer of the same commit user took over
-    │   └── CommitUnknownError          the answer was lost: commit again with the same identifier
+    │   ├── CommitUnknownError          the answer was lost: commit again with the same identifier
+    │   └── WriterClosedError           open another writer
     ├── StorageError
     │   ├── MissingFileError
     │   ├── CorruptFileError
@@ -133,6 +134,10 @@ class CommitFencedError(CommitError):
 
 class CommitUnknownError(CommitError):
     """Whether the commit happened is not known: repeat it with the same identifier."""
+
+
+class WriterClosedError(CommitError):
+    """The writer was closed before: nothing was written."""
 
 
 class StorageError(PkrayError):

@@ -52,8 +52,10 @@ def conform_prefixes(data: object, schema: TableSchema) -> pa.Table:
         InputError: as :func:`conform`; columns that are not the first ones of the primary key
             (less the partition columns), with all partition columns or none.
     """
-    rows = _Rows.of(data)
     trimmed = schema.trimmed_primary_keys
+    if isinstance(data, list | tuple) and not data:
+        data = pa.schema([schema.arrow_schema.field(trimmed[0])]).empty_table()
+    rows = _Rows.of(data)
     partition = [name for name in schema.partition_keys if name in rows.names]
     given = [name for name in rows.names if name not in partition]
     fits = given and set(given) == set(trimmed[: len(given)])
@@ -71,8 +73,10 @@ def conform_prefixes(data: object, schema: TableSchema) -> pa.Table:
 
 
 def _conform(data: object, schema: TableSchema, required: Sequence[str]) -> pa.Table:
+    if isinstance(data, list | tuple) and not data:
+        return schema.arrow_schema.empty_table()
     rows = _Rows.of(data)
-    _check_columns(rows.names, schema, required)
+    _check_columns(rows.names, schema, required, rows.index)
     columns = []
     for column in schema.fields:
         if column.name in rows.names:
@@ -82,7 +86,12 @@ def _conform(data: object, schema: TableSchema, required: Sequence[str]) -> pa.T
     return pa.Table.from_arrays(columns, schema=schema.arrow_schema)
 
 
-def _check_columns(given: Sequence[str], schema: TableSchema, required: Sequence[str]) -> None:
+def _check_columns(
+    given: Sequence[str],
+    schema: TableSchema,
+    required: Sequence[str],
+    index: Sequence[object] = (),
+) -> None:
     for name in given:
         if given.count(name) > 1:
             raise InputError(f"column {name!r} is there twice: rename or drop one", column=name)
@@ -100,6 +109,8 @@ def _check_columns(given: Sequence[str], schema: TableSchema, required: Sequence
                 what, remedy = "primary key column", "add it"
             elif name in schema.core.sequence_field:
                 what, remedy = "sequence.field column", "add it, as it says which row is newer"
+            if name in index:
+                remedy = "it is the DataFrame's index, which reset_index() makes a column"
             raise InputError(
                 f"{what} {name!r} ({schema.field(name).type}) is missing: {remedy}", column=name
             )
@@ -128,17 +139,20 @@ def _empty(data_type: DataType) -> pa.Scalar:
 
 
 class _Rows:
-    """Rows of some source: names, count, and a column as the table's type."""
+    """Rows of some source: names, count, a column as the table's type, and names that are no
+    columns but of its index."""
 
     def __init__(
         self,
         names: Sequence[str],
         count: int,
         column: Callable[[str, DataType], pa.ChunkedArray],
+        index: Sequence[object] = (),
     ) -> None:
         self.names = list(names)
         self.count = count
         self.column = column
+        self.index = index
 
     @staticmethod
     def of(data: object) -> _Rows:
@@ -154,8 +168,12 @@ class _Rows:
         if hasattr(data, "__arrow_c_stream__"):
             return _of_table(pa.table(data))
         hint = "; wrap the row in a list" if isinstance(data, Mapping) else ""
+        what = type(data).__name__
+        if isinstance(data, list | tuple):
+            odd = next(type(row).__name__ for row in data if not isinstance(row, Mapping))
+            what = f"{what} with a {odd} in it"
         raise InputError(
-            f"rows cannot be a {type(data).__name__}: give a pyarrow Table or RecordBatch, a "
+            f"rows cannot be a {what}: give a pyarrow Table or RecordBatch, a "
             f"pandas DataFrame or a list of dicts{hint}",
             type=type(data).__name__,
         )
@@ -178,7 +196,7 @@ def _of_pandas(frame: Any) -> _Rows:
         chunked = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
         return cast_column(chunked, data_type, name)
 
-    return _Rows(list(frame.columns), len(frame), column)
+    return _Rows(list(frame.columns), len(frame), column, list(frame.index.names))
 
 
 def _of_dicts(rows: Sequence[Mapping[str, Any]]) -> _Rows:

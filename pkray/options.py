@@ -521,7 +521,10 @@ class TableOptions:
             option = _by_key().get(key)
             if not isinstance(text, str):
                 raise OptionError(
-                    f"option {key!r} is {text!r}: option values are text", key=key, value=text
+                    f"option {key!r} is {text!r}: option values are text, so write "
+                    f"{(str(text).lower() if isinstance(text, bool) else str(text))!r}",
+                    key=key,
+                    value=text,
                 )
             if option is not None:
                 value = option.parse(key, text)

@@ -12,19 +12,19 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pkray.checksums import check_json, seal_json
-from pkray.column_checks import check_keys, check_names
-from pkray.columns import KEY_PREFIX, KIND, SEQUENCE, no_column
+from pkray.column_checks import check_comment, check_keys, check_names
+from pkray.columns import KEY_PREFIX, KIND, SEQUENCE, no_column, refuse_text
 from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
 from pkray.options import TableOptions
 from pkray.schema_checks import check_table
 from pkray.schema_fields import renumbered
-from pkray.types import DataField, DataType
+from pkray.types import DataField, DataType, NamedType
 
 __all__ = ["KEY_PREFIX", "KIND", "SEQUENCE", "VERSION", "TableSchema"]
 
 VERSION = 3
 
-Columns: TypeAlias = pa.Schema | Sequence[tuple[str, str | DataType]]
+Columns: TypeAlias = pa.Schema | Sequence[tuple[str, NamedType]] | Mapping[str, NamedType]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ class TableSchema:
         """The first schema of a new table, checked whole.
 
         Args:
-            schema: an Arrow schema, or (name, type) pairs with types as in ``BIGINT NOT NULL``.
+            schema: an Arrow schema, or names and types (pairs or a mapping) with types as in
+                ``BIGINT NOT NULL``.
             options: without ``bucket``, 1 is written into them.
 
         Raises:
@@ -78,6 +79,7 @@ class TableSchema:
             _name_list("partition_keys", partition_keys),
         )
         check_names([name for name, _, _ in columns])
+        check_comment(comment)
         check_keys({name: data_type for name, data_type, _ in columns}, keys, partitions)
         ids = itertools.count()
         fields = tuple(
@@ -198,14 +200,19 @@ def _columns(schema: Columns) -> Iterator[tuple[str, DataType, str | None]]:
             data_type = DataType.from_field(column)
             yield column.name, data_type, description.decode() if description else None
         return
-    for name, said in schema:
-        data_type = said if isinstance(said, DataType) else DataType.parse(said)
-        yield name, data_type, None
+    for column in schema.items() if isinstance(schema, Mapping) else schema:
+        if isinstance(column, str) or len(column) != 2:
+            raise SchemaError(
+                f"{column!r} is no column: write a pyarrow schema, or pairs of a name and a type "
+                "such as ('id', 'BIGINT')",
+                value=column,
+            )
+        name, said = column
+        yield name, DataType.given(said), None
 
 
 def _name_list(argument: str, names: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise SchemaError(f"{argument} is a list of column names: write [{names!r}]", value=names)
+    refuse_text(argument, names)
     return tuple(names)
 
 

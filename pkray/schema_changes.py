@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pkray.types import DataType
+from pkray.types import NamedType
 
 ColumnName: TypeAlias = str | Sequence[str]
 """A column, or a field of a ROW in it: ``"address.city"`` or ``("address", "city")``."""
@@ -20,7 +20,7 @@ class AddColumn:
     """A new nullable column, at the end unless told otherwise; rows that are there have nulls."""
 
     name: ColumnName
-    type: str | DataType
+    type: NamedType
     comment: str | None = None
     first: bool = False
     after: str | None = None
@@ -44,7 +44,7 @@ class ChangeType:
     """A wider type. Whether the column is nullable stays."""
 
     name: ColumnName
-    type: str | DataType
+    type: NamedType
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pkray import option_columns
-from pkray.column_checks import check_keys, check_names
+from pkray.column_checks import check_comment, check_keys, check_names
 from pkray.column_guards import path_text, refuse_key, refuse_named, tightened
 from pkray.errors import OptionError, SchemaError
 from pkray.immutable_options import check_set, check_unset
@@ -124,7 +124,8 @@ class SchemaDraft:
         return changed
 
     def _add(self, change: AddColumn) -> None:
-        data_type = _parsed(change.type)
+        check_comment(change.comment)
+        data_type = DataType.given(change.type)
         if not data_type.nullable:
             raise SchemaError(
                 f"column {path_text(change.name)!r} cannot be added as {data_type}: rows that are "
@@ -183,7 +184,7 @@ class SchemaDraft:
 
     def _change_type(self, change: ChangeType) -> None:
         path = resolve(self._schema.fields, change.name)
-        new = _parsed(change.type)
+        new = DataType.given(change.type)
         refuse_key(self._schema, path, "retyped", f" as {new}")
         if len(path) == 1 and path[0] == self._schema.core.record_level_time_field:
             refuse_named(self._schema, path)
@@ -233,6 +234,8 @@ class SchemaDraft:
         self._edit(path, edit)
 
     def _comment_column(self, change: CommentColumn) -> None:
+        check_comment(change.comment)
+
         def edit(fields: Fields, name: str) -> Fields:
             return mapped(fields, name, lambda field: replace(field, description=change.comment))
 
@@ -265,6 +268,7 @@ class SchemaDraft:
         self._schema = replace(self._schema, options=options)
 
     def _comment_table(self, change: CommentTable) -> None:
+        check_comment(change.comment)
         self._schema = replace(self._schema, comment=change.comment)
 
     def _edit(self, path: tuple[str, ...], edit: Callable[[Fields, str], Fields]) -> None:
@@ -276,7 +280,3 @@ class SchemaDraft:
 
     def _with_ids(self, data_type: DataType) -> DataType:
         return renumbered(data_type, self._next_id)
-
-
-def _parsed(said: str | DataType) -> DataType:
-    return said if isinstance(said, DataType) else DataType.parse(said)

@@ -33,8 +33,10 @@ def resolve(fields: Fields, name: str | Sequence[str], *, new: bool = False) -> 
         head = name.partition(".")[0]
         is_path = "." in name and any(field.name == head for field in fields)
         path = tuple(name.split(".")) if is_path and not is_column else (name,)
-    else:
+    elif isinstance(name, Sequence):
         path = tuple(name)
+    else:
+        raise SchemaError(f"a column cannot be named {name!r}: names are text", column=name)
     if not path:
         raise SchemaError("a column's name is empty", column=name)
     if not new:

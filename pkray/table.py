@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pkray.commit.commit_name import checked_identifier, checked_user
 from pkray.commit.expiry_report import ExpiryReport
 from pkray.commit.rollback import RollbackReport
 from pkray.commit.schemas import SchemaStore
@@ -59,19 +60,26 @@ class Table(StreamableTable):
         """
         self.schema.core.require_supported()
         service = self._service()
-        user = commit_user or f"{self.schema.core.commit_user_prefix or 'pkray'}-{uuid.uuid4()}"
+        if commit_user is None:
+            commit_user = f"{self.schema.core.commit_user_prefix or 'pkray'}-{uuid.uuid4()}"
         return TableWriter(
             self.schema,
             service.coordinator,
             service.owners,
-            user,
+            checked_user(commit_user),
             keep=service.keep,
             fetch=service.fetch,
         )
 
     def open_push(self, commit_user: str, commit_identifier: int) -> PushSession:
-        """A distributed push: tasks send rows straight to the owners, then it is committed."""
+        """A distributed push: tasks send rows straight to the owners, then it is committed.
+
+        Raises:
+            OptionError: a commit user that is no text, or an identifier that is no whole number.
+        """
         self.schema.core.require_supported()
+        commit_user = checked_user(commit_user)
+        commit_identifier = checked_identifier(commit_identifier)
         service = self._service()
         coordinator = service.coordinator
         known: CommitOutcome | None = coordinator.call("committed", commit_user, commit_identifier)

@@ -24,7 +24,10 @@ def parse(text_or_json: object) -> DataType:
         return _Parser(text_or_json).parse()
     if isinstance(text_or_json, Mapping) and isinstance(text_or_json.get("type"), str):
         return _parse_json(text_or_json)
-    raise SchemaError(f"not a type: {text_or_json!r}", value=text_or_json)
+    raise SchemaError(
+        f"{text_or_json!r} is not a type: write it as text, such as 'BIGINT NOT NULL'",
+        value=text_or_json,
+    )
 
 
 def _parse_json(json: Mapping[str, Any]) -> DataType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -180,6 +180,19 @@ class DataType:
         return pa.struct([field.arrow for field in self.fields or ()])
 
     @staticmethod
+    def given(said: NamedType) -> DataType:
+        """The type that a user named: as SQL, as an Arrow type or as itself.
+
+        Raises:
+            SchemaError, UnsupportedError: as `parse` and `from_arrow`.
+        """
+        if isinstance(said, DataType):
+            return said
+        if isinstance(said, pa.DataType):
+            return DataType.from_arrow(said)
+        return DataType.parse(said)
+
+    @staticmethod
     def from_arrow(arrow: pa.DataType, nullable: bool = True) -> DataType:
         """The type that holds values of an Arrow type.
 
@@ -243,3 +256,7 @@ def _present(part: DataType | None) -> DataType:
 def _nested_field(name: str, part: DataType | None) -> pa.Field:
     part = _present(part)
     return pa.field(name, part.arrow, nullable=part.nullable)
+
+
+NamedType: TypeAlias = str | DataType | pa.DataType
+"""How users name a type: as SQL such as ``BIGINT NOT NULL``, or an Arrow type."""

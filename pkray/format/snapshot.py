@@ -55,8 +55,14 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """The snapshot's file: indented JSON with a checksum, absent fields left out."""
-    return seal_json(msgspec.json.format(_encoder.encode(snapshot), indent=2))
+    """The snapshot's file: indented JSON with a checksum, absent fields left out.
+
+    Raises:
+        msgspec.ValidationError: a value of another type, with which it could not be read again.
+    """
+    data = _encoder.encode(snapshot)
+    _decoder.decode(data)
+    return seal_json(msgspec.json.format(data, indent=2))
 
 
 def decode(data: bytes, path: str) -> Snapshot:

@@ -23,7 +23,7 @@ from pkray.schema_changes import (
     UnsetOptions,
 )
 from pkray.storage.object_store import ObjectStore
-from pkray.types import DataType
+from pkray.types import NamedType
 
 
 class Alter:
@@ -53,7 +53,7 @@ class Alter:
     def add_column(
         self,
         name: ColumnName,
-        type: str | DataType,
+        type: NamedType,
         comment: str | None = None,
         first: bool = False,
         after: str | None = None,
@@ -69,7 +69,7 @@ class Alter:
         """Rename a column; options that name it follow. Not one of the partition."""
         return self.apply([RenameColumn(name, new_name)])
 
-    def change_type(self, name: ColumnName, type: str | DataType) -> TableSchema:
+    def change_type(self, name: ColumnName, type: NamedType) -> TableSchema:
         """Give a column a wider type, such as BIGINT for INT; whether it is nullable stays."""
         return self.apply([ChangeType(name, type)])
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pkray.columns import refuse_text
 from pkray.commit.index_files import index_files
 from pkray.commit.live import data_manifests
 from pkray.commit.schemas import SchemaStore
@@ -132,6 +133,7 @@ class ScanPlanner:
 
     def _known(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         names = self._schema.names
+        refuse_text("columns", columns)
         for column in columns or ():
             if column not in names:
                 raise InputError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns import refuse_text
 from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import IndexFileMeta
 from pkray.lsm.data_files import DataFileStore
@@ -101,7 +102,12 @@ class Split:
 
 
 def arrow_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
-    """The schema of the rows a read yields."""
+    """The schema of the rows a read yields.
+
+    Raises:
+        SchemaError: there is no such column.
+    """
+    refuse_text("columns", columns)
     if columns is None:
         return schema.arrow_schema
     return pa.schema([schema.arrow_schema.field(schema.field(name).name) for name in columns])

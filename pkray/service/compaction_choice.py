@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,11 +31,20 @@ def choose(
         partitions: values by partition column; columns left out may have any.
 
     Raises:
-        InputError: a column that is no partition column, or a value that does not fit it.
+        InputError: a column that is no partition column, or a value that does not fit it;
+            buckets that are no list of numbers.
     """
     found = None if partitions is None else frozenset(_matching(store, schema, partitions))
-    numbers = None if buckets is None else frozenset(buckets)
+    numbers = None if buckets is None else _numbers(buckets)
     return Chosen(full=full, partitions=found, buckets=numbers)
+
+
+def _numbers(buckets: Iterable[object]) -> frozenset[int]:
+    if not isinstance(buckets, str) and isinstance(buckets, Iterable):
+        numbers = frozenset(each for each in buckets if isinstance(each, Integral) and each >= 0)
+        if len(numbers) == len(frozenset(buckets)):
+            return frozenset(int(each) for each in numbers)
+    raise InputError(f"buckets cannot be {buckets!r}: give a list such as [0, 3]", value=buckets)
 
 
 def _matching(

@@ -11,7 +11,13 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from pkray.errors import LostBatchesError, ServiceError, ServiceUnavailableError
+from pkray.commit.commit_name import checked_identifier, checked_watermark
+from pkray.errors import (
+    LostBatchesError,
+    ServiceError,
+    ServiceUnavailableError,
+    WriterClosedError,
+)
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
 from pkray.service.assigner_client import AssignerClient
@@ -65,6 +71,7 @@ class TableWriter:
         self._kept: dict[int, list[object]] = defaultdict(list)
         self._pusher = self._open_pusher()
         self._dirty = False
+        self._is_closed = False
 
     def upsert(self, data: object) -> None:
         """Insert rows, or replace those of the same key.
@@ -74,6 +81,7 @@ class TableWriter:
 
         Raises:
             InputError: the rows do not fit the table; nothing of them was written.
+            WriterClosedError: after `close`, as of all methods.
         """
         self._push(incoming(data, self._schema))
 
@@ -114,13 +122,16 @@ class TableWriter:
             has expired).
 
         Raises:
+            OptionError: an identifier or watermark that is no whole number of 64 bits.
             CommitFencedError: a newer writer of the commit user took over.
             CommitConflictError: nothing was committed; write again.
         """
+        self._require_open()
         if commit_identifier is None:
             newest = self._coordinator.call("last_identifier", self.commit_user)
             commit_identifier = 0 if newest is None else newest + 1
-        identifier = commit_identifier
+        identifier = checked_identifier(commit_identifier)
+        event_time = checked_watermark(watermark)
 
         def attempt() -> CommitOutcome:
             request = CommitRequest(
@@ -128,7 +139,7 @@ class TableWriter:
                 identifier=identifier,
                 reports=(self._pusher.finish(),),
                 full_compact=full_compact,
-                watermark=watermark,
+                watermark=event_time,
             )
             outcome: CommitOutcome = self._coordinator.call("commit", request)
             return outcome
@@ -144,8 +155,10 @@ class TableWriter:
             self._renew()
 
     def close(self) -> None:
-        """Drop what was not committed; a second call does nothing."""
-        self.abort()
+        """Drop what was not committed, and take nothing more; a second call does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.abort()
 
     def __enter__(self) -> TableWriter:
         return self
@@ -160,12 +173,21 @@ class TableWriter:
 
     def _push(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Returns when the owners have the rows: lookups see them from then on."""
+        self._require_open()
         for batch in batches:
             self._dirty = True
             if self._assigner is not None and self._keep is not None:
                 self._unassigned.append(self._keep(RoutedBatch(batch, ())))
             self._heal(partial(self._pusher.push_checked, batch))
         self._heal(self._pusher.settle)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise WriterClosedError(
+                f"the writer of commit user {self.commit_user!r} is closed: open another with "
+                "table.open_writer()",
+                user=self.commit_user,
+            )
 
     def _heal(self, work: Callable[[], None]) -> None:
         try:
