@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -207,13 +207,23 @@ class BucketWriter:
         self._handed_over = HandedOver()
         self.rebase(levels)
 
-    def take_back(self) -> None:
+    def take_back(self, *, rewrite: bool = False) -> None:
         """Forget the messages handed over, which will not be committed; keep their rows.
 
         Their files stay where they are: somebody may hold the messages still.
+
+        Args:
+            rewrite: in new files, as somebody may delete the old ones.
+
+        Raises:
+            MissingFileError: some are gone, and nothing is taken back.
         """
-        self._work.new_files[:0] = self._handed_over.new_files
-        self._work.changelog_files[:0] = self._handed_over.changelog_files
+        new, changelog = self._handed_over.new_files, self._handed_over.changelog_files
+        if rewrite:
+            new = [file for old in new for file in self._rewritten(old)]
+            changelog = [f for old in changelog for f in self._rewritten(old, kind="changelog")]
+        self._work.new_files[:0] = new
+        self._work.changelog_files[:0] = changelog
         self._handed_over = HandedOver()
 
     def rebase(self, levels: Levels) -> None:
@@ -271,12 +281,14 @@ class BucketWriter:
         least = min((file.min_sequence_number for file in files), default=newest + 1)
         if least <= newest:
             self._work.new_files = [
-                new for file in files for new in self._renumbered(file, newest + 1 - least)
+                new for file in files for new in self._rewritten(file, newest + 1 - least)
             ]
 
-    def _renumbered(self, file: DataFileMeta, shift: int) -> list[DataFileMeta]:
+    def _rewritten(
+        self, file: DataFileMeta, shift: int = 0, kind: Literal["data", "changelog"] = "data"
+    ) -> list[DataFileMeta]:
         rows = (_shifted(rows, shift) for rows in self._files.read(file))
-        new = self._files.write_run(rows, file.level, APPEND_SOURCE)
+        new = self._files.write_run(rows, file.level, APPEND_SOURCE, kind)
         self._work.created.extend(new)
         return new
 

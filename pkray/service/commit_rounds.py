@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 
 from pkray.commit.backoff import Backoff
@@ -41,10 +42,10 @@ class CommitRounds:
         Raises:
             CommitBaseMovedError: other processes kept adding rows to the same buckets.
         """
-        tries = 0
+        tries, run = 0, uuid.uuid4().hex
         while True:
             try:
-                return self._try_commit(request, committer)
+                return self._try_commit(request, committer, run)
             except CommitBaseMovedError:
                 tries += 1
                 if tries > _MAX_PREPARED_AGAIN:
@@ -54,7 +55,7 @@ class CommitRounds:
                 self._backoff.wait(tries)
 
     def _try_commit(
-        self, request: CommitRequest, committer: Committer
+        self, request: CommitRequest, committer: Committer, run: str
     ) -> tuple[CommitOutcome, list[CommitMessage]]:
         session = request.session
         base = committer.base()
@@ -68,6 +69,7 @@ class CommitRounds:
                 request.compaction,
                 request.full_compact,
                 _tokens_of(request, owner),
+                run,
             ),
         )
         messages: list[CommitMessage] = [message for answer in prepared for message in answer]

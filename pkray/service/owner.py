@@ -67,6 +67,7 @@ class BucketOwner:
         self._clock = clock
         self._lock = threading.RLock()
         self._refreshed = 0
+        self._rollbacks = 0
         store = location.open()
         self._schema = NewestSchema(SchemaStore(store, location.name))
         schema = self._schema.current
@@ -146,6 +147,7 @@ class BucketOwner:
         compaction: Chosen | None = None,
         full_compact: bool = False,
         tokens: Sequence[str] = (),
+        run: str = "",
     ) -> list[CommitMessage]:
         """Flush a session's buckets on top of snapshot ``base``, and compact what a commit must.
 
@@ -157,13 +159,14 @@ class BucketOwner:
             compaction: see `CommitRequest`.
             full_compact: compact every bucket into one run.
             tokens: what this owner said when it assigned dynamic buckets to the attempts.
+            run: the same as before where what was handed over before is certainly not published.
 
         Raises:
             LostBatchesError: batches of the attempts, or what was assigned to them, are not here.
             CommitConflictError: another process changed the hash indexes of dynamic buckets.
             SchemaChangedError: the table was rescaled since the rows were written.
         """
-        wanted = Wanted(base, attempts, compaction, full_compact)
+        wanted = Wanted(base, attempts, compaction, full_compact, run)
         while True:
             with self._lock:
                 self._advance(base)
@@ -345,11 +348,13 @@ class BucketOwner:
             self._refreshed = now
 
     def _advance(self, snapshot_id: int | None = None) -> None:
-        before = self._committed.rollbacks
         self._committed.advance(snapshot_id)
-        if self._committed.rollbacks == before:
+        if self._committed.rollbacks == self._rollbacks:
             return
-        with self._lock:
+        with self._lock:  # whoever comes first, lest a commit is prepared before it is seen to
+            if self._committed.rollbacks == self._rollbacks:
+                return
+            self._rollbacks = self._committed.rollbacks
             self._compaction.compactions.spend(self._committed.levels)
             for session_id, session in self._sessions.items():
                 if session.messages is None:

@@ -23,12 +23,14 @@ class Wanted:
         attempts: of tasks, those that count.
         compaction: see `CommitRequest`.
         full_compact: compact every bucket into one run.
+        run: see `BucketOwner.prepare`.
     """
 
     base: int
     attempts: Attempts
     compaction: Chosen | None
     full_compact: bool
+    run: str
 
     def compacts(self, bucket: BucketId) -> bool:
         return self.compaction is not None and self.compaction.has(bucket)
@@ -48,6 +50,7 @@ class CommitPreparation:
         self._views = views
         self._committed = committed
         self._compaction = compaction
+        self._run = ""
         self._interrupted = compaction.interrupted(committed.buckets)
 
     def note_interrupted(self, buckets: Iterable[BucketId] = ()) -> None:
@@ -72,15 +75,19 @@ class CommitPreparation:
         self._schema.catch_up()
         if session.schema_id is not None:
             self._views.incoming(session.schema_id, self._schema.current)
+        if self._run != wanted.run:
+            # What became of the run before is not known here.
+            self._compaction.compactions.spend(self._committed.levels)
+            self._run = wanted.run
         self._compaction.settle(begin=False)
-        session.take_back()
+        session.take_back(wanted.run)
         session.rebase(self._committed.levels)
         session.promote(wanted.attempts)
         written = self._buckets(session, wanted)
         full = self._compacted_fully(written, wanted)
         if self._compaction.has_room(written, full):
             session.messages = self._messages(session, written, full)
-            session.prepared_for = wanted
+            session.prepared_for, session.run = wanted, wanted.run
         return written, full
 
     def _buckets(self, session: OwnerSession, wanted: Wanted) -> list[BucketId]:

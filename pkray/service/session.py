@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pkray.errors import LostBatchesError, SchemaChangedError
+from pkray.errors import LostBatchesError, MissingFileError, SchemaChangedError
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.levels import Levels
@@ -33,6 +33,8 @@ class OwnerSession:
         self.messages: list[CommitMessage] | None = None
         self.prepared_for: object = None
         """What the messages were prepared for."""
+        self.run: str | None = None
+        """The coordinator's run that was last given messages and has not been answered for."""
         self.new_hashes: dict[BucketId, list[bytes]] = {}
         """Of dynamic buckets: key hashes that their committed index may lack."""
         self.touched = 0
@@ -90,11 +92,24 @@ class OwnerSession:
                 self._written[attempt] = attempts[source][1]
         self.staging.clear()
 
-    def take_back(self) -> None:
-        """Forget what was handed over; its rows are prepared again."""
-        self.messages = self.prepared_for = None
-        for writer in self.writers.values():
-            writer.take_back()
+    def take_back(self, run: str) -> None:
+        """Forget what was handed over; its rows are prepared again.
+
+        An earlier run may have published it, and the table have been rolled back since, so that
+        its files go: they are written again, and where they are gone the rows are lost.
+
+        Args:
+            run: of the coordinator. One that asks again has published nothing.
+        """
+        if self.run is not None:
+            try:
+                for writer in self.writers.values():
+                    writer.take_back(rewrite=self.run != run)
+            except MissingFileError:
+                self.abort()
+                self.new_hashes.clear()
+                self._written.clear()
+        self.messages = self.prepared_for = self.run = None
 
     def writer(self, bucket: BucketId) -> BucketWriter:
         if bucket not in self.writers:
@@ -143,8 +158,8 @@ class OwnerSession:
         ]
         if lost:
             raise LostBatchesError(
-                f"the owner no longer holds every batch of sources {sorted(lost)}: it restarted; "
-                "push them again",
+                f"the owner no longer holds every batch of sources {sorted(lost)}: it restarted, or "
+                "the table was rolled back; push them again",
                 sources=sorted(lost),
             )
 
