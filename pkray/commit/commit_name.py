@@ -1,0 +1,57 @@
+"""What commits are named by: checked where a user says it, as snapshots hold it for good."""
+
+from __future__ import annotations
+
+import operator
+
+from pkray.errors import OptionError
+from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER
+
+_LEAST = -(1 << 63)
+
+
+def checked_user(user: object) -> str:
+    """The commit user.
+
+    Raises:
+        OptionError: it is no text, or blank.
+    """
+    if not isinstance(user, str) or not user.strip():
+        raise OptionError(
+            f"commit_user cannot be {user!r}: name the writer by text such as 'job-1'", value=user
+        )
+    return user
+
+
+def checked_identifier(identifier: object) -> int:
+    """The commit identifier.
+
+    Raises:
+        OptionError: it is no whole number of 0 to 2^63 - 1.
+    """
+    return _whole("commit_identifier", identifier, 0, "a number that grows with each commit")
+
+
+def checked_watermark(watermark: object) -> int | None:
+    """The watermark in epoch milliseconds, or None.
+
+    Raises:
+        OptionError: it is no whole number of 64 bits.
+    """
+    if watermark is None:
+        return None
+    return _whole("watermark", watermark, _LEAST, "epoch milliseconds")
+
+
+def _whole(argument: str, value: object, least: int, what: str) -> int:
+    try:
+        number = operator.index(value)  # type: ignore[arg-type] # what else there is, is refused
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise OptionError(f"{argument} cannot be {value!r}: give {what}, an int", value=value)
+    if not least <= number <= BATCH_COMMIT_IDENTIFIER:
+        raise OptionError(
+            f"{argument} cannot be {number}: give {what}, of {least} to 2^63 - 1", value=value
+        )
+    return number
