@@ -23,6 +23,8 @@ from pkray.errors import (
     CommitFencedError,
     CommitUnknownError,
     CorruptFileError,
+    DatabaseExistsError,
+    DatabaseNotFoundError,
     InputError,
     LostBatchesError,
     MergeError,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from pkray.format.snapshot import Snapshot
     from pkray.schema import TableSchema
     from pkray.service.writer import TableWriter
+    from pkray.system_table import SystemTable
     from pkray.table import Table
 
 __version__ = "0.1.0"
@@ -66,6 +69,8 @@ __all__ = [
     "CommitFencedError",
     "CommitUnknownError",
     "CorruptFileError",
+    "DatabaseExistsError",
+    "DatabaseNotFoundError",
     "InputError",
     "LostBatchesError",
     "MergeError",
@@ -81,6 +86,7 @@ __all__ = [
     "SnapshotNotFoundError",
     "StorageError",
     "StorageFullError",
+    "SystemTable",
     "Table",
     "TableError",
     "TableExistsError",
@@ -100,6 +106,7 @@ __all__ = [
 _HOMES = {
     "Catalog": "pkray.catalog",
     "Snapshot": "pkray.format.snapshot",
+    "SystemTable": "pkray.system_table",
     "Table": "pkray.table",
     "TableSchema": "pkray.schema",
     "TableWriter": "pkray.service.writer",

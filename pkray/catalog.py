@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import inspect
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
-import pyarrow as pa
-
-from pkray.commit.branches import MAIN, Branches
+from pkray.commit.branches import Branches
 from pkray.commit.schemas import SchemaStore
-from pkray.errors import OptionError, TableError, TableExistsError, TableNotFoundError
+from pkray.errors import (
+    DatabaseExistsError,
+    DatabaseNotFoundError,
+    OptionError,
+    StorageError,
+    TableError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from pkray.format.partition import PartitionSpec
-from pkray.schema import TableSchema
+from pkray.schema import Columns, TableSchema
 from pkray.service.local import LocalRuntime
 from pkray.service.runtime import Runtime
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
+from pkray.system import SYSTEM_TABLES, check_system_name
+from pkray.system_table import SystemTable
 from pkray.table import Table
-from pkray.types import DataType
+from pkray.table_name import TableName, checked_database
 
 _SUFFIX = ".db"
-_BRANCH = "$branch_"
+_MARK = ".database"
+"""Keeps a database without tables in object stores, which have no folders."""
 
 
 def connect(
@@ -55,7 +66,7 @@ def connect(
 
 
 class Catalog:
-    """Creates, finds and drops tables; made by `connect`."""
+    """Creates, finds, renames and drops tables and databases; made by `connect`."""
 
     def __init__(
         self,
@@ -73,7 +84,7 @@ class Catalog:
     def create_table(
         self,
         name: str,
-        schema: pa.Schema | Sequence[tuple[str, str | DataType]],
+        schema: Columns,
         primary_keys: Sequence[str],
         partition_keys: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
@@ -81,15 +92,16 @@ class Catalog:
         *,
         if_not_exists: bool = False,
     ) -> Table:
-        """Create a table.
+        """Create a table, and its database where that is not there.
 
         Args:
             name: ``database.table``.
-            schema: a pyarrow schema, or pairs of a name and a Paimon type
-                (``("amount", "DECIMAL(10, 2)")``).
+            schema: a pyarrow schema, or names and types, as pairs or a mapping; a type is
+                Paimon's (``("amount", "DECIMAL(10, 2)")``) or pyarrow's.
             primary_keys: the key; it includes the partition keys.
             partition_keys: the columns that make folders.
             options: Paimon's table options; ``bucket`` is the number of buckets (default 1).
+            comment: what the table is.
             if_not_exists: return the table that is there instead of failing.
 
         Raises:
@@ -98,16 +110,12 @@ class Catalog:
             OptionError: an unknown option, or a value it does not take.
             UnsupportedError: a partition column's type has no folder name all engines agree on.
         """
-        location = self._table_itself(name)
+        location = self._location(TableName.parse(name).require_itself())
         schemas = SchemaStore(location.open(), location.name)
         if schemas.exists():
             if if_not_exists:
-                return self.load_table(name)
-            raise TableExistsError(
-                f"table {location.name} exists already in {self.warehouse}: load it, or pass "
-                "if_not_exists=True",
-                table=location.name,
-            )
+                return self._load(location)
+            raise self._exists(location.name, "load it, or pass if_not_exists=True")
         definition = TableSchema.create(
             schema,
             primary_keys,
@@ -122,25 +130,36 @@ class Catalog:
         except TableExistsError:
             if not if_not_exists:
                 raise
-        return self.load_table(name)
+        return self._load(location)
 
     def load_table(self, name: str) -> Table:
-        """The table of that name; ``db.t$branch_b`` is the branch ``b`` of ``db.t``.
+        """The table of that name.
+
+        ``db.t$branch_b`` is the branch ``b`` of ``db.t``, as ``table.branch("b")``; ``db.t$files``
+        and ``db.t$branch_b$files`` are system tables, each a `SystemTable`: of a table's methods
+        they have those that read.
 
         Raises:
             TableNotFoundError: there is none.
             BranchNotFoundError: the table has no such branch.
             CorruptFileError: its schema file is damaged.
         """
-        location = self._location(name)
-        if location.branch is not None:
-            Branches(location.open(), location.on_branch(None).name).require(location.branch)
-        schema = SchemaStore(location.open(), location.name).latest()
-        return Table(location, schema, self.runtime)
+        named = TableName.parse(name)
+        location = self._location(named.itself).on_branch(named.branch)
+        if named.branch is not None:
+            Branches(location.open(), named.itself).require(named.branch)
+        table = self._load(location)
+        if named.system is None:
+            return table
+        check_system_name(table.name, named.system)
+        return cast(Table, SystemTable(table, named.system))
 
     def table_exists(self, name: str) -> bool:
-        location = self._location(name)
-        return SchemaStore(location.open(), location.name).exists()
+        """Whether `load_table` finds it."""
+        named = TableName.parse(name)
+        location = self._location(named.itself).on_branch(named.branch)
+        is_known = named.system is None or named.system in SYSTEM_TABLES
+        return is_known and SchemaStore(location.open(), location.name).exists()
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Delete a table and its files.
@@ -148,33 +167,122 @@ class Catalog:
         Raises:
             TableNotFoundError: there is none and ``if_exists`` is false.
         """
-        location = self._table_itself(name)
+        location = self._location(TableName.parse(name).require_itself())
         if not self.table_exists(name):
             if if_exists:
                 return
-            raise TableNotFoundError(
-                f"table {location.name} does not exist in {self.warehouse}", table=location.name
-            )
+            raise self._missing(location.name)
         store = location.open()
-        self.runtime.stop(location)
-        for branch in Branches(store, location.name).names():
-            self.runtime.stop(location.on_branch(branch))
+        self._stop(location)
         schema_files = [status.path for status in store.list("schema/")]
         store.delete(schema_files)
         store.delete([status.path for status in store.list("")])
+        _remove_folders(store)
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Give a table another name, or move it to another database. End its writers first: those
+        of other processes fail, and what they had not committed is gone.
+
+        Raises:
+            TableNotFoundError: there is none.
+            TableExistsError: the new name is taken.
+            UnsupportedError: in an object store, which cannot move all files of a table at once.
+        """
+        source = self._location(TableName.parse(name).require_itself())
+        target = self._location(TableName.parse(new_name).require_itself())
+        if not self.table_exists(source.name):
+            raise self._missing(source.name)
+        if self.table_exists(target.name):
+            raise self._exists(target.name, "drop it, or choose another name")
+        old, new = source.open().local_path(""), target.open().local_path("")
+        if old is None or new is None:
+            raise UnsupportedError(
+                f"table {source.name} cannot be renamed in {self.warehouse}: an object store "
+                "moves no folder at once; create another table and copy the rows",
+                table=source.name,
+            )
+        self._stop(source)
+        Path(new).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            Path(old).rename(new)  # onto an empty folder at most
+        except OSError as error:
+            raise StorageError(
+                f"table {source.name} cannot be moved to {new}: {error.strerror}; remove what "
+                "is there, or choose another name",
+                path=new,
+            ) from error
+
+    def create_database(self, name: str, *, if_not_exists: bool = False) -> None:
+        """Make an empty database; `create_table` does so by itself.
+
+        Raises:
+            DatabaseExistsError: it is there and ``if_not_exists`` is false.
+        """
+        if not self.database_exists(name):
+            self._store.create(f"{checked_database(name)}{_SUFFIX}/{_MARK}", b"")
+        elif not if_not_exists:
+            raise DatabaseExistsError(
+                f"database {name} exists already in {self.warehouse}: use it, or pass "
+                "if_not_exists=True",
+                database=name,
+            )
+
+    def database_exists(self, name: str) -> bool:
+        return checked_database(name) in self.list_databases()
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Delete a database.
+
+        Args:
+            cascade: and all of its tables.
+
+        Raises:
+            DatabaseNotFoundError: there is none and ``if_exists`` is false.
+            TableError: it has tables and ``cascade`` is false.
+        """
+        if if_exists and not self.database_exists(name):
+            return
+        tables = self.list_tables(name)
+        if tables and not cascade:
+            raise TableError(
+                f"database {name} has tables: drop {', '.join(tables[:5])} first, or pass "
+                "cascade=True",
+                database=name,
+                tables=tuple(tables),
+            )
+        for table in tables:
+            self.drop_table(table, if_exists=True)
+        folder = self._store.child(f"{name}{_SUFFIX}")
+        folder.delete([status.path for status in folder.list("", hidden=True)])
+        _remove_folders(folder)
 
     def list_databases(self) -> list[str]:
+        """In order."""
         names = (name.rstrip("/").rsplit("/", 1)[-1] for name in self._store.list_dirs(""))
         return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def list_tables(self, database: str | None = None) -> list[str]:
-        """``database.table`` of every table, in order."""
+        """``database.table`` of every table, in order.
+
+        Args:
+            database: of this one alone.
+
+        Raises:
+            DatabaseNotFoundError: there is no such database.
+        """
+        if database is not None and not self.database_exists(database):
+            raise DatabaseNotFoundError(
+                f"database {database} does not exist in {self.warehouse}: its databases are "
+                f"{', '.join(self.list_databases()) or 'none'}",
+                database=database,
+            )
         found = []
         for name in [database] if database else self.list_databases():
             for folder in self._store.list_dirs(f"{name}{_SUFFIX}/"):
-                table = f"{name}.{folder.rstrip('/').rsplit('/', 1)[-1]}"
-                if self.table_exists(table):
-                    found.append(table)
+                table = folder.rstrip("/").rsplit("/", 1)[-1]
+                location = self._location(f"{name}.{table}")
+                if SchemaStore(location.open(), location.name).exists():
+                    found.append(location.name)
         return sorted(found)
 
     def close(self) -> None:
@@ -193,27 +301,35 @@ class Catalog:
         self.close()
 
     def _location(self, name: str) -> TableLocation:
-        database, dot, table = name.partition(".")
-        if not dot or not database or not table or any(c in name for c in "/\\ "):
-            raise TableNotFoundError(
-                f"{name!r} is not a table's name: write database.table, such as shop.orders",
-                table=name,
-            )
-        table, _, branch = table.partition(_BRANCH)
+        """Of ``database.table``."""
+        database, _, table = name.partition(".")
         url = f"{self.warehouse.rstrip('/')}/{database}{_SUFFIX}/{table}"
-        location = TableLocation(url, f"{database}.{table}", self._storage_options)
-        return location.on_branch(branch) if branch and branch != MAIN else location
+        return TableLocation(url, name, self._storage_options)
 
-    def _table_itself(self, name: str) -> TableLocation:
-        location = self._location(name)
-        if location.branch is not None:
-            raise TableError(
-                f"{name!r} is a branch: make and delete branches by table.branches of "
-                f"{location.on_branch(None).name}",
-                table=name,
-                branch=location.branch,
-            )
-        return location
+    def _load(self, location: TableLocation) -> Table:
+        schema = SchemaStore(location.open(), location.name).latest()
+        return Table(location, schema, self.runtime)
+
+    def _stop(self, location: TableLocation) -> None:
+        """End the services of a table and of its branches."""
+        self.runtime.stop(location)
+        for branch in Branches(location.open(), location.name).names():
+            self.runtime.stop(location.on_branch(branch))
+
+    def _missing(self, table: str) -> TableNotFoundError:
+        return TableNotFoundError(f"table {table} does not exist in {self.warehouse}", table=table)
+
+    def _exists(self, table: str, remedy: str) -> TableExistsError:
+        return TableExistsError(
+            f"table {table} exists already in {self.warehouse}: {remedy}", table=table
+        )
+
+
+def _remove_folders(store: ObjectStore) -> None:
+    """A disk keeps folders that have no files any more."""
+    folder = store.local_path("")
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _runtime(name: str, options: dict[str, Any]) -> Runtime:

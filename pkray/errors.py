@@ -9,6 +9,8 @@
     │   ├── SchemaChangedError          the table has changed: load it again
     │   └── PartitionBucketsError       rescale the partition: it has other buckets than the table
     ├── TableError
+    │   ├── DatabaseExistsError
+    │   ├── DatabaseNotFoundError
     │   ├── TableExistsError
     │   ├── TableNotFoundError
     │   ├── TagExistsError
@@ -89,7 +91,15 @@ class PartitionBucketsError(SchemaError):
 
 
 class TableError(PkrayError):
-    """The name or existence of a table, a tag or a branch."""
+    """The name or existence of a database, a table, a tag or a branch."""
+
+
+class DatabaseExistsError(TableError):
+    """The database to create is there already."""
+
+
+class DatabaseNotFoundError(TableError):
+    """No database of this name."""
 
 
 class TableExistsError(TableError):

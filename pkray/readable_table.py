@@ -46,6 +46,21 @@ class ReadableTable:
         return self.schema.arrow_schema
 
     @property
+    def primary_keys(self) -> tuple[str, ...]:
+        """The key's columns, partition columns among them, in declared order."""
+        return self.schema.primary_keys
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The columns that make folders; empty without partitions."""
+        return self.schema.partition_keys
+
+    @property
+    def comment(self) -> str | None:
+        """What the table is, as its maker said."""
+        return self.schema.comment
+
+    @property
     def options(self) -> dict[str, str]:
         """The options that were set."""
         return dict(self.schema.options)
@@ -209,10 +224,21 @@ class ReadableTable:
             TableNotFoundError: there is no such system table.
             SnapshotNotFoundError: the snapshot has expired or was never made.
         """
+        return self.open_system(name, snapshot_id, tag=tag, timestamp=timestamp).read_all()
+
+    def open_system(
+        self,
+        name: str,
+        snapshot_id: int | None = None,
+        *,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> pa.RecordBatchReader:
+        """As `system`, batch by batch."""
         moment = None
         if (snapshot_id, tag, timestamp) != (None, None, None):
             moment = self.view(snapshot_id, tag, timestamp).snapshot
-        return SystemTables(self.location, self._store, self.schema).read(name, moment)
+        return SystemTables(self.location, self._store, self.schema).open(name, moment)
 
     def _use(self, schema: TableSchema) -> None:
         self.schema = schema

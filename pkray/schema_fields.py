@@ -110,7 +110,9 @@ def mapped(fields: Fields, name: str, change: Callable[[DataField], DataField]) 
 
 
 def refuse_taken(fields: Fields, name: str) -> None:
-    """Raises SchemaError: there is such a field already."""
+    """Raises SchemaError: there is such a field already, or the name is no text."""
+    if not isinstance(name, str):
+        raise SchemaError(f"a column cannot be named {name!r}: names are text", column=name)
     if any(field.name == name for field in fields):
         raise SchemaError(
             f"column {name!r} is there already: choose another name, or drop it first", column=name

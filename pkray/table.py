@@ -113,7 +113,7 @@ class Table(StreamableTable):
             OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
         """
         schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
-        wanted = arrow_schema(schema, _known(columns, schema))
+        wanted = arrow_schema(schema, columns)
         checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
         return rows.find(checked, wanted)
 
@@ -143,7 +143,7 @@ class Table(StreamableTable):
             InputError, OptionError: as `lookup`.
         """
         schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
-        wanted = arrow_schema(schema, _known(columns, schema))
+        wanted = arrow_schema(schema, columns)
         return rows.find_prefixes(conform_prefixes(keys, schema), wanted)
 
     def compact(
@@ -385,9 +385,3 @@ class Table(StreamableTable):
 
     def _service(self) -> TableService:
         return self.runtime.service(self.location, self.schema)
-
-
-def _known(columns: Sequence[str] | None, schema: TableSchema) -> Sequence[str] | None:
-    for column in columns or ():
-        schema.field(column)
-    return columns

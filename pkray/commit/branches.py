@@ -250,13 +250,14 @@ class Branches:
         return self._main.list_dirs(paths.BRANCH_DIR)
 
 
-def check_name(name: str) -> None:
+def check_name(name: object) -> None:
     """Raises `TableError` for what Paimon takes for no branch: blank, digits alone, ``main``."""
-    if not name.strip() or "/" in name or "\\" in name or "$" in name:
+    text = name if isinstance(name, str) else ""
+    if not text.strip() or "/" in text or "\\" in text or "$" in text:
         reason = "give one that is not blank and has no slash or dollar sign"
-    elif name == MAIN:
+    elif text == MAIN:
         reason = "main is the table itself"
-    elif name.isdigit():
+    elif text.isdigit():
         reason = "give one that is no number"
     else:
         return

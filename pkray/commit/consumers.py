@@ -97,9 +97,10 @@ class ConsumerStore:
         Raises:
             OptionError: a name that no consumer can have, or a snapshot id below 1.
         """
-        if next_snapshot < 1:
+        if type(next_snapshot) is not int or next_snapshot < 1:
             raise OptionError(
-                f"consumer {name!r} cannot be at snapshot {next_snapshot}: ids begin at 1",
+                f"consumer {name!r} cannot be at snapshot {next_snapshot!r}: ids are whole numbers "
+                "from 1 on",
                 consumer=name,
                 snapshot_id=next_snapshot,
             )
@@ -140,8 +141,8 @@ class ConsumerStore:
             yield file.path.removeprefix(_PREFIX), file.modified_millis
 
 
-def _path(name: str) -> str:
-    if not name.strip() or "/" in name or "\\" in name:
+def _path(name: object) -> str:
+    if not isinstance(name, str) or not name.strip() or "/" in name or "\\" in name:
         raise OptionError(
             f"{name!r} is no name of a consumer: give one that is not blank and has no slash",
             consumer=name,

@@ -146,9 +146,9 @@ class TagStore:
             )
 
 
-def check_name(name: str) -> None:
+def check_name(name: object) -> None:
     """Raises `TableError` for a name that is blank or would be another file's."""
-    if not name.strip() or "/" in name or "\\" in name:
+    if not isinstance(name, str) or not name.strip() or "/" in name or "\\" in name:
         raise TableError(
             f"{name!r} is no name of a tag: give one that is not blank and has no slash", tag=name
         )

@@ -41,9 +41,10 @@ def choose(
 
 def _numbers(buckets: Iterable[object]) -> frozenset[int]:
     if not isinstance(buckets, str) and isinstance(buckets, Iterable):
-        numbers = frozenset(each for each in buckets if isinstance(each, Integral) and each >= 0)
-        if len(numbers) == len(frozenset(buckets)):
-            return frozenset(int(each) for each in numbers)
+        given = list(buckets)
+        numbers = frozenset(int(each) for each in given if isinstance(each, Integral))
+        if numbers.issuperset(given) and all(number >= 0 for number in numbers):
+            return numbers
     raise InputError(f"buckets cannot be {buckets!r}: give a list such as [0, 3]", value=buckets)
 
 

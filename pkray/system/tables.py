@@ -15,7 +15,7 @@ from pkray.storage.object_store import ObjectStore
 from pkray.system import contents, history, rows
 from pkray.system.source import Source
 
-TABLES: dict[str, Callable[[Source], pa.Table]] = {
+TABLES: dict[str, Callable[[Source], pa.Table | pa.RecordBatchReader]] = {
     "snapshots": history.snapshots,
     "schemas": history.schemas,
     "options": history.options,
@@ -46,8 +46,10 @@ class SystemTables:
         self._store = store
         self._schema = schema
 
-    def read(self, name: str, moment: Snapshot | None = None) -> pa.Table:
+    def open(self, name: str, moment: Snapshot | None = None) -> pa.RecordBatchReader:
         """A system table, as Paimon names it and its columns; times are in UTC.
+
+        Rows of the table itself are read as they are taken.
 
         Args:
             name: one of `TABLES`.
@@ -56,13 +58,17 @@ class SystemTables:
         Raises:
             TableNotFoundError: there is no such system table.
         """
-        found = TABLES.get(name)
-        if found is None:
-            near = difflib.get_close_matches(name, TABLES, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise TableNotFoundError(
-                f"{self._location.name} has no system table {name!r}: {hint}"
-                f"they are {', '.join(TABLES)}",
-                table=f"{self._location.name}${name}",
-            )
-        return found(Source(self._location, self._store, self._schema, moment))
+        check_system_name(self._location.name, name)
+        rows = TABLES[name](Source(self._location, self._store, self._schema, moment))
+        return rows.to_reader() if isinstance(rows, pa.Table) else rows
+
+
+def check_system_name(table: str, name: str) -> None:
+    """Raises `TableNotFoundError`: a table has no system table of that name."""
+    if name not in TABLES:
+        near = difflib.get_close_matches(name, TABLES, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise TableNotFoundError(
+            f"{table} has no system table {name!r}: {hint}they are {', '.join(TABLES)}",
+            table=f"{table}${name}",
+        )

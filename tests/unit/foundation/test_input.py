@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkray.errors import InputError
-from pkray.input import conform, conform_deletes
+from pkray.input import conform, conform_deletes, conform_prefixes
 from pkray.schema import TableSchema
 
 
@@ -72,14 +72,12 @@ def test_every_source_gives_the_same_rows(make: Any) -> None:
     assert conform(make(rows), schema).to_pylist() == rows
 
 
-@pytest.mark.parametrize("data", [pa.table({"k": pa.array([], pa.int64())}), []])
-def test_no_rows_are_fine_where_columns_allow(data: Any) -> None:
+@pytest.mark.parametrize("data", [pa.table({"k": pa.array([], pa.int64())}), [], ()])
+def test_no_rows_are_fine(data: Any) -> None:
     schema = table_of()
-    if isinstance(data, pa.Table):
-        assert conform(data, schema).num_rows == 0
-    else:
-        with pytest.raises(InputError, match="'k'"):
-            conform(data, schema)
+    assert conform(data, schema) == schema.arrow_schema.empty_table()
+    assert conform_deletes(data, schema).num_rows == 0
+    assert conform_prefixes(data, schema).schema == schema.arrow_schema
 
 
 @pytest.mark.parametrize("data", [{"k": 1}, "k", 3, None, [1, 2], [[1, 2]]])
@@ -102,6 +100,11 @@ def test_a_row_that_lacks_a_column_is_named() -> None:
     with pytest.raises(InputError, match="row 1 lacks column 'a'") as caught:
         conform([{"k": 1, "a": 1}, {"k": 2}], table_of(("a", "INT")))
     assert (caught.value.column, caught.value.row) == ("a", 1)
+
+
+def test_what_is_no_row_in_a_list_is_named() -> None:
+    with pytest.raises(InputError, match="a list with a int in it"):
+        conform([{"k": 1}, 2], table_of())
 
 
 def test_an_extra_column_is_named_with_the_nearest() -> None:
@@ -366,6 +369,12 @@ def test_pandas_columns() -> None:
          "t": datetime(2024, 1, 1, 0, 0, 0, 1), "c": "x"},
         {"k": 2, "i": None, "s": None, "d": None, "t": None, "c": None},
     ]  # fmt: skip
+
+
+def test_a_key_in_the_index_of_a_dataframe_is_found_there() -> None:
+    frame = pd.DataFrame({"k": [1], "v": ["a"]}).set_index("k")
+    with pytest.raises(InputError, match=r"'k'.*is missing.*reset_index"):
+        conform(frame, table_of(("v", "STRING")))
 
 
 def test_pandas_objects_of_mixed_kinds_are_refused_by_row() -> None:

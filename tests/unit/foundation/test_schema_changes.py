@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from pkray.errors import OptionError, SchemaError, UnsupportedError
@@ -189,6 +190,29 @@ def test_columns_move():
 def test_a_move_to_nowhere_is_refused(move):
     with pytest.raises(SchemaError, match="'v'"):
         change(table(), move)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        CommentTable(5),
+        CommentColumn("v", 5),
+        AddColumn("z", "INT", 5),
+        AddColumn(5, "INT"),
+        AddColumn(("r", 5), "INT"),
+        RenameColumn("v", 5),
+        RenameColumn("r.x", 5),
+        DropColumn(None),
+    ],
+)
+def test_names_and_comments_are_text(wrong):
+    with pytest.raises(SchemaError, match=r"names are text|write text"):
+        change(table(), wrong)
+
+
+def test_a_type_may_be_arrows():
+    after = change(table(), AddColumn("z", pa.decimal128(5, 2)))
+    assert types(after)["z"] == "DECIMAL(5, 2)"
 
 
 def test_comments_come_and_go():

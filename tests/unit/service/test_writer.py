@@ -1,0 +1,114 @@
+"""A writer's arguments, and what becomes of one that was closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pkray
+from pkray.errors import InputError, OptionError, WriterClosedError
+
+
+@pytest.fixture
+def table(tmp_path) -> Iterator[pkray.Table]:
+    with pkray.connect(tmp_path) as catalog:
+        yield catalog.create_table("db.t", [("id", "BIGINT"), ("v", "INT")], ["id"])
+
+
+ROWS = [{"id": 1, "v": 1}]
+
+
+@pytest.mark.parametrize("user", [5, "", " ", ["a"], b"job"])
+def test_a_commit_user_is_text(table, user):
+    with pytest.raises(OptionError, match="commit_user cannot be"):
+        table.open_writer(user)
+    with pytest.raises(OptionError, match="commit_user cannot be"):
+        table.open_push(user, 1)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"commit_identifier": "7"},
+        {"commit_identifier": 1.0},
+        {"commit_identifier": True},
+        {"commit_identifier": -1},
+        {"commit_identifier": 2**63},
+        {"watermark": "2024-01-01"},
+        {"watermark": datetime(2024, 1, 1)},
+        {"watermark": 2**63},
+    ],
+)
+def test_a_commit_that_no_snapshot_could_hold_is_refused(table, said: dict[str, Any]):
+    """Published, it would make the table unreadable."""
+    with table.open_writer("job") as writer:
+        writer.upsert(ROWS)
+        with pytest.raises(OptionError, match="cannot be"):
+            writer.commit(**said)
+        assert writer.commit(1, watermark=-5).watermark == -5
+    assert table.to_arrow().to_pylist() == ROWS
+
+
+def test_a_push_is_named_by_a_whole_number(table):
+    with pytest.raises(OptionError, match="commit_identifier cannot be '1'"):
+        table.open_push("job", "1")
+
+
+def test_numbers_of_numpy_name_a_commit(table):
+    with table.open_writer("job") as writer:
+        writer.upsert(ROWS)
+        assert writer.commit(np.int64(4), watermark=np.int32(9)).commit_identifier == 4
+    assert table.latest_snapshot().watermark == 9
+
+
+@pytest.mark.parametrize("use", ["upsert", "delete", "write", "commit"])
+def test_a_closed_writer_takes_nothing(table, use):
+    with table.open_writer("job") as writer:
+        writer.upsert(ROWS)
+    writer.close()
+    with pytest.raises(WriterClosedError, match="'job' is closed: open another"):
+        getattr(writer, use)(*([] if use == "commit" else [ROWS]))
+    assert table.lookup([{"id": 1}]).num_rows == 0
+
+
+def test_a_commit_of_no_rows_names_the_commit(table):
+    with table.open_writer("job") as writer:
+        writer.upsert([])
+        writer.delete([])
+        writer.commit(1)
+        writer.upsert(ROWS)
+        writer.commit(2)
+    assert table.to_arrow().to_pylist() == ROWS
+
+
+@pytest.mark.parametrize("buckets", ["0", 0, [-1], ["0"], [0.5]])
+def test_buckets_to_compact_are_numbers(table, buckets):
+    with pytest.raises(InputError, match=r"give a list such as \[0, 3\]"):
+        table.compact(buckets=buckets)
+
+
+def test_columns_are_a_list(table):
+    for read in (table.to_arrow, table.to_pandas, table.splits, table.explain):
+        with pytest.raises(InputError, match=r"write \['id'\]"):
+            read(columns="id")
+    with pytest.raises(InputError, match=r"write \['id'\]"):
+        table.lookup(ROWS, columns="id")
+
+
+@pytest.mark.parametrize("name", [5, " ", None])
+def test_names_are_text(table, name):
+    with table.open_writer("job") as writer:
+        writer.upsert(ROWS)
+        writer.commit(1)
+    with pytest.raises(pkray.PkrayError, match="is no name of a tag"):
+        table.tags.create(name)
+    with pytest.raises(pkray.PkrayError, match="is no name of a branch"):
+        table.branches.create(name)
+    with pytest.raises(pkray.PkrayError, match="is no name of a consumer"):
+        table.consumers.reset(name)
+    with pytest.raises(OptionError, match="cannot be at snapshot True"):
+        table.consumers.reset("job", True)
