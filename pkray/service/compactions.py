@@ -99,7 +99,7 @@ class Compactions:
                 held = self._held.get((message.partition, message.bucket))
                 if held is not None:
                     named = (*message.compact_after, *message.compact_changelog_files)
-                    held.handed_over.update(file.file_name for file in named)
+                    held.handed_over |= held.made.intersection(file.file_name for file in named)
 
     def settle(self, levels_of: Callable[[BucketId], Levels]) -> None:
         """Let go of what has been committed, and of what no longer can be.

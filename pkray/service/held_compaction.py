@@ -19,7 +19,7 @@ class HeldCompaction:
     Args:
         levels: the bucket's committed files when it began.
         future: its outcome.
-        handed_over: names of files that were handed over in a commit message.
+        handed_over: names of its files that were handed over in a commit message.
     """
 
     unit: CompactionUnit
@@ -45,6 +45,14 @@ class HeldCompaction:
         if self.future.cancelled() or self.future.exception() is not None:
             return None
         return self.future.result()
+
+    @property
+    def made(self) -> set[str]:
+        """Names of the files of its outcome; none yet while it runs."""
+        result = self.result
+        if result is None:
+            return set()
+        return {file.file_name for file in (*result.after, *result.changelog)}
 
     def end(self) -> None:
         """Ask it to end, if it has begun at all."""

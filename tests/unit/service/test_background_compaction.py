@@ -137,6 +137,25 @@ def test_a_killed_owner_leaves_a_table_that_goes_on(started):
     assert a.content() == {1: "v2", 2: "w", 3: "x"}
 
 
+def test_an_outcome_that_comes_during_a_commit_is_taken_along_by_the_next(started, monkeypatch):
+    options = {"changelog-producer": "lookup", "compaction.max-size-amplification-percent": "5"}
+    a = started(**options)
+    for rows in (1_000, 200):
+        a.commit({key: f"v{key}" for key in range(rows)})
+    assert len(a.executor.waiting) == 1
+    acknowledge = a.owner.target.acknowledge
+
+    def late(*arguments):
+        a.executor.run()
+        return acknowledge(*arguments)
+
+    monkeypatch.setattr(a.owner.target, "acknowledge", late)
+    a.commit({1: "w"})
+    a.commit({2: "x"})
+    assert (a.stats()["committed"], a.stats()["dropped"]) == (1, 0)
+    assert a.content(keys=[1, 2]) == {1: "w", 2: "x"}
+
+
 def test_closing_drops_what_was_not_handed_over(started):
     a = started()
     for number in range(3):
