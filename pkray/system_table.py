@@ -13,7 +13,6 @@ from pkray.scan.predicate import Predicate
 from pkray.scan.split import arrow_schema
 from pkray.scan.travel import Timestamp
 from pkray.schema import VERSION, TableSchema
-from pkray.table import Table
 from pkray.types import DataField, DataType
 
 
@@ -95,7 +94,7 @@ class SystemTable:
         return found.to_pandas()
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("_") or not hasattr(Table, name):
+        if name.startswith("_") or name == "table" or not hasattr(self.table, name):
             raise AttributeError(f"a system table has no attribute {name!r}")
         raise UnsupportedError(
             f"{self.name} is a system table, which has no {name}: it is read by to_arrow, "

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pkray.catalog import connect
+from pkray.catalog import Catalog
 from pkray.cli import arguments, output
-from pkray.cli.arguments import WAREHOUSE, Json, Storage, TableName, Warehouse
-from pkray.cli.commands import described
+from pkray.cli.arguments import Json, TableName
+from pkray.cli.summaries import described
+from pkray.cli.warehouse import on_warehouse
 from pkray.schema_changes import (
     AddColumn,
     ChangeNullability,
@@ -39,145 +40,137 @@ Text = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="None: remove
 
 
 @app.command("add-column")
+@on_warehouse
 def add_column(
+    catalog: Catalog,
     table: TableName,
     column: Column,
     type: Annotated[str, typer.Argument(metavar="TYPE", help="Such as 'DECIMAL(10, 2)'.")],
     comment: Comment = None,
     first: First = False,
     after: After = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Add a nullable column."""
     change = AddColumn(column, type, comment, first, after)
-    _apply(table, [change], warehouse, storage, as_json)
+    _apply(catalog, table, [change], as_json)
 
 
 @app.command("drop-column")
+@on_warehouse
 def drop_column(
+    catalog: Catalog,
     table: TableName,
     column: Column,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Drop a column."""
-    _apply(table, [DropColumn(column)], warehouse, storage, as_json)
+    _apply(catalog, table, [DropColumn(column)], as_json)
 
 
 @app.command("rename-column")
+@on_warehouse
 def rename_column(
+    catalog: Catalog,
     table: TableName,
     column: Column,
     new_name: Annotated[str, typer.Argument(metavar="NAME")],
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Rename a column; options that name it follow."""
-    _apply(table, [RenameColumn(column, new_name)], warehouse, storage, as_json)
+    _apply(catalog, table, [RenameColumn(column, new_name)], as_json)
 
 
 @app.command("change-type")
+@on_warehouse
 def change_type(
+    catalog: Catalog,
     table: TableName,
     column: Column,
     type: Annotated[str, typer.Argument(metavar="TYPE", help="A wider one, such as BIGINT.")],
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Give a column a wider type."""
-    _apply(table, [ChangeType(column, type)], warehouse, storage, as_json)
+    _apply(catalog, table, [ChangeType(column, type)], as_json)
 
 
 @app.command("drop-not-null")
+@on_warehouse
 def drop_not_null(
+    catalog: Catalog,
     table: TableName,
     column: Column,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Let a column hold nulls."""
-    _apply(table, [ChangeNullability(column)], warehouse, storage, as_json)
+    _apply(catalog, table, [ChangeNullability(column)], as_json)
 
 
 @app.command("move-column")
+@on_warehouse
 def move_column(
+    catalog: Catalog,
     table: TableName,
     column: Column,
     first: First = False,
     after: After = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Move a column."""
-    _apply(table, [MoveColumn(column, first, after)], warehouse, storage, as_json)
+    _apply(catalog, table, [MoveColumn(column, first, after)], as_json)
 
 
 @app.command("comment-column")
+@on_warehouse
 def comment_column(
+    catalog: Catalog,
     table: TableName,
     column: Column,
     text: Text = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Describe a column."""
-    _apply(table, [CommentColumn(column, text)], warehouse, storage, as_json)
+    _apply(catalog, table, [CommentColumn(column, text)], as_json)
 
 
 @app.command("comment")
+@on_warehouse
 def comment_table(
+    catalog: Catalog,
     table: TableName,
     text: Text = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Describe the table."""
-    _apply(table, [CommentTable(text)], warehouse, storage, as_json)
+    _apply(catalog, table, [CommentTable(text)], as_json)
 
 
 @app.command("set")
+@on_warehouse
 def set_options(
+    catalog: Catalog,
     table: TableName,
     option: Annotated[list[str], typer.Argument(metavar="KEY=VALUE…")],
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Set table options."""
     change = SetOptions(arguments.pairs(option, "KEY=VALUE"))
-    _apply(table, [change], warehouse, storage, as_json)
+    _apply(catalog, table, [change], as_json)
 
 
 @app.command("unset")
+@on_warehouse
 def unset_options(
+    catalog: Catalog,
     table: TableName,
     key: Annotated[list[str], typer.Argument(metavar="KEY…")],
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Give table options their defaults."""
-    _apply(table, [UnsetOptions(key)], warehouse, storage, as_json)
+    _apply(catalog, table, [UnsetOptions(key)], as_json)
 
 
-def _apply(
-    table: str,
-    changes: Sequence[SchemaChange],
-    warehouse: str,
-    storage: list[str] | None,
-    as_json: bool,
-) -> None:
-    options: dict[str, Any] = dict(arguments.pairs(storage, "--storage"))
-    with connect(warehouse, **options) as catalog:
-        altered = catalog.load_table(table)
-        altered.alter.apply(changes)
-        output.record(described(altered), as_json)
+def _apply(catalog: Catalog, table: str, changes: Sequence[SchemaChange], as_json: bool) -> None:
+    altered = catalog.load_table(table)
+    altered.alter.apply(changes)
+    output.record(described(altered), as_json)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 import pkray
-from pkray.cli import alter, changes, commands, compaction, history, maintenance, system
+from pkray.cli import alter, changes, compaction, history, maintenance, rows, system, tables
 from pkray.errors import PkrayError
 
 app = typer.Typer(
@@ -22,14 +22,18 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 for _command in (
-    commands.create,
-    commands.tables,
-    commands.describe,
-    commands.snapshots,
-    commands.files,
-    commands.upsert,
-    commands.scan,
-    commands.lookup,
+    tables.create,
+    tables.tables,
+    tables.describe,
+    tables.rename,
+    tables.drop,
+    rows.upsert,
+    rows.delete,
+    rows.scan,
+    rows.lookup,
+    system.snapshots,
+    system.files,
+    system.system,
     changes.changelog,
     compaction.compact,
     history.rollback,
@@ -38,10 +42,10 @@ for _command in (
     maintenance.drop_partition,
     maintenance.expire_partitions,
     maintenance.rescale,
-    system.system,
 ):
     app.command()(_command)
 app.add_typer(alter.app)
+app.add_typer(tables.database_app)
 app.add_typer(history.tag_app)
 app.add_typer(history.branch_app)
 app.add_typer(maintenance.consumers_app)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -39,7 +39,16 @@ Ray = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
-TableName = Annotated[str, typer.Argument(metavar="TABLE", help="database.table")]
+TableName = Annotated[
+    str,
+    typer.Argument(metavar="TABLE", help="database.table, or a branch: 'database.table$branch_b'."),
+]
+IfNotExists = Annotated[
+    bool, typer.Option("--if-not-exists", help="Leave what is there as it is, without an error.")
+]
+IfExists = Annotated[
+    bool, typer.Option("--if-exists", help="Without an error where there is nothing.")
+]
 Columns = Annotated[
     list[str] | None,
     typer.Option("--columns", "-c", metavar="A,B", help="The columns to print, comma-separated."),
@@ -62,9 +71,11 @@ Timestamp = Annotated[
 WAREHOUSE = "./warehouse"
 
 
-def moment(
-    snapshot: int | None, tag: str | None, timestamp: str | None
-) -> tuple[int | None, str | None, int | str | None]:
+Moment: TypeAlias = tuple[int | None, str | None, int | str | None]
+"""A snapshot, a tag and a time, of which one is given at most."""
+
+
+def moment(snapshot: int | None, tag: str | None, timestamp: str | None) -> Moment:
     """What --snapshot, --tag and --timestamp say, as ``Table.view`` takes it."""
     return snapshot, tag, time(timestamp)
 
@@ -106,17 +117,17 @@ def columns(texts: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def keys(texts: Sequence[str], schema: TableSchema, *, are_prefixes: bool = False) -> pa.Table:
+def keys(texts: Sequence[str], schema: TableSchema, *, as_first: bool = False) -> pa.Table:
     """Keys as columns, from texts such as ``id=1,day=2024-02-29`` and ``{"id": 1}``.
 
     Args:
-        are_prefixes: all have the columns of the first one.
+        as_first: all have the columns of the first one.
 
     Raises:
         InputError: a key that lacks a column, has another, or a value that is none of its type.
     """
     rows = [_key(text) for text in texts]
-    wanted: Sequence[str] = list(rows[0]) if are_prefixes and rows else schema.primary_keys
+    wanted: Sequence[str] = list(rows[0]) if as_first and rows else schema.primary_keys
     for text, row in zip(texts, rows, strict=True):
         if set(row) != set(wanted):
             raise InputError(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
 
-from pkray.catalog import connect
+from pkray.catalog import Catalog
 from pkray.changelog.history import ChangeHistory
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.start import StartMode
 from pkray.cli import arguments, output
-from pkray.cli.arguments import WAREHOUSE, Json, Storage, TableName, Warehouse
+from pkray.cli.arguments import Json, TableName
+from pkray.cli.warehouse import on_warehouse
 
 
+@on_warehouse
 def changelog(
+    catalog: Catalog,
     table: TableName,
     first: Annotated[
         int | None,
@@ -61,37 +64,33 @@ def changelog(
     poll: Annotated[
         float | None, typer.Option("--poll", metavar="SECONDS", help="Between two looks.")
     ] = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Print what changed, snapshot by snapshot."""
-    options: dict[str, Any] = dict(arguments.pairs(storage, "--storage"))
-    with connect(warehouse, **options) as catalog:
-        source = catalog.load_table(table)
-        history = ChangeHistory(source.location.open())
-        start, end = arguments.time(from_time), arguments.time(to_time)
-        to_id = history.id_of(last, to_tag, end, is_end=True)
-        if not (follow or consumer or mode):
-            from_id = history.id_of(first, from_tag, start, is_end=False)
-            batches = source.changelog_batches(from_id, to_id, normalize=normalize)
-            schema = ChangeRequest.of(None, source.schema).arrow_schema
-            output.rows(batches, schema, as_json)
-            return
-        from_id = first if from_tag is None else history.tagged(from_tag).id
-        if mode is None and from_id is None and start is None:
-            from_id = history.earliest_id() or 1
-        newest = source.latest_snapshot()
-        if to_id is None and not follow:
-            to_id = newest.id if newest is not None else 0
-        stream = source.stream(
-            consumer,
-            cast("StartMode | None", mode),
-            from_id,
-            start,
-            poll,
-            to_id,
-            normalize=normalize,
-        )
-        with closing(stream):
-            output.rows(stream, stream.schema, as_json, at_once=follow)
+    source = catalog.load_table(table)
+    history = ChangeHistory(source.location.open())
+    start, end = arguments.time(from_time), arguments.time(to_time)
+    to_id = history.id_of(last, to_tag, end, is_end=True)
+    if not (follow or consumer or mode):
+        from_id = history.id_of(first, from_tag, start, is_end=False)
+        batches = source.changelog_batches(from_id, to_id, normalize=normalize)
+        schema = ChangeRequest.of(None, source.schema).arrow_schema
+        output.rows(batches, schema, as_json)
+        return
+    from_id = first if from_tag is None else history.tagged(from_tag).id
+    if mode is None and from_id is None and start is None:
+        from_id = history.earliest_id() or 1
+    newest = source.latest_snapshot()
+    if to_id is None and not follow:
+        to_id = newest.id if newest is not None else 0
+    stream = source.stream(
+        consumer,
+        cast("StartMode | None", mode),
+        from_id,
+        start,
+        poll,
+        to_id,
+        normalize=normalize,
+    )
+    with closing(stream):
+        output.rows(stream, stream.schema, as_json, at_once=follow)

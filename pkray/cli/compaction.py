@@ -7,13 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from pkray.catalog import Catalog
 from pkray.cli import arguments, output
-from pkray.cli.arguments import WAREHOUSE, Json, Ray, Storage, TableName, Warehouse
-from pkray.cli.commands import committed, connected
+from pkray.cli.arguments import Json, TableName
+from pkray.cli.summaries import committed
+from pkray.cli.warehouse import on_service
 from pkray.table import Table
 
 
+@on_service
 def compact(
+    catalog: Catalog,
     table: TableName,
     full: Annotated[
         bool, typer.Option("--full", help="Into one sorted run a bucket, due or not.")
@@ -38,9 +42,6 @@ def compact(
         float | None,
         typer.Option(metavar="SECONDS", min=0, help="Of a dedicated job: again after so long."),
     ] = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
-    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Merge sorted runs."""
@@ -48,17 +49,16 @@ def compact(
         raise typer.BadParameter("--loop and --parallelism go with --dedicated")
     partitions = [arguments.pairs(text.split(","), "--partition") for text in partition or ()]
     chosen: dict[str, Any] = {"partitions": partitions or None, "buckets": bucket or None}
-    with connected(warehouse, storage, ray) as catalog:
-        if not dedicated:
-            with output.waiting("compacting"):
-                snapshot = catalog.load_table(table).compact(full, **chosen)
-            output.record(committed(snapshot), as_json)
+    if not dedicated:
+        with output.waiting("compacting"):
+            snapshot = catalog.load_table(table).compact(full, **chosen)
+        output.record(committed(snapshot), as_json)
+        return
+    while True:
+        _run_job(catalog.load_table(table), full, chosen, parallelism, as_json)
+        if loop is None:
             return
-        while True:
-            _run_job(catalog.load_table(table), full, chosen, parallelism, as_json)
-            if loop is None:
-                return
-            time.sleep(loop)
+        time.sleep(loop)
 
 
 def _run_job(

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pkray.catalog import Catalog, connect
-from pkray.cli import arguments, output
-from pkray.cli.arguments import (
-    WAREHOUSE,
-    Json,
-    Ray,
-    SnapshotId,
-    Storage,
-    TableName,
-    TagName,
-    Warehouse,
-)
+from pkray.catalog import Catalog
+from pkray.cli import output
+from pkray.cli.arguments import IfNotExists, Json, SnapshotId, TableName, TagName
+from pkray.cli.warehouse import on_service, on_warehouse
 
 tag_app = typer.Typer(
     name="tag", help="Name snapshots, so that they do not expire.", no_args_is_help=True
@@ -44,121 +36,113 @@ _TAGS = {
 
 
 @tag_app.command("create")
+@on_warehouse
 def create_tag(
+    catalog: Catalog,
     table: TableName,
     tag: Tag,
     snapshot: SnapshotId = None,
     time_retained: Limited = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists")] = False,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
+    if_not_exists: IfNotExists = False,
     as_json: Json = False,
 ) -> None:
     """Name a snapshot, by default the newest."""
-    with _connect(warehouse, storage) as catalog:
-        tags = catalog.load_table(table).tags
-        made = tags.create(tag, snapshot, time_retained, if_not_exists)
+    tags = catalog.load_table(table).tags
+    made = tags.create(tag, snapshot, time_retained, if_not_exists)
     output.record({"tag": made.name, "snapshot": made.snapshot.id}, as_json)
 
 
 @tag_app.command("delete")
+@on_warehouse
 def delete_tag(
+    catalog: Catalog,
     table: TableName,
     tag: Tag,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Remove a tag; what only it kept goes too."""
-    with _connect(warehouse, storage) as catalog:
-        catalog.load_table(table).tags.delete(tag)
+    catalog.load_table(table).tags.delete(tag)
     output.record({"deleted": tag}, as_json)
 
 
 @tag_app.command("list")
+@on_warehouse
 def list_tags(
+    catalog: Catalog,
     table: TableName,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """List the tags."""
-    with _connect(warehouse, storage) as catalog:
-        output.table(catalog.load_table(table).tags.list(), as_json, _TAGS)
+    output.table(catalog.load_table(table).tags.list(), as_json, _TAGS)
 
 
 @branch_app.command("create")
+@on_warehouse
 def create_branch(
+    catalog: Catalog,
     table: TableName,
     branch: Branch,
     tag: Annotated[
         str | None,
         typer.Option("--tag", metavar="NAME", help="What it begins with; default no rows."),
     ] = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Make a branch: read and write it as the table 'TABLE$branch_BRANCH'."""
-    with _connect(warehouse, storage) as catalog:
-        source = catalog.load_table(table)
-        source.branches.create(branch, tag)
-        made = source.branch(branch)
-        newest = made.latest_snapshot()
+    source = catalog.load_table(table)
+    source.branches.create(branch, tag)
+    made = source.branch(branch)
+    newest = made.latest_snapshot()
     output.record({"table": made.name, "snapshot": newest.id if newest else None}, as_json)
 
 
 @branch_app.command("delete")
+@on_service
 def delete_branch(
+    catalog: Catalog,
     table: TableName,
     branch: Branch,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
-    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Remove a branch and the files that only it named."""
-    with _connect(warehouse, storage, ray) as catalog:
-        catalog.load_table(table).branches.delete(branch)
+    catalog.load_table(table).branches.delete(branch)
     output.record({"deleted": branch}, as_json)
 
 
 @branch_app.command("fast-forward")
+@on_warehouse
 def fast_forward_branch(
+    catalog: Catalog,
     table: TableName,
     branch: Branch,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Make the table what a branch is; what the table committed since the branch began is gone."""
-    with _connect(warehouse, storage) as catalog:
-        newest = catalog.load_table(table).branches.fast_forward(branch)
+    newest = catalog.load_table(table).branches.fast_forward(branch)
     output.record({"table": table, "snapshot": newest.id}, as_json)
 
 
 @branch_app.command("list")
+@on_warehouse
 def list_branches(
+    catalog: Catalog,
     table: TableName,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """List the branches."""
-    with _connect(warehouse, storage) as catalog:
-        output.table(catalog.load_table(table).branches.list(), as_json)
+    output.table(catalog.load_table(table).branches.list(), as_json)
 
 
+@on_warehouse
 def rollback(
+    catalog: Catalog,
     table: TableName,
     snapshot: SnapshotId = None,
     tag: TagName = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Go back to an older snapshot: later snapshots and tags are removed for good."""
-    with _connect(warehouse, storage) as catalog, output.waiting("rolling back"):
+    with output.waiting("rolling back"):
         report = catalog.load_table(table).rollback_to(snapshot, tag)
     said = {
         "snapshot": report.snapshot.id,
@@ -167,10 +151,3 @@ def rollback(
         "deleted_files": report.deleted_files,
     }
     output.record(said, as_json)
-
-
-def _connect(warehouse: str, storage: list[str] | None, ray: str | None = None) -> Catalog:
-    options: dict[str, Any] = dict(arguments.pairs(storage, "--storage"))
-    if ray is None:
-        return connect(warehouse, **options)
-    return connect(warehouse, "ray", runtime_options={"address": ray}, **options)

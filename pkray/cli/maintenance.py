@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
-from pkray.catalog import Catalog, connect
+from pkray.catalog import Catalog
 from pkray.cli import arguments, output
-from pkray.cli.arguments import WAREHOUSE, Json, Ray, Storage, TableName, Warehouse
+from pkray.cli.arguments import Json, TableName
+from pkray.cli.warehouse import on_service, on_warehouse
 from pkray.table import Table
 
 consumers_app = typer.Typer(
@@ -24,7 +25,9 @@ OlderThan = Annotated[
 ]
 
 
+@on_warehouse
 def expire(
+    catalog: Catalog,
     table: TableName,
     retain_max: Annotated[
         int | None, typer.Option(metavar="N", help="Keep at most so many snapshots.", min=1)
@@ -36,121 +39,111 @@ def expire(
     max_deletes: Annotated[
         int | None, typer.Option(metavar="N", help="Expire at most so many.", min=1)
     ] = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Remove old snapshots and the files only they name; by default as the table's options say."""
-    with _connect(warehouse, storage) as catalog, output.waiting("expiring snapshots"):
+    with output.waiting("expiring snapshots"):
         report = catalog.load_table(table).expire_snapshots(
             retain_max, retain_min, older_than, max_deletes
         )
     output.record(msgspec.structs.asdict(report), as_json)
 
 
+@on_warehouse
 def orphans(
+    catalog: Catalog,
     table: TableName,
     older_than: OlderThan = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing.")] = False,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Delete files that nothing of the table names; by default those older than a day."""
-    with _connect(warehouse, storage) as catalog, output.counting("looking at files") as advance:
+    with output.counting("looking at files") as advance:
         found = catalog.load_table(table).remove_orphan_files(older_than, dry_run, advance)
     output.table(found, as_json)
 
 
+@on_service
 def drop_partition(
+    catalog: Catalog,
     table: TableName,
     partition: Annotated[
         list[str],
         typer.Argument(metavar="PARTITION...", help="dt=a,hour=1; columns left out may be any."),
     ],
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
-    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Remove all rows of partitions."""
-    with _connect(warehouse, storage, ray) as catalog, output.waiting("dropping partitions"):
+    with output.waiting("dropping partitions"):
         target = catalog.load_table(table)
         snapshot = target.drop_partitions(_named(target, partition))
     output.record({"snapshot": snapshot.id if snapshot else None}, as_json)
 
 
+@on_service
 def expire_partitions(
+    catalog: Catalog,
     table: TableName,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
-    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Drop the partitions older than the table's partition.expiration-time."""
-    with _connect(warehouse, storage, ray) as catalog, output.waiting("expiring partitions"):
+    with output.waiting("expiring partitions"):
         dropped = catalog.load_table(table).expire_partitions()
     output.table(dropped, as_json)
 
 
 @consumers_app.command("list")
+@on_warehouse
 def list_consumers(
+    catalog: Catalog,
     table: TableName,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """List the consumers and the snapshot each reads next."""
-    with _connect(warehouse, storage) as catalog:
-        output.table(catalog.load_table(table).consumers.list(), as_json)
+    output.table(catalog.load_table(table).consumers.list(), as_json)
 
 
 @consumers_app.command("reset")
+@on_warehouse
 def reset_consumer(
+    catalog: Catalog,
     table: TableName,
     consumer: ConsumerId,
     next_snapshot: Annotated[
         int | None,
         typer.Option("--next", metavar="ID", help="Default: the one that is to come.", min=1),
     ] = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Let a consumer go on from another snapshot."""
-    with _connect(warehouse, storage) as catalog:
-        consumers = catalog.load_table(table).consumers
-        consumers.reset(consumer, next_snapshot)
-        place = {
-            row["consumer_id"]: row["next_snapshot_id"] for row in consumers.list().to_pylist()
-        }
+    consumers = catalog.load_table(table).consumers
+    consumers.reset(consumer, next_snapshot)
+    place = {row["consumer_id"]: row["next_snapshot_id"] for row in consumers.list().to_pylist()}
     output.record({"consumer": consumer, "next_snapshot": place.get(consumer)}, as_json)
 
 
 @consumers_app.command("delete")
+@on_warehouse
 def delete_consumer(
+    catalog: Catalog,
     table: TableName,
     consumer: ConsumerId,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Forget a consumer: it no longer keeps snapshots from expiring."""
-    with _connect(warehouse, storage) as catalog:
-        catalog.load_table(table).consumers.delete(consumer)
+    catalog.load_table(table).consumers.delete(consumer)
     output.record({"deleted": consumer}, as_json)
 
 
+@on_service
 def rescale(
+    catalog: Catalog,
     table: TableName,
     buckets: Annotated[int, typer.Argument(metavar="BUCKETS", help="Buckets of each partition.")],
     partition: Annotated[
         list[str] | None,
         typer.Option(metavar="PARTITION", help="Only dt=a,hour=1 now; may be given repeatedly."),
     ] = None,
-    warehouse: Warehouse = WAREHOUSE,
-    storage: Storage = None,
-    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Spread the rows over another number of buckets; safe beside writers, and to run again."""
@@ -161,10 +154,7 @@ def rescale(
         rewritten = done
         advance(done)
 
-    with (
-        _connect(warehouse, storage, ray) as catalog,
-        output.counting("rewriting partitions") as advance,
-    ):
+    with output.counting("rewriting partitions") as advance:
         target = catalog.load_table(table)
         target.rescale(buckets, _named(target, partition) if partition else None, progress)
     output.record({"buckets": buckets, "partitions_rewritten": rewritten}, as_json)
@@ -179,10 +169,3 @@ def _named(table: Table, partitions: list[str]) -> list[dict[str, str | None]]:
         }
         for text in partitions
     ]
-
-
-def _connect(warehouse: str, storage: list[str] | None, ray: str | None = None) -> Catalog:
-    options: dict[str, Any] = dict(arguments.pairs(storage, "--storage"))
-    if ray is None:
-        return connect(warehouse, **options)
-    return connect(warehouse, "ray", runtime_options={"address": ray}, **options)

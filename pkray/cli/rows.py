@@ -1,0 +1,178 @@
+"""The commands that write and read rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from pkray.catalog import Catalog
+from pkray.cli import arguments, output
+from pkray.cli.arguments import Columns, Json, Moment, SnapshotId, TableName, TagName, Timestamp
+from pkray.cli.row_files import FileFormat, RowFile
+from pkray.cli.summaries import committed
+from pkray.cli.warehouse import on_service, on_warehouse
+from pkray.scan.split import arrow_schema
+from pkray.system_table import SystemTable
+from pkray.table import Table
+
+CommitUser = Annotated[
+    str | None,
+    typer.Option(help="Names this job, so that --commit-identifier is committed once."),
+]
+CommitIdentifier = Annotated[
+    int | None, typer.Option(help="Names this commit; a number that grows.", min=0)
+]
+Keys = Annotated[
+    list[str],
+    typer.Option("--key", "-k", metavar="KEY", help="id=1, or '{\"id\": 1}'; repeat it."),
+]
+
+
+@on_service
+def upsert(
+    catalog: Catalog,
+    table: TableName,
+    file: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Parquet, CSV or JSON lines; '-': stdin."),
+    ],
+    file_format: Annotated[
+        FileFormat | None, typer.Option("--format", help="Default: by the file's extension.")
+    ] = None,
+    row_kinds: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="A column of the file that holds +I, -U, +U or -D."),
+    ] = None,
+    commit_user: CommitUser = None,
+    commit_identifier: CommitIdentifier = None,
+    as_json: Json = False,
+) -> None:
+    """Insert rows or replace those of the same key, from files, in one commit."""
+    rows = 0
+    target = catalog.load_table(table)
+    sources = [RowFile.open(path, file_format, target.schema, row_kinds) for path in file]
+    with target.open_writer(commit_user) as writer:
+        with output.progress("reading", [source.size for source in sources]) as advance:
+            for source in sources:
+                for batch, done in source.batches():
+                    writer.write(batch, row_kinds)
+                    rows += batch.num_rows
+                    advance(done)
+        with output.waiting("committing", target.what_writers_wait_for):
+            snapshot = writer.commit(commit_identifier)
+    output.record({"rows": rows, **committed(snapshot)}, as_json)
+
+
+@on_service
+def delete(
+    catalog: Catalog,
+    table: TableName,
+    key: Keys,
+    commit_user: CommitUser = None,
+    commit_identifier: CommitIdentifier = None,
+    as_json: Json = False,
+) -> None:
+    """Delete the rows of some keys in one commit; a key may bring its sequence.field."""
+    target = catalog.load_table(table)
+    keys = arguments.keys(key, target.schema, as_first=True)
+    with target.open_writer(commit_user) as writer:
+        writer.delete(keys)
+        with output.waiting("committing", target.what_writers_wait_for):
+            snapshot = writer.commit(commit_identifier)
+    output.record({"keys": keys.num_rows, **committed(snapshot)}, as_json)
+
+
+@on_warehouse
+def scan(
+    catalog: Catalog,
+    table: TableName,
+    columns: Columns = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--filter", "-f", metavar="SQL", help='Such as "amount > 10 AND id IN (1, 2)".'
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Rows at most.", min=0)] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print what would be read of the table instead.")
+    ] = False,
+    snapshot: SnapshotId = None,
+    tag: TagName = None,
+    timestamp: Timestamp = None,
+    as_json: Json = False,
+) -> None:
+    """Print the committed rows, of a system table such as 'shop.orders$files' too."""
+    source = catalog.load_table(table)
+    moment = arguments.moment(snapshot, tag, timestamp)
+    if explain:
+        report = source.view(*moment).explain(arguments.names(columns), where)
+        output.text(str(report), report.to_dict(), as_json)
+        return
+    rows, schema = _rows(source, arguments.names(columns), where, moment)
+    output.rows(_first(rows, limit), schema, as_json)
+
+
+@on_service
+def lookup(
+    catalog: Catalog,
+    table: TableName,
+    key: Keys,
+    prefix: Annotated[
+        bool, typer.Option(help="Keys are the first columns of keys: print all that begin so.")
+    ] = False,
+    columns: Columns = None,
+    visibility: Annotated[
+        str | None,
+        typer.Option(
+            help="latest, or committed, which is the default for an older moment.",
+            metavar="latest|committed",
+        ),
+    ] = None,
+    snapshot: SnapshotId = None,
+    tag: TagName = None,
+    timestamp: Timestamp = None,
+    as_json: Json = False,
+) -> None:
+    """Print the rows of some keys; keys that are not there are left out."""
+    source = catalog.load_table(table)
+    moment = arguments.moment(snapshot, tag, timestamp)
+    is_past = any(said is not None for said in moment)
+    schema = source.view(*moment).schema if is_past else source.schema
+    look = source.lookup_prefix if prefix else source.lookup
+    found = look(
+        arguments.keys(key, schema, as_first=prefix),
+        columns=arguments.names(columns),
+        visibility=visibility or ("committed" if is_past else "latest"),  # type: ignore[arg-type] # checked there
+        snapshot_id=moment[0],
+        tag=moment[1],
+        timestamp=moment[2],
+    )
+    output.table(found, as_json)
+
+
+def _rows(
+    source: Table | SystemTable, columns: list[str] | None, where: str | None, moment: Moment
+) -> tuple[Iterator[pa.RecordBatch], pa.Schema]:
+    if isinstance(source, SystemTable):
+        snapshot, tag, timestamp = moment
+        rows = source.to_batches(columns, where, snapshot, tag=tag, timestamp=timestamp)
+        return rows, rows.schema
+    view = source.view(*moment)
+    return view.batches(columns, where), arrow_schema(view.schema, columns)
+
+
+def _first(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    left = limit
+    for batch in batches if left is None or left > 0 else ():
+        if left is None:
+            yield batch
+            continue
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+        if left <= 0:
+            return

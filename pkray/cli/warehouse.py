@@ -1,0 +1,62 @@
+"""What the commands share: the warehouse they work in, and how they print."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+from pkray.catalog import Catalog, connect
+from pkray.cli import arguments
+from pkray.cli.arguments import WAREHOUSE, Json, Ray, Storage, Warehouse
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def on_warehouse(command: Callable[..., None]) -> Callable[..., None]:
+    """A command of the program from a function whose first parameter is an open `Catalog`.
+
+    It takes --warehouse, --storage and --json besides what the function declares; a parameter
+    ``as_json: bool`` is told the last.
+    """
+    return _command(command, with_ray=False)
+
+
+def on_service(command: Callable[..., None]) -> Callable[..., None]:
+    """As `on_warehouse`, with --ray."""
+    return _command(command, with_ray=True)
+
+
+def _command(command: Callable[..., None], *, with_ray: bool) -> Callable[..., None]:
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        warehouse, storage = given.pop("warehouse"), given.pop("storage")
+        options: dict[str, Any] = dict(arguments.pairs(storage, "--storage"))
+        address = given.pop("ray", None)
+        if address is not None:
+            options |= {"runtime": "ray", "runtime_options": {"address": address}}
+        with connect(warehouse, **options) as catalog:
+            command(catalog, **given)
+
+    hints = get_type_hints(command, include_extras=True)
+    first, *own = inspect.signature(command).parameters.values()
+    assert hints[first.name] is Catalog, command
+    shared: dict[str, tuple[Any, Any]] = {
+        "warehouse": (Warehouse, WAREHOUSE),
+        "storage": (Storage, None),
+        **({"ray": (Ray, None)} if with_ray else {}),
+        "as_json": (Json, False),
+    }
+    parameters = [
+        each.replace(annotation=hints[each.name], kind=_KEYWORD)
+        for each in own
+        if each.name != "as_json"
+    ]
+    parameters += [
+        inspect.Parameter(name, _KEYWORD, annotation=kind, default=default)
+        for name, (kind, default) in shared.items()
+    ]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by typer
+    return run

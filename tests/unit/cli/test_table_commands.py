@@ -1,0 +1,101 @@
+"""``pkray drop``, ``rename``, ``delete``, ``database …``, and system tables by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import pkray
+from pkray.cli import main
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    with pkray.connect(tmp_path) as catalog:
+        table = catalog.create_table(
+            "db.t", [("k", "BIGINT"), ("s", "INT")], ["k"], options={"sequence.field": "s"}
+        )
+        with table.open_writer("job") as writer:
+            writer.upsert([{"k": k, "s": 5} for k in range(3)])
+            writer.commit(1)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    assert ended.value.code == code, said.err
+    return said.err if code else said.out
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [msgspec.json.decode(line) for line in text.splitlines()]
+
+
+def test_keys_are_deleted_in_one_commit(capsys, warehouse):
+    words = ("delete", "db.t", "-k", "k=1,s=6", "-k", '{"k": 2, "s": 4}', "-w", warehouse, "--json")
+    (said,) = lines(run(capsys, *words, "--commit-user", "ops", "--commit-identifier", 7))
+    assert (said["keys"], said["commit_user"], said["commit_identifier"]) == (2, "ops", 7)
+    left = lines(run(capsys, "scan", "db.t", "-w", warehouse, "--json"))
+    assert left == [{"k": 0, "s": 5}, {"k": 2, "s": 5}]
+
+
+def test_a_delete_that_lacks_its_sequence_is_refused(capsys, warehouse):
+    said = run(capsys, "delete", "db.t", "-k", "k=1", "-w", warehouse, code=1)
+    assert "sequence.field column 's' (INT) is missing" in said
+    assert len(lines(run(capsys, "snapshots", "db.t", "-w", warehouse, "--json"))) == 1
+
+
+def test_a_table_is_renamed_and_dropped(capsys, warehouse):
+    run(capsys, "rename", "db.t", "old.t", "-w", warehouse)
+    assert lines(run(capsys, "tables", "-w", warehouse, "--json")) == [{"table": "old.t"}]
+    assert "db.t does not exist" in run(capsys, "drop", "db.t", "-w", warehouse, code=1)
+    run(capsys, "drop", "db.t", "--if-exists", "-w", warehouse)
+    run(capsys, "drop", "old.t", "-w", warehouse)
+    assert lines(run(capsys, "tables", "-w", warehouse, "--json")) == []
+
+
+def test_databases_come_and_go(capsys, warehouse):
+    run(capsys, "database", "create", "new", "-w", warehouse)
+    said = lines(run(capsys, "database", "list", "-w", warehouse, "--json"))
+    assert said == [{"database": "db"}, {"database": "new"}]
+    assert "cascade" in run(capsys, "database", "drop", "db", "-w", warehouse, code=1)
+    run(capsys, "database", "drop", "db", "--cascade", "-w", warehouse)
+    run(capsys, "database", "drop", "new", "-w", warehouse)
+    assert run(capsys, "database", "list", "-w", warehouse, "--json") == ""
+    assert "does not exist" in run(capsys, "tables", "db", "-w", warehouse, code=1)
+
+
+def test_a_system_table_is_scanned_by_name(capsys, warehouse):
+    words = ("scan", "db.t$files", "-w", warehouse, "-c", "level,record_count", "--json")
+    assert lines(run(capsys, *words)) == [{"level": 0, "record_count": 3}]
+    assert lines(run(capsys, *words, "-f", "level = 5")) == []
+    assert lines(run(capsys, *words, "--snapshot", 1, "-n", 0)) == []
+    log = lines(run(capsys, "scan", "db.t$audit_log", "-w", warehouse, "--json", "-n", 1))
+    assert log == [{"rowkind": "+I", "k": 0, "s": 5}]
+
+
+def test_a_system_table_is_described(capsys, warehouse):
+    (said,) = lines(run(capsys, "describe", "db.t$audit_log", "-w", warehouse, "--json"))
+    assert [column["name"] for column in said["columns"]] == ["rowkind", "k", "s"]
+    assert said["columns"][1]["type"] == "BIGINT NOT NULL"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("scan", "db.t$files", "--explain"),
+        ("lookup", "db.t$files", "-k", "level=0"),
+        ("delete", "db.t$files", "-k", "level=0"),
+        ("alter", "drop-column", "db.t$files", "level"),
+        ("drop", "db.t$files"),
+    ],
+)
+def test_what_a_system_table_does_not_do_is_said(capsys, warehouse, words):
+    said = run(capsys, *words, "-w", warehouse, code=1)
+    assert "db.t$files" in said
+    assert "system table" in said
