@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_store import BlockStore, LocalDiskError
@@ -106,7 +107,7 @@ class LocalCopies:
             is_short_lived = slot.reads <= READS_BEFORE_COPY and file.row_count < LARGE_FILE_ROWS
             if is_short_lived or self._clock() < wait:
                 return None
-            wide = WideCopy.build(self._open(), source.read(file, columns))
+            wide = WideCopy.build(self._directory(), source.read(file, columns))
             if wide is not None:
                 self._keep(file, slot, wide)
             return wide
@@ -115,10 +116,9 @@ class LocalCopies:
         """Put a copy in its slot, in the place of an earlier one, and make room for it."""
         with self._lock:
             if isinstance(copy, CachedFile):
-                self._drop_copy(slot.cached)
+                self._drop_blocks(slot.cached)
                 slot.cached = copy
             else:
-                self._drop_copy(slot.wide)
                 slot.wide = copy
             self.count(builds=1)
             self.expire()
@@ -154,12 +154,17 @@ class LocalCopies:
     def _open(self) -> BlockStore:
         with self._lock:
             if self._blocks is None:
+                self._blocks = BlockStore(self._directory())
+            return self._blocks
+
+    def _directory(self) -> Path:
+        with self._lock:
+            if self._owned is None:
                 try:
                     self._owned = OwnedDirectory(self._root)
-                    self._blocks = BlockStore(self._owned.path)
                 except OSError as error:
                     raise LocalDiskError(str(error)) from error
-            return self._blocks
+            return self._owned.path
 
     def failed(self, file_name: str, error: LocalDiskError) -> None:
         """The local disk failed: forget the file's copy, and leave the disk alone for a while."""
@@ -225,12 +230,11 @@ class LocalCopies:
             self._drop_copies(slot)
 
     def _drop_copies(self, slot: Slot) -> None:
-        cached, wide = slot.cached, slot.wide
+        cached = slot.cached
         slot.cached = slot.wide = None
-        self._drop_copy(cached)
-        self._drop_copy(wide)
+        self._drop_blocks(cached)
 
-    def _drop_copy(self, copy: CachedFile | WideCopy | None) -> None:
+    def _drop_blocks(self, copy: CachedFile | None) -> None:
         if copy is not None and self._blocks is not None:
             try:
                 self._blocks.drop(copy.blocks)

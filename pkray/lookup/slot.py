@@ -32,7 +32,8 @@ class Slot:
 
     @property
     def disk_bytes(self) -> int:
-        return sum(copy.blocks.size for copy in (self.cached, self.wide) if copy is not None)
+        blocks = 0 if self.cached is None else self.cached.blocks.size
+        return blocks + (0 if self.wide is None else self.wide.size)
 
     @property
     def memory_bytes(self) -> int:

@@ -1,50 +1,56 @@
-"""A data file's rows in the block store as plain columns: for reading all of them again and again.
+"""A data file's rows as plain columns on the local disk: for reading all of them again and again.
 
 Old rows of many keys are found fastest by reading a whole file; from Parquet most of that time
-goes into decompression and decoding.
+goes into decompression and decoding. Here a column's values are used where they lie in the page
+cache.
 """
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
 
-from pkray.lookup.block_store import BlockFile, BlockStore
-from pkray.lookup.cached_file import Entries, block_keys
+from pkray.lookup.block_store import LocalDiskError
 
 CHUNK_ROWS = 64 << 10
 CHUNK_BYTES = 4 << 20
-"""A chunk is one value of the store: both bound it."""
+"""A chunk is mapped while its rows are used: both bound it."""
 
 
 class WideCopy:
-    """Chunks of rows, each an Arrow message.
+    """Chunks of rows, each an Arrow message. Readable until the last reader lets go of it.
 
-    Args:
+    Its file has no name on the disk: nobody can cut it short while it is mapped, and it is gone
+    with the last reference, or with the process.
+
+    Attributes:
         schema: of the rows.
-        chunks: how many there are.
+        size: bytes on disk.
     """
 
-    def __init__(self, schema: pa.Schema, blocks: BlockFile, chunks: int) -> None:
+    def __init__(self, schema: pa.Schema, file: IO[bytes], chunks: Sequence[_Chunk]) -> None:
         self.schema = schema
-        self.blocks = blocks
+        self.size = chunks[-1].end
+        self._file = file
         self._chunks = chunks
 
     @classmethod
-    def build(cls, store: BlockStore, batches: Iterable[pa.RecordBatch]) -> WideCopy | None:
-        """Copy a file's rows into the store; None if it has none.
+    def build(cls, directory: Path, batches: Iterable[pa.RecordBatch]) -> WideCopy | None:
+        """Copy a file's rows; None if it has none.
 
         Raises:
             LocalDiskError: the disk is full or fails.
         """
-        encoder = _Encoder(batches)
-        blocks = store.load(encoder.entries())
-        if encoder.schema is None:
-            store.drop(blocks)
-            return None
-        return cls(encoder.schema, blocks, encoder.chunks)
+        writer = WideCopyWriter(directory)
+        for rows in batches:
+            writer.write(rows)
+        return writer.finish()
 
     def holds(self, columns: Sequence[str]) -> bool:
         return set(columns) <= set(self.schema.names)
@@ -56,24 +62,78 @@ class WideCopy:
             LocalDiskError: chunks are damaged or gone.
         """
         names = list(columns)
-        for chunk in range(self._chunks):
-            (value,) = self.blocks.get(block_keys(np.array([chunk])))
-            yield pa.ipc.read_record_batch(pa.py_buffer(value), self.schema).select(names)
+        for chunk in self._chunks:
+            yield chunk.read(self._file, self.schema).select(names)
 
 
-class _Encoder:
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self.schema: pa.Schema | None = None
-        self.chunks = 0
+class WideCopyWriter:
+    """Takes the rows of a copy, batch after batch.
 
-    def entries(self) -> Iterator[Entries]:
-        for rows in self._batches:
-            if not rows.num_rows:
-                continue
-            self.schema = rows.schema
-            step = max(1, min(CHUNK_ROWS, CHUNK_BYTES * rows.num_rows // max(1, rows.nbytes)))
-            parts = [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
-            numbers = np.arange(self.chunks, self.chunks + len(parts))
-            self.chunks += len(parts)
-            yield block_keys(numbers), [part.serialize().to_pybytes() for part in parts]
+    Raises:
+        LocalDiskError: by all methods: the disk is full or fails.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file: IO[bytes] | None = None
+        self._schema: pa.Schema | None = None
+        self._chunks: list[_Chunk] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        step = max(1, min(CHUNK_ROWS, CHUNK_BYTES * rows.num_rows // max(1, rows.nbytes)))
+        try:
+            for start in range(0, rows.num_rows, step):
+                self._write(rows.slice(start, step))
+        except (OSError, pa.ArrowException) as error:
+            raise LocalDiskError(str(error)) from error
+
+    def finish(self) -> WideCopy | None:
+        """The copy; None without rows."""
+        if self._file is None or self._schema is None:
+            return None
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise LocalDiskError(str(error)) from error
+        return WideCopy(self._schema, self._file, self._chunks)
+
+    def _write(self, rows: pa.RecordBatch) -> None:
+        if self._file is None:
+            self._file = TemporaryFile(dir=self._directory)  # noqa: SIM115
+            self._schema = rows.schema
+        message = rows.serialize()
+        start = -(-self._file.tell() // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        self._file.seek(start)
+        self._file.write(message)
+        self._chunks.append(_Chunk(start, message.size, _checksum(message)))
+
+
+class _Chunk:
+    """Where a message is."""
+
+    def __init__(self, start: int, size: int, checksum: int) -> None:
+        self._start = start
+        self._size = size
+        self._checksum = checksum
+
+    @property
+    def end(self) -> int:
+        return self._start + self._size
+
+    def read(self, file: IO[bytes], schema: pa.Schema) -> pa.RecordBatch:
+        """The rows, mapped for as long as they are used."""
+        try:
+            place = mmap.mmap(
+                file.fileno(), self._size, offset=self._start, access=mmap.ACCESS_READ
+            )
+        except (OSError, ValueError) as error:
+            raise LocalDiskError(str(error)) from error
+        message = pa.py_buffer(place)
+        if _checksum(message) != self._checksum:
+            raise LocalDiskError(f"a local copy is damaged before byte {self.end}")
+        return pa.ipc.read_record_batch(message, schema)
+
+
+def _checksum(message: pa.Buffer) -> int:
+    """The sum of its words: as fast as memory is read."""
+    return int(np.frombuffer(message, np.uint64, message.size // 8).sum())

@@ -80,12 +80,15 @@ def test_a_copy_damaged_in_mid_read_loses_and_doubles_nothing(
     store, files, file, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(wide_copy, "CHUNK_ROWS", 1_000)
-    for _ in range(2):
-        read(store, files, file)
-    reading = store.read(files, file, ["_SEQUENCE_NUMBER", "k", "v"])
-    batches = [next(reading)]
-    for path in tmp_path.rglob("*.sst"):
-        path.write_bytes(path.read_bytes()[:1_000])
-    batches += reading
+    with (tmp_path / "copy").open("w+b") as copy:
+        monkeypatch.setattr(wide_copy, "TemporaryFile", lambda **_: copy)
+        for _ in range(2):
+            read(store, files, file)
+        reading = store.read(files, file, ["_SEQUENCE_NUMBER", "k", "v"])
+        batches = [next(reading)]
+        copy.seek(-8, 2)
+        copy.write(b"\x07" * 8)
+        copy.flush()
+        batches += reading
     assert pa.Table.from_batches(batches).equals(expected(files))
     assert store.stats().degraded == 1
