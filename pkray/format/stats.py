@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pkray.errors import OptionError
 from pkray.format import binary_row
 from pkray.format.data_file import SimpleStats
-from pkray.format.words import text_bytes
+from pkray.format.words import unaligned_view
 from pkray.schema import TableSchema
 from pkray.types import BINARIES, STRINGS, DataType
 
@@ -151,16 +151,24 @@ def _float_ends(column: pa.Array | pa.ChunkedArray) -> tuple[float, float]:
 
 
 def _text_candidates(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Of strings of one length, the few whose first eight bytes are smallest or largest.
+    """Of strings of eight bytes or more, the few whose first eight are smallest or largest.
 
-    Comparing words is twice as fast as comparing strings.
+    Comparing words is several times as fast as comparing strings.
     """
     if isinstance(column, pa.ChunkedArray) or len(column) < _FEW_STRINGS:
         return column
-    text = text_bytes(column, None)
-    if text.width is None or text.width < _WORD_BYTES:
+    _, offset_buffer, data_buffer = column.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[column.offset :][: len(column) + 1]
+    lengths = offsets[1:] - offsets[:-1]
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    if shortest < _WORD_BYTES:
         return column
-    words = text.word(0).byteswap()
+    data = np.frombuffer(data_buffer, np.uint8)
+    if shortest == longest:
+        shape, first = (len(column),), int(offsets[0])
+        words = np.ndarray(shape, np.uint64, data.data, first, (shortest,)).byteswap()
+    else:
+        words = unaligned_view(data)[offsets[:-1]].byteswap(inplace=True)
     rows = np.flatnonzero((words == words.min()) | (words == words.max()))
     return column.take(pa.array(rows)) if len(rows) < len(column) // 4 else column
 

@@ -15,6 +15,7 @@ from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
 from pkray.format.partition import PartitionSpec
 from pkray.format.schema_files import SchemaFiles
+from pkray.lsm.fresh_rows import FreshRows
 from pkray.lsm.key_groups import row_schema
 from pkray.lsm.run_writer import RunWriter
 from pkray.options import TableOptions
@@ -42,6 +43,7 @@ class DataFileStore:
         clock: for creation times.
         names: gives new files their names; unique by default.
         schemas: the table's schemas by id; by default read as they are needed.
+        fresh: keeps rows of level 0 for those that read them soon.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class DataFileStore:
         clock: Clock = now_millis,
         names: paths.FileNames | None = None,
         schemas: Callable[[int], TableSchema] | None = None,
+        fresh: FreshRows | None = None,
     ) -> None:
         self.store = store
         self.schema = schema
@@ -66,6 +69,7 @@ class DataFileStore:
         self._partition_path = PartitionSpec(schema).path(partition)
         self.row_schema = row_schema(schema)
         self._schemas = schemas or SchemaFiles(store, schema)
+        self._fresh = fresh
         self._evolutions: dict[int, RowEvolution | None] = {schema.id: None}
 
     def path(self, file_name: str) -> str:
@@ -92,9 +96,19 @@ class DataFileStore:
             batches: no key in two of them.
             source: APPEND_SOURCE or COMPACT_SOURCE.
         """
+        room = self._fresh.free_bytes if self._fresh and (level, prefix) == (0, "data") else 0
+        kept: list[pa.RecordBatch] = []
         with self.open_run(level, source, prefix) as writer:
             for rows in batches:
                 writer.write(rows)
+                room -= rows.nbytes
+                if room >= 0:
+                    kept.append(rows)
+                else:
+                    kept.clear()
+        if self._fresh and kept:
+            (file,) = writer.files
+            self._fresh.keep(file.file_name, kept)
         return writer.files
 
     def read(
@@ -155,6 +169,7 @@ class DataFileStore:
             self.clock,
             self.names,
             self._schemas,
+            self._fresh,
         )
 
     def _read(
@@ -168,6 +183,13 @@ class DataFileStore:
         row_group_filter: RowGroupFilter | None = None,
     ) -> Iterator[pa.RecordBatch]:
         wanted = pa.schema([self.row_schema.field(name) for name in names])
+        if self._fresh and row_groups is None and deleted is None:
+            fresh = self._fresh.read(file.file_name, batch_rows, batch_bytes)
+            if fresh is not None:
+                for batch in fresh:
+                    columns = [batch.column(name) for name in names]
+                    yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+                return
         for batch in read_batches(
             self.store,
             self.path(file.file_name),
@@ -202,6 +224,8 @@ class DataFileStore:
 
     def delete(self, files: Iterable[DataFileMeta]) -> None:
         """Delete files that were never handed over to a commit."""
-        doomed = [self.path(file.file_name) for file in files]
-        if doomed:
-            self.store.delete(doomed)
+        names = [file.file_name for file in files]
+        if self._fresh:
+            self._fresh.drop(names)
+        if names:
+            self.store.delete([self.path(name) for name in names])

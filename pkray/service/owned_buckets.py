@@ -73,7 +73,9 @@ class OwnedBuckets:
         levels = self._committed.levels(bucket)
         self._schema.catch_up(max((file.schema_id for file in levels.files), default=0))
         schema = self._schema.current
-        files = StoppableFiles(self._store, schema, *bucket, schemas=self._schema.read)
+        files = StoppableFiles(
+            self._store, schema, *bucket, schemas=self._schema.read, fresh=self._views.fresh
+        )
         files.stop = stop
         lookup = self._views.lookup(schema).upper_levels(self._views.files(schema, bucket))
         return Compactor(schema, files, merge_engine(schema), lookup, self._clock), files

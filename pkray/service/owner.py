@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
@@ -15,6 +15,7 @@ from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.format.commit_message import CommitMessage
 from pkray.lookup.store import LookupStore
+from pkray.lsm.fresh_rows import FreshRows
 from pkray.service.committed import CommittedFiles
 from pkray.service.compaction_age import CompactionAge
 from pkray.service.compaction_planner import CompactionPlanner
@@ -78,11 +79,12 @@ class BucketOwner:
             retention_millis=schema.core.lookup_cache_file_retention,
             clock=clock,
         )
+        self._fresh = FreshRows(schema.core.write_buffer_size, lambda: self._sessions.memory_bytes)
         self._committed = CommittedFiles(
-            store, schema, SnapshotStore(store), self._owns, self._cache.drop
+            store, schema, SnapshotStore(store), self._owns, self._files_gone
         )
         self._committed.advance()
-        self._views = SchemaViews(store, self._schema.read, self._cache)
+        self._views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
         self._buckets = OwnedBuckets(store, self._schema, self._committed, self._views, clock)
         self._dynamic = DynamicBuckets(
             store, schema, settings.index, settings.owners, clock, settings.refresh_millis
@@ -130,6 +132,7 @@ class BucketOwner:
             session = self._session_of(push)
             if push.source == DRIVER:
                 session.write(push, batch)
+                self._fresh.trim()
             else:
                 session.staging.put((push.source, push.attempt), push.index, batch)
 
@@ -318,6 +321,11 @@ class BucketOwner:
             self._sessions.drop_all()
             self._cache.close()
             shutil.rmtree(self._settings.local_directory, ignore_errors=True)
+
+    def _files_gone(self, file_names: Iterable[str]) -> None:
+        names = list(file_names)
+        self._cache.drop(names)
+        self._fresh.drop(names)
 
     def _owns(self, partition: bytes, bucket: int) -> bool:
         return owner_of(partition, bucket, self._settings.owners) == self._settings.index

@@ -8,6 +8,7 @@ from pkray.errors import SchemaChangedError
 from pkray.evolution import RowEvolution
 from pkray.lookup.store import LookupStore
 from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.fresh_rows import FreshRows
 from pkray.schema import TableSchema
 from pkray.service.bucket_lookup import BucketLookup
 from pkray.service.committed import BucketId
@@ -21,11 +22,17 @@ class SchemaViews:
         store: the table's root.
         schemas: the table's schemas by id.
         cache: the owner's copies of data files.
+        fresh: rows that the owner flushed just now.
     """
 
     def __init__(
-        self, store: ObjectStore, schemas: Callable[[int], TableSchema], cache: LookupStore
+        self,
+        store: ObjectStore,
+        schemas: Callable[[int], TableSchema],
+        cache: LookupStore,
+        fresh: FreshRows,
     ) -> None:
+        self.fresh = fresh
         self._store = store
         self._schemas = schemas
         self._cache = cache
@@ -36,7 +43,9 @@ class SchemaViews:
     def files(self, schema: TableSchema, bucket: BucketId) -> DataFileStore:
         key = (schema.id, bucket)
         if key not in self._files:
-            self._files[key] = DataFileStore(self._store, schema, *bucket, schemas=self._schemas)
+            self._files[key] = DataFileStore(
+                self._store, schema, *bucket, schemas=self._schemas, fresh=self.fresh
+            )
         return self._files[key]
 
     def lookup(self, schema: TableSchema) -> BucketLookup:

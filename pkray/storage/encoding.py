@@ -26,7 +26,7 @@ SAMPLE_SLICE_ROWS = 1024
 SAMPLE_BYTES = 4 << 20
 COMPRESSED_BYTES = 128 << 10
 MIN_COMPRESSED_BYTES = 4 << 10
-INCOMPRESSIBLE = 0.9
+INCOMPRESSIBLE = 0.75
 """Columns whose sample shrinks to no less than this are stored without a codec."""
 
 _CODECS = {

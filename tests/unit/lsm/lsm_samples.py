@@ -14,6 +14,7 @@ from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
+from pkray.lsm.fresh_rows import FreshRows
 from pkray.lsm.levels import Levels, SortedRun
 from pkray.lsm.live_rows import LiveRows
 from pkray.lsm.merge_read import merge_read
@@ -21,6 +22,8 @@ from pkray.lsm.raw_read import raw_read
 from pkray.schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
 
+FRESH_BYTES = 4 << 10
+"""So little that some files are read from memory, others from the store."""
 KINDS = ("+I", "-U", "+U", "-D")
 UNPARTITIONED = bytes(12)
 COLUMNS = (("k", "BIGINT NOT NULL"), ("v", "STRING"), ("n", "INT"))
@@ -63,14 +66,16 @@ class Bucket:
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
         self.store = ObjectStore.open(f"memory://bucket-{next(_numbers)}")
-        self.files = DataFileStore(self.store, schema, UNPARTITIONED, 0, clock=lambda: 7)
         self.committed = Levels()
         self.messages: list[CommitMessage] = []
         self.reopen()
 
     def reopen(self) -> None:
         """A new writer on what is committed, as after a crash."""
-        self.files = DataFileStore(self.store, self.schema, UNPARTITIONED, 0, clock=lambda: 7)
+        fresh = FreshRows(FRESH_BYTES, lambda: self.writer.memory_bytes)
+        self.files = DataFileStore(
+            self.store, self.schema, UNPARTITIONED, 0, clock=lambda: 7, fresh=fresh
+        )
         self.writer = BucketWriter(
             self.schema, UNPARTITIONED, 0, self.files, self.committed, clock=lambda: 7
         )
