@@ -42,7 +42,7 @@ class StoreLookup:
         self._scan = ScanLookup(schema, _CopiedFiles(store, files), engine)
 
     def find(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> pa.RecordBatch:
-        """The merged rows of those keys that are there, in key order, without deleted ones.
+        """The merged rows of those keys that are there, in key order, deletes among them.
 
         Args:
             keys: the key columns, distinct and ascending.
@@ -52,7 +52,14 @@ class StoreLookup:
             return self._scan.find(keys, runs)
         columns = [field.name for field in self._schema.fields]
         positions, rows = lookup_runs(
-            self._store, self._files, runs, keys, columns, self._schema, self._engine
+            self._store,
+            self._files,
+            runs,
+            keys,
+            columns,
+            self._schema,
+            self._engine,
+            keep_deletes=True,
         )
         names = self._row_schema.names
         return _one_batch(rows.select(names).take(pa.array(np.argsort(positions))))

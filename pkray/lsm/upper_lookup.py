@@ -13,7 +13,7 @@ from pkray.lsm.key_ranges import in_key_order
 from pkray.lsm.keys import KeyBound
 from pkray.lsm.levels import SortedRun, Vectors
 from pkray.lsm.located_rows import LocatedRows, placed
-from pkray.lsm.merge import MergeEngine, newest_images, without_deletes
+from pkray.lsm.merge import MergeEngine, newest_images
 from pkray.lsm.merge_read import FileReader, row_order
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class UpperLevelLookup(Protocol):
             runs: newest first.
 
         Returns:
-            Key-value rows with all columns, in key order; without those whose row is a delete.
+            Key-value rows with all columns, in key order, deletes among them: by its sequence
+            fields one may win over what is compacted.
         """
         ...
 
@@ -76,8 +77,8 @@ class ScanLookup:
         self._passed = wanted.bound(-1)
         order = row_order(runs, self._schema)
         if self._engine.keeps_newest and order.columns == order.key_columns:
-            return without_deletes(self._newest(keys))
-        return without_deletes(self._merged(keys, order))
+            return self._newest(keys)
+        return self._merged(keys, order)
 
     def locate(
         self,

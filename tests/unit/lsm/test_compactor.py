@@ -84,6 +84,15 @@ def test_lookup_with_a_sequence_field_keeps_the_image_that_readers_see(target: s
     assert (3, "next", 6) in bucket.content()
 
 
+def test_a_delete_above_wins_over_rows_with_an_older_sequence() -> None:
+    bucket = grown(Bucket(make_schema(producer="lookup", sequence="n")))
+    bucket.write(("-D", 3, None, 7))
+    assert bucket.commit() == [("-D", 3, "old 3", 5)]
+    bucket.write(("+I", 3, "late", 6))
+    assert bucket.commit() == []
+    assert 3 not in [row[0] for row in bucket.content()]
+
+
 def test_old_images_carry_their_own_sequence_number() -> None:
     bucket = grown(Bucket(make_schema(producer="lookup")), keys=10)
     bucket.write(("+I", 3, "new", 6))
