@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import os
 import shutil
@@ -115,7 +116,7 @@ class Catalog:
         if schemas.exists():
             if if_not_exists:
                 return self._load(location)
-            raise self._exists(location.name, "load it, or pass if_not_exists=True")
+            raise self._exists(location.name, "use it, or create it only if it does not exist")
         definition = TableSchema.create(
             schema,
             primary_keys,
@@ -222,8 +223,8 @@ class Catalog:
             self._store.create(f"{checked_database(name)}{_SUFFIX}/{_MARK}", b"")
         elif not if_not_exists:
             raise DatabaseExistsError(
-                f"database {name} exists already in {self.warehouse}: use it, or pass "
-                "if_not_exists=True",
+                f"database {name} exists already in {self.warehouse}: use it, or create it only "
+                "if it does not exist",
                 database=name,
             )
 
@@ -307,8 +308,11 @@ class Catalog:
         return TableLocation(url, name, self._storage_options)
 
     def _load(self, location: TableLocation) -> Table:
-        schema = SchemaStore(location.open(), location.name).latest()
-        return Table(location, schema, self.runtime)
+        schemas = SchemaStore(location.open(), location.name)
+        try:
+            return Table(location, schemas.latest(), self.runtime)
+        except TableNotFoundError:
+            raise self._missing(location.name) from None
 
     def _stop(self, location: TableLocation) -> None:
         """End the services of a table and of its branches."""
@@ -317,7 +321,11 @@ class Catalog:
             self.runtime.stop(location.on_branch(branch))
 
     def _missing(self, table: str) -> TableNotFoundError:
-        return TableNotFoundError(f"table {table} does not exist in {self.warehouse}", table=table)
+        near = difflib.get_close_matches(table, self.list_tables(), n=1)
+        hint = f"did you mean {near[0]}?" if near else "create it first, or correct its name"
+        return TableNotFoundError(
+            f"table {table} does not exist in {self.warehouse}: {hint}", table=table
+        )
 
     def _exists(self, table: str, remedy: str) -> TableExistsError:
         return TableExistsError(

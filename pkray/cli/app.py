@@ -79,9 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except (KeyboardInterrupt, typer.Abort):
-        _fail("interrupted", 130)
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     except typer.TyperException as error:
-        _fail(error.format_message(), error.exit_code)
+        message = error.format_message()
+        _fail(message, error.exit_code) if message else sys.exit(error.exit_code)
     except (PkrayError, pa.ArrowException, OSError) as error:
         if debug:
             raise

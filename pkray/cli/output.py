@@ -79,7 +79,7 @@ def record(values: Mapping[str, Any], as_json: bool) -> None:
     for name, value in values.items():
         if name not in below and value not in (None, [], {}):
             shown.add_row(Text(name, style="bold"), _text(value))
-    console.print(shown)
+    console.print(shown if shown.row_count or below else Text("nothing to do", style="dim"))
     for part in below.values():
         columns = [name for name in part[0] if any(row[name] is not None for row in part)]
         schema = pa.schema([(name, pa.string()) for name in columns])

@@ -88,7 +88,7 @@ class RowFile:
             with self._source() as raw:
                 source = pa.CompressedInputStream(raw, codec) if (codec := self._codec) else raw
                 for batch in self._text(source):
-                    yield self._decoded(batch), raw.tell()
+                    yield self._decoded(batch), 0 if self.size is None else raw.tell()
         except pa.ArrowNotImplementedError as error:
             raise UnsupportedError(
                 f"file {str(self.path)!r}: {error}: use Parquet for such columns",

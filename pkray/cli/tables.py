@@ -14,6 +14,7 @@ from pkray.cli import arguments, output
 from pkray.cli.arguments import IfExists, IfNotExists, Json, TableName
 from pkray.cli.summaries import described
 from pkray.cli.warehouse import on_service, on_warehouse
+from pkray.errors import InputError
 
 database_app = typer.Typer(name="database", help="Make and drop databases.", no_args_is_help=True)
 
@@ -50,7 +51,7 @@ def create(
     """Create a table."""
     if bool(column) == bool(like):
         raise typer.BadParameter("give the columns by --column, or by --like")
-    schema: Any = arguments.columns(column or []) if column else pq.read_schema(like)
+    schema: Any = arguments.columns(column or []) if like is None else _columns_of(like)
     made = catalog.create_table(
         table,
         schema,
@@ -134,3 +135,13 @@ def list_databases(catalog: Catalog, as_json: Json = False) -> None:
     """List the databases."""
     names = pa.array(catalog.list_databases(), pa.string())
     output.table(pa.table({"database": names}), as_json)
+
+
+def _columns_of(file: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(file)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"--like takes a Parquet file, and {str(file)!r} is none that can be read: {error}",
+            path=str(file),
+        ) from None

@@ -46,7 +46,7 @@ class SchemaStore:
         ids = self.ids()
         if not ids:
             raise TableNotFoundError(
-                f"table {self._table} does not exist: create it with catalog.create_table",
+                f"table {self._table} does not exist: create it first, or correct its name",
                 table=self._table,
             )
         return self.read(ids[-1])
@@ -115,7 +115,7 @@ class SchemaStore:
         """
         if not self._create(paths.schema(schema.id), schema.to_json()):
             raise TableExistsError(
-                f"table {self._table} exists already: load it, or create it with "
-                "if_not_exists=True",
+                f"table {self._table} exists already: use it, or create it only if it does "
+                "not exist",
                 table=self._table,
             )

@@ -49,7 +49,7 @@ def made(catalog: pkray.Catalog, name: str = "shop.orders", *ids: int) -> pkray.
 def test_a_database_without_tables_is_listed_until_it_is_dropped(catalog):
     catalog.create_database("empty")
     assert (catalog.list_databases(), catalog.list_tables("empty")) == (["empty"], [])
-    with pytest.raises(DatabaseExistsError, match="if_not_exists"):
+    with pytest.raises(DatabaseExistsError, match="only if it does not exist"):
         catalog.create_database("empty")
     catalog.create_database("empty", if_not_exists=True)
     catalog.drop_database("empty")

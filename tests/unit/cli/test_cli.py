@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,17 @@ def test_upsert_json_lines(orders, tmp_path, suffix):
     assert rows[-1] == {"id": 9, "name": "z", "amount": None}
 
 
+def test_upsert_from_a_pipe(orders, monkeypatch):
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as pipe:
+        pipe.write("id,name,amount\n1,Ada,1.5\n")
+    with os.fdopen(reading) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        (said,) = orders.json("upsert", "shop.orders", "-", "--format", "csv")
+    assert said["rows"] == 1
+    assert scan(orders, "shop.orders")[0]["name"] == "Ada"
+
+
 def test_upsert_many_files_in_one_commit(orders, tmp_path):
     (tmp_path / "a.csv").write_text("id,name,amount\n10,a,1\n")
     (tmp_path / "b.txt").write_text("id,name,amount\n11,b,1\n10,c,2\n")
@@ -274,6 +287,7 @@ def test_snapshots_files_and_compaction(orders, tmp_path):
     ("words", "code", "message"),
     [
         (["describe", "shop.nope"], 1, "shop.nope does not exist"),
+        (["describe", "shop.ordres"], 1, "did you mean shop.orders?"),
         (["scan", "orders"], 1, "database.table"),
         (["scan", "shop.orders", "-f", "amonut > 1"], 1, "did you mean 'amount'"),
         (["scan", "shop.orders", "-f", "amount >"], 1, "is not SQL"),
@@ -293,6 +307,7 @@ def test_snapshots_files_and_compaction(orders, tmp_path):
         (["create", "a.b", "--column", "id WHAT", "-k", "id"], 1, "WHAT"),
         (["create", "a.b", "-k", "id"], 2, "--column"),
         (["create", "a.b", *ORDERS, "-k", "id", "-o", "bucket"], 2, "takes KEY=VALUE"),
+        (["create", "a.b", "--like", "none.parquet", "-k", "id"], 1, "'none.parquet'"),
         (["frobnicate"], 2, "frobnicate"),
         (["scan"], 2, "TABLE"),
         (["scan", "shop.orders", "--limit", "many"], 2, "--limit"),
@@ -334,3 +349,21 @@ def test_version_and_help(shell):
     assert shell.ok("--version") == f"pkray {pkray.__version__}\n"
     assert "upsert" in shell.ok("--help")
     assert "--filter" in shell.ok("scan", "--help")
+
+
+def test_no_words_at_all_get_help(shell):
+    code, out, err = shell.run()
+    assert (code, err) == (2, "")
+    assert "changelog" in out
+
+
+def test_what_does_nothing_says_so(orders):
+    assert "nothing to do" in orders.ok("compact", "shop.orders", "--bucket", "1", "--bucket", "9")
+
+
+def test_an_interrupted_command_ends_quietly(orders, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pkray.Catalog, "load_table", interrupted)
+    assert orders.run("scan", "shop.orders") == (130, "", "")

@@ -1,0 +1,5 @@
+"""``python -m pkray``: the command line."""
+
+from pkray.cli import main
+
+main()
