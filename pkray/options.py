@@ -123,6 +123,12 @@ class TableOptions:
     dynamic_bucket_assigner_parallelism: int | None = _option(
         "dynamic-bucket.assigner-parallelism", integer(1), None, "Assigners of dynamic buckets."
     )
+    cross_partition_upsert_bootstrap_parallelism: int = _option(
+        "cross-partition-upsert.bootstrap-parallelism",
+        integer(1),
+        10,
+        "Buckets whose keys are read at a time, to know in which partition each is.",
+    )
 
     # Merging
     merge_engine: str = _option(

@@ -12,7 +12,6 @@ WITHOUT_EFFECT = frozenset(
         "commit.force-create-snapshot",
         "compaction.max.file-num",
         "compaction.min.file-num",
-        "cross-partition-upsert.bootstrap-parallelism",
         "cross-partition-upsert.index-ttl",
         "delete-file.thread-num",
         "end-input.check-partition-expire",

@@ -41,12 +41,12 @@ def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
     if schema.crosses_partitions and options.bucket != -1:
         raise SchemaError(
             f"the primary key {list(schema.primary_keys)} lacks partition columns of "
-            f"{list(schema.partition_keys)}: add them to it",
+            f"{list(schema.partition_keys)}: add them to it, or set bucket = -1, so that keys may "
+            "move from one partition to another",
             primary_keys=schema.primary_keys,
             partition_keys=schema.partition_keys,
         )
-    if schema.crosses_partitions:
-        raise crosses_partitions(schema.primary_keys, schema.partition_keys)
+    check_crossing(schema)
     if not options.bucket_key:
         bucket_keys = schema.trimmed_primary_keys
     elif options.bucket == -1:
@@ -71,17 +71,31 @@ def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
             )
 
 
-def crosses_partitions(
-    primary_keys: Sequence[str], partition_keys: Sequence[str]
-) -> UnsupportedError:
-    """Of a table with dynamic buckets whose keys are unique over partitions."""
-    return UnsupportedError(
-        f"the primary key {list(primary_keys)} lacks partition columns of {list(partition_keys)}: "
-        "upserts that move a key from one partition to another are not supported; add the "
-        "partition columns to the primary key",
-        primary_keys=tuple(primary_keys),
-        partition_keys=tuple(partition_keys),
-    )
+def check_crossing(schema: TableSchema) -> None:
+    """Options under which keys that move between partitions can be kept unique.
+
+    Raises:
+        UnsupportedError: they cannot.
+    """
+    options = schema.core
+    if not schema.crosses_partitions:
+        return
+    reason = None
+    if options.ignore_delete and options.merge_engine == "deduplicate":
+        reason = "'ignore-delete': a key that moves to another partition is deleted in its old one"
+    if options.record_level_expire_time is not None and options.merge_engine == "first-row":
+        reason = (
+            "'record-level.expire-time' with merge-engine = first-row: new rows of keys whose rows "
+            "have expired would be ignored"
+        )
+    if reason is not None:
+        raise UnsupportedError(
+            f"the primary key {list(schema.primary_keys)} lacks partition columns of "
+            f"{list(schema.partition_keys)}, which does not go with {reason}; unset it, or add the "
+            "partition columns to the primary key",
+            primary_keys=schema.primary_keys,
+            partition_keys=schema.partition_keys,
+        )
 
 
 def _check_option_columns(schema: TableSchema, options: TableOptions) -> None:

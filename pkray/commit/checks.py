@@ -11,7 +11,7 @@ from pkray.commit.index_files import (
     find_index_conflict,
     index_entries,
 )
-from pkray.commit.moved_base import bucket_moved, partitions_moved
+from pkray.commit.moved_base import bucket_moved, partitions_moved, rows_moved
 from pkray.commit.table_state import TableState
 from pkray.errors import CommitBaseMovedError, CommitConflictError
 from pkray.format.snapshot import COMPACT, Snapshot
@@ -26,8 +26,12 @@ class CommitChecks:
         self._store = store
         self._table = table
 
-    def refuse_moved_base(self, change: Change, latest: Snapshot | None) -> None:
+    def refuse_moved_base(
+        self, change: Change, latest: Snapshot | None, schema: TableSchema
+    ) -> None:
         """Rows numbered after one snapshot do not fit buckets that have got others since.
+
+        Rows placed by where their keys were do not fit a table in which others may have moved.
 
         Raises:
             CommitBaseMovedError: they are to be numbered again.
@@ -39,6 +43,8 @@ class CommitChecks:
             moved: str | None = "the table was rolled back since"
         elif base == _id(latest):
             return
+        elif schema.crosses_partitions:
+            moved = rows_moved(self._store, self._table.snapshots, base, latest)
         else:
             buckets = {(entry.partition, entry.bucket) for entry in change.entries}
             moved = bucket_moved(self._store, self._table.snapshots, base, latest, buckets)

@@ -59,6 +59,17 @@ def partitions_moved(
     return _first_move(store, snapshots, base, latest, done_by)
 
 
+def rows_moved(
+    store: ObjectStore, snapshots: SnapshotStore, base: int, latest: Snapshot | None
+) -> str | None:
+    """What other commits did to rows anywhere, or None; compactions do nothing."""
+
+    def done_by(_: Snapshot, entries: Iterable[ManifestEntry]) -> str | None:
+        return "changed rows" if any(True for _ in entries) else None
+
+    return _first_move(store, snapshots, base, latest, done_by)
+
+
 def _first_move(
     store: ObjectStore,
     snapshots: SnapshotStore,

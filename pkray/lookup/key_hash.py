@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,10 @@ Bools = npt.NDArray[np.bool_]
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _FINISH = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
+_THIRD = np.uint64(29)
+
+Mix = Callable[[Words, Words], None]
+"""Takes words into hashes, in place."""
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -32,13 +36,22 @@ def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def hash_keys(columns: Sequence[pa.Array]) -> Words:
     """A 64-bit hash of each key; equal keys have equal hashes."""
+    return _hash(columns, _mix)
+
+
+def hash_keys_otherwise(columns: Sequence[pa.Array]) -> Words:
+    """Another 64-bit hash: keys that `hash_keys` takes for one differ in it."""
+    return _hash(columns, _mix_twice)
+
+
+def _hash(columns: Sequence[pa.Array], mix: Mix) -> Words:
     hashes = np.zeros(len(columns[0]), np.uint64)
     for array in columns:
         if is_text(array.type):
-            _hash_text(hashes, array)
+            _hash_text(hashes, array, mix)
         else:
             for word in _bits(array):
-                _mix(hashes, word)
+                mix(hashes, word)
     hashes *= _FINISH
     hashes ^= hashes >> _HALF
     hashes *= _MIX
@@ -51,20 +64,26 @@ def _mix(hashes: Words, word: Words) -> None:
     hashes ^= hashes >> _HALF
 
 
-def _hash_text(hashes: Words, array: pa.Array) -> None:
+def _mix_twice(hashes: Words, word: Words) -> None:
+    _mix(hashes, word)
+    hashes *= _FINISH
+    hashes ^= hashes >> _THIRD
+
+
+def _hash_text(hashes: Words, array: pa.Array, mix: Mix) -> None:
     text = text_bytes(array, None)
     lengths = text.lengths
     longest = int(lengths.max(initial=0))
     shortest = int(lengths.min(initial=0))
     for j in range((longest + 7) // 8):
         if shortest > 8 * j:
-            _mix(hashes, text.word(j))
+            mix(hashes, text.word(j))
         else:
             rows = np.flatnonzero(lengths > 8 * j)
             some = hashes[rows]
-            _mix(some, text.words(rows, j))
+            mix(some, text.words(rows, j))
             hashes[rows] = some
-    _mix(hashes, lengths.astype(np.uint64))
+    mix(hashes, lengths.astype(np.uint64))
 
 
 def _bits(array: pa.Array) -> list[Words]:
@@ -82,8 +101,8 @@ def _bits(array: pa.Array) -> list[Words]:
 
 
 def _float_bits(array: pa.Array) -> Words:
-    """IEEE bits as float64, all NaN alike."""
-    values = fixed_values(array, array.type.to_pandas_dtype()).astype(np.float64)
+    """IEEE bits as float64, all NaN alike and both zeros."""
+    values = fixed_values(array, array.type.to_pandas_dtype()).astype(np.float64) + 0
     values[np.isnan(values)] = np.nan
     return values.view(np.uint64)
 

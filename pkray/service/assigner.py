@@ -188,7 +188,7 @@ class BucketAssigner:
                 self._keys.ended(other)
             self._keys.expire()
             self._keys.refresh()
-            session = self._open.begin(session_id)
+            session = self._open.begin(session_id, Assignments())
         return session
 
     def _assign(

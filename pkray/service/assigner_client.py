@@ -14,7 +14,6 @@ from pkray.format.hash_index import Hashes
 from pkray.format.partition import PartitionSpec
 from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
-from pkray.schema_checks import crosses_partitions
 from pkray.service.assigners import assigner_count, assigning_owners
 from pkray.service.handle import Handle, gather
 from pkray.service.key_index import Buckets
@@ -30,14 +29,9 @@ class AssignerClient:
 
     Args:
         owners: all of the table's.
-
-    Raises:
-        UnsupportedError: keys of the table can move from one partition to another.
     """
 
     def __init__(self, schema: TableSchema, owners: Sequence[Handle]) -> None:
-        if schema.crosses_partitions:
-            raise crosses_partitions(schema.primary_keys, schema.partition_keys)
         self._owners = owners
         self._partitions = PartitionSpec(schema)
         self._keys = schema.trimmed_primary_keys
@@ -46,8 +40,10 @@ class AssignerClient:
 
     @classmethod
     def of(cls, schema: TableSchema, owners: Sequence[Handle]) -> AssignerClient | None:
-        """The client of a table with dynamic buckets, None for other tables."""
-        return cls(schema, owners) if schema.core.bucket == DYNAMIC else None
+        """The client of a table with dynamic buckets whose keys stay in their partitions, None
+        for other tables."""
+        stays = schema.core.bucket == DYNAMIC and not schema.crosses_partitions
+        return cls(schema, owners) if stays else None
 
     def assign(self, session: SessionId, rows: pa.RecordBatch, tokens: dict[int, str]) -> Cells:
         """Buckets for rows to be written.

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pkray.errors import CommitFencedError
 from pkray.service.key_index import ABSENT, Buckets, KeyIndex, Packed
-from pkray.service.protocol import SessionId
+from pkray.service.open_sessions import OpenSessions
 
 
 @dataclass
@@ -41,53 +40,16 @@ class Assignments:
             counts[bucket] = counts.get(bucket, 0) + int(sizes[bucket])
 
 
-class OpenAssignments:
-    """The assignments of all sessions that have not ended, one a commit user."""
-
-    def __init__(self) -> None:
-        self._sessions: dict[SessionId, Assignments] = {}
-        self._ended: dict[str, SessionId] = {}
+class OpenAssignments(OpenSessions[Assignments]):
+    """The assignments of all sessions that have not ended."""
 
     def __len__(self) -> int:
         """Keys that are not committed."""
-        return sum(len(index) for each in self._sessions.values() for index in each.new.values())
-
-    def get(self, session_id: SessionId) -> Assignments | None:
-        return self._sessions.get(session_id)
-
-    def take_over(self, session_id: SessionId) -> list[SessionId]:
-        """End the earlier sessions of the user; those.
-
-        Raises:
-            CommitFencedError: the session has ended, or has itself been replaced.
-        """
-        ended = self._ended.get(session_id.user)
-        rivals = [other for other in self._sessions if other.user == session_id.user]
-        if (ended and session_id <= ended) or any(session_id < other for other in rivals):
-            raise CommitFencedError(
-                f"this session of commit user {session_id.user!r} has ended, or a newer writer "
-                "took over; stop this one, or open writers with different commit users",
-                user=session_id.user,
-                generation=session_id.generation,
-            )
-        for other in rivals:
-            self.end(other)
-        return rivals
-
-    def begin(self, session_id: SessionId) -> Assignments:
-        """Of a session that is assigned its first buckets."""
-        self._sessions[session_id] = Assignments()
-        return self._sessions[session_id]
-
-    def end(self, session_id: SessionId) -> None:
-        """Forget a session; it cannot begin again."""
-        self._sessions.pop(session_id, None)
-        newest = self._ended.get(session_id.user, session_id)
-        self._ended[session_id.user] = max(newest, session_id)
+        return sum(len(index) for each in self for index in each.new.values())
 
     def fill(self, partition: bytes, hashes: Packed, found: Buckets) -> None:
         """Set the bucket of each hash that is still absent, where some session was assigned it."""
-        for each in self._sessions.values():
+        for each in self:
             absent = np.flatnonzero(found == ABSENT)
             if not len(absent):
                 return
@@ -97,7 +59,7 @@ class OpenAssignments:
     def sizes(self, partition: bytes) -> dict[int, int]:
         """Keys by bucket."""
         sizes: dict[int, int] = {}
-        for each in self._sessions.values():
+        for each in self:
             for bucket, count in each.counts.get(partition, {}).items():
                 sizes[bucket] = sizes.get(bucket, 0) + count
         return sizes

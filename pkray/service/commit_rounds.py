@@ -85,7 +85,9 @@ class CommitRounds:
         hash_files = _hash_files(messages) if result.new else ()
         answer_from = newest.id if newest else base
         pending = call_all(
-            self._owners, "acknowledge", lambda _: (session, answer_from, hash_files)
+            self._owners,
+            "acknowledge",
+            lambda _: (session, answer_from, hash_files, result.new),
         )
         if any(pending):
             self._watch()

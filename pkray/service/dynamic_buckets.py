@@ -15,36 +15,51 @@ from pkray.schema import TableSchema
 from pkray.service.assigner import BucketAssigner
 from pkray.service.committed import BucketId
 from pkray.service.hash_files import HashFiles
-from pkray.service.protocol import Assigned, HashFile, SessionId
+from pkray.service.key_assigner import ASSIGNER, KeyAssigner
+from pkray.service.key_ids import Bools, KeyIds
+from pkray.service.newest_schema import NewestSchema
+from pkray.service.owner_settings import OwnerSettings
+from pkray.service.protocol import Assigned, HashFile, KeysFound, RowsPlaced, SessionId
 from pkray.storage.object_store import ObjectStore
 
 
 class DynamicBuckets:
     """An owner's `BucketAssigner`, and the index files of the buckets it owns.
 
+    Where keys cross partitions there are no such files, and one owner's `KeyAssigner`.
+
     Args:
-        index: the owner's.
-        owners: how many share the table.
+        settings: the owner's.
         clock: epoch milliseconds.
-        refresh_millis: as the owner's.
     """
 
     def __init__(
         self,
         store: ObjectStore,
-        schema: TableSchema,
-        index: int,
-        owners: int,
+        schema: NewestSchema,
+        settings: OwnerSettings,
         clock: Callable[[], int],
-        refresh_millis: int,
     ) -> None:
         self._files = HashFiles(store)
         self._assigner: BucketAssigner | None = None
-        if schema.core.bucket == DYNAMIC:
+        self._keys: KeyAssigner | None = None
+        first = schema.current
+        refresh_millis = settings.refresh_millis
+        if first.core.bucket != DYNAMIC:
+            return
+        if not first.crosses_partitions:
             snapshots = SnapshotStore(store)
             self._assigner = BucketAssigner(
-                store, schema, snapshots, index, owners, clock, refresh_millis
+                store, first, snapshots, settings.index, settings.owners, clock, refresh_millis
             )
+        elif settings.index == ASSIGNER:
+            directory = f"{settings.local_directory}/keys"
+
+            def newest() -> TableSchema:
+                schema.catch_up()
+                return schema.current
+
+            self._keys = KeyAssigner(store, newest, directory, clock, refresh_millis)
 
     def assign(
         self,
@@ -64,9 +79,26 @@ class DynamicBuckets:
     ) -> tuple[np.ndarray, int]:
         return self._known().locate(partitions, codes, hashes, snapshot_id)
 
+    def place(
+        self,
+        session_id: SessionId,
+        index: int,
+        partitions: Sequence[bytes],
+        codes: np.ndarray,
+        keys: KeyIds,
+        removes: Bools,
+    ) -> RowsPlaced:
+        assert self._keys is not None
+        return self._keys.place(session_id, index, partitions, codes, keys, removes)
+
+    def locate_keys(self, keys: KeyIds, snapshot_id: int | None, latest: bool) -> KeysFound | None:
+        assert self._keys is not None
+        return self._keys.locate(keys, snapshot_id, latest=latest)
+
     def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
-        if self._assigner is not None:
-            self._assigner.check(session_id, tokens, base)
+        known = self._assigner or self._keys
+        if known is not None:
+            known.check(session_id, tokens, base)
 
     def indexed(
         self, messages: Sequence[CommitMessage], new_hashes: Mapping[BucketId, Sequence[bytes]]
@@ -76,16 +108,26 @@ class DynamicBuckets:
             return list(messages)
         return [self._indexed(message, new_hashes) for message in messages]
 
-    def committed(self, session_id: SessionId, hash_files: Sequence[HashFile]) -> None:
+    def committed(
+        self,
+        session_id: SessionId,
+        snapshot_id: int,
+        hash_files: Sequence[HashFile],
+        new: bool,
+    ) -> None:
         if self._assigner is not None:
             self._assigner.committed(session_id, hash_files)
+        if self._keys is not None:
+            self._keys.committed(session_id, snapshot_id, new=new)
 
     def drop(self, session_id: SessionId) -> None:
-        if self._assigner is not None:
-            self._assigner.drop(session_id)
+        known = self._assigner or self._keys
+        if known is not None:
+            known.drop(session_id)
 
     def stats(self) -> dict[str, int]:
-        return {} if self._assigner is None else self._assigner.stats()
+        known = self._assigner or self._keys
+        return {} if known is None else known.stats()
 
     def _indexed(
         self, message: CommitMessage, new_hashes: Mapping[BucketId, Sequence[bytes]]

@@ -49,7 +49,7 @@ class LocalHandle:
         self._pool.shutdown()
 
 
-_AT_ONCE = frozenset({"assign", "locate"})
+_AT_ONCE = frozenset({"assign", "locate", "place", "locate_keys"})
 """What does not wait for the writes before it, as on Ray."""
 
 

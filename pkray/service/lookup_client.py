@@ -12,11 +12,15 @@ from pkray.lsm.keys import NormalizedKeys
 from pkray.schema import TableSchema
 from pkray.service.assigner_client import AssignerClient
 from pkray.service.handle import Handle, gather
+from pkray.service.key_client import KeyClient
+from pkray.service.key_ids import identify
 from pkray.service.prefix_routing import PrefixRouter, Request
 from pkray.service.protocol import Visibility
 from pkray.service.retry import persist
 from pkray.service.routing import Cells, Router
 
+_MAX_MOVED = 8
+"""Times that a lookup of what is not committed follows keys to other partitions."""
 _MAX_REROUTED = 8
 """Times that a lookup learns of partitions with other buckets than the table's."""
 
@@ -28,7 +32,9 @@ class LookupClient:
         self._schema = schema
         self._owners = owners
         self._assigner = AssignerClient.of(schema, owners)
-        self._router = Router(schema, len(owners)) if self._assigner is None else None
+        self._keys = KeyClient.of(schema, owners)
+        is_fixed = self._assigner is None and self._keys is None
+        self._router = Router(schema, len(owners)) if is_fixed else None
         self._prefixes = PrefixRouter(schema, self._router, len(owners))
 
     def find(
@@ -46,6 +52,8 @@ class LookupClient:
         """
         if keys.num_rows == 0:
             return wanted.empty_table()
+        if self._keys is not None:
+            return self._find_anywhere(self._keys, keys, wanted, visibility, snapshot_id)
         return _rerouted(lambda totals: self._find(keys, wanted, visibility, snapshot_id, totals))
 
     def find_prefixes(
@@ -87,6 +95,57 @@ class LookupClient:
         if not requests:
             return wanted.empty_table()
         return _as(self._collect("lookup", requests, wanted.names, visibility, snapshot_id), wanted)
+
+    def _find_anywhere(
+        self,
+        client: KeyClient,
+        keys: pa.Table,
+        wanted: pa.Schema,
+        visibility: Visibility,
+        snapshot_id: int | None,
+    ) -> pa.Table:
+        """Rows of keys that may be in any partition."""
+        latest = visibility == "latest"
+        found = wanted.empty_table()
+        for _ in range(_MAX_MOVED):
+            located = client.locate(keys, snapshot_id, latest=latest)
+            if located is None:
+                return self._find_in_all(keys, wanted, visibility, snapshot_id)
+            cells, answered = located
+            requests = self._requests(keys, cells)
+            if not requests:
+                return wanted.empty_table()
+            moment = None if latest else answered
+            found = _as(self._collect("lookup", requests, wanted.names, visibility, moment), wanted)
+            complete = found.num_rows == int((cells.buckets >= 0).sum())
+            if not latest or complete or self._are_there(client, keys, cells):
+                break
+        return found
+
+    @staticmethod
+    def _are_there(client: KeyClient, keys: pa.Table, cells: Cells) -> bool:
+        """Whether keys are still where they were."""
+        located = client.locate(keys, None, latest=True)
+        return located is not None and located[0].are(cells)
+
+    def _find_in_all(
+        self,
+        keys: pa.Table,
+        wanted: pa.Schema,
+        visibility: Visibility,
+        snapshot_id: int | None,
+    ) -> pa.Table:
+        """Rows of a snapshot that nobody keeps the keys of: every partition is asked."""
+        schema = self._schema
+        prefixes = keys.select(list(schema.trimmed_primary_keys))
+        names = list(dict.fromkeys([*wanted.names, *schema.primary_keys]))
+        requests = self._prefixes.requests(prefixes, {})
+        rows = self._collect("lookup_prefix", requests, names, visibility, snapshot_id)
+        if schema.trimmed_primary_keys != schema.primary_keys:
+            asked = identify([keys.column(name) for name in schema.primary_keys])
+            held = identify([rows.column(name) for name in schema.primary_keys])
+            rows = rows.filter(pa.array(held.are_among(asked)))
+        return _as(rows, wanted)
 
     def _collect(
         self,

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from pkray.errors import UnsupportedError
 from pkray.format import paths
 from pkray.format.bucket import hash_rows
 from pkray.format.commit_message import CommitMessage
@@ -50,9 +51,21 @@ class OverwriteWriter:
         self._writers: dict[BucketId, BucketWriter] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Take rows with all value columns and ``_VALUE_KIND``."""
+        """Take rows with all value columns and ``_VALUE_KIND``.
+
+        Raises:
+            UnsupportedError: their keys may be in other partitions too.
+        """
         limit = self._table.core.write_buffer_size
         for batch in batches:
+            if self._table.crosses_partitions:
+                raise UnsupportedError(
+                    "rows cannot take the place of partitions, as their keys "
+                    f"{list(self._table.primary_keys)} may be in other partitions too: drop the "
+                    "partitions, then upsert the rows",
+                    primary_keys=self._table.primary_keys,
+                    partition_keys=self._table.partition_keys,
+                )
             placed = self._dynamic or self._router
             assert placed is not None
             for routed in placed.cells(batch).route(batch, 1).values():

@@ -21,6 +21,7 @@ from pkray.service.compaction_age import CompactionAge
 from pkray.service.compaction_planner import CompactionPlanner
 from pkray.service.compactions import Compactions
 from pkray.service.dynamic_buckets import DynamicBuckets
+from pkray.service.key_ids import KeyIds
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.owner_lookups import Answer, Lookup, OwnerLookups
@@ -33,8 +34,10 @@ from pkray.service.protocol import (
     Attempts,
     Chosen,
     HashFile,
+    KeysFound,
     Push,
     RoutedBatch,
+    RowsPlaced,
     SessionId,
     Slice,
     Visibility,
@@ -86,9 +89,7 @@ class BucketOwner:
         self._committed.advance()
         self._views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
         self._buckets = OwnedBuckets(store, self._schema, self._committed, self._views, clock)
-        self._dynamic = DynamicBuckets(
-            store, schema, settings.index, settings.owners, clock, settings.refresh_millis
-        )
+        self._dynamic = DynamicBuckets(store, self._schema, settings, clock)
         self._sessions = OwnerSessions(self._open_session, clock, settings.idle_millis)
         self._age = CompactionAge(store, lambda: self._schema.current, SnapshotStore(store))
         self._executor = executor or ThreadPoolExecutor(
@@ -181,18 +182,23 @@ class BucketOwner:
             self._compaction.make_room(written, full)
 
     def acknowledge(
-        self, session_id: SessionId, snapshot_id: int, hash_files: Sequence[HashFile] = ()
+        self,
+        session_id: SessionId,
+        snapshot_id: int,
+        hash_files: Sequence[HashFile] = (),
+        new: bool = False,
     ) -> bool:
         """The session is committed; its work is in ``snapshot_id``.
 
         Args:
             hash_files: the index files of the commit, those of other owners' buckets included.
+            new: the snapshot was made by this commit, not by an earlier attempt of its name.
 
         Returns:
             Whether compactions run, or are to be committed or begun.
         """
         with self._lock:
-            self._dynamic.committed(session_id, hash_files)
+            self._dynamic.committed(session_id, snapshot_id, hash_files, new)
             self._advance(snapshot_id)
             session = self._sessions.close(session_id)
             if session is not None:
@@ -265,6 +271,22 @@ class BucketOwner:
     ) -> tuple[np.ndarray, int]:
         """Dynamic buckets of keys: see `BucketAssigner.locate`."""
         return self._dynamic.locate(partitions, codes, hashes, snapshot_id)
+
+    def place(
+        self,
+        session_id: SessionId,
+        index: int,
+        partitions: Sequence[bytes],
+        codes: np.ndarray,
+        keys: KeyIds,
+        removes: np.ndarray,
+    ) -> RowsPlaced:
+        """Where rows go whose keys cross partitions: see `KeyAssigner.place`."""
+        return self._dynamic.place(session_id, index, partitions, codes, keys, removes)
+
+    def locate_keys(self, keys: KeyIds, snapshot_id: int | None, latest: bool) -> KeysFound | None:
+        """Where keys are that cross partitions: see `KeyAssigner.locate`."""
+        return self._dynamic.locate_keys(keys, snapshot_id, latest)
 
     def lookup(
         self,

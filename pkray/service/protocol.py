@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -98,6 +99,42 @@ class Assigned:
     buckets: npt.NDArray[np.int32]
     is_new: npt.NDArray[np.bool_]
     token: str
+
+
+@dataclass(frozen=True)
+class RowsPlaced:
+    """Where rows go whose keys cross partitions: first all rows in their order, then deletes.
+
+    Args:
+        partitions: those there are.
+        codes: each one's partition, as a position in ``partitions``; -1 where a row is dropped.
+        buckets: each one's bucket; -1 likewise.
+        moved: of each delete, the row before which the row's key is to be deleted there.
+        token: the same as long as the assigner remembers what it told the session.
+    """
+
+    partitions: Sequence[bytes]
+    codes: npt.NDArray[np.int32]
+    buckets: npt.NDArray[np.int32]
+    moved: npt.NDArray[np.int64]
+    token: str
+
+
+@dataclass(frozen=True)
+class KeysFound:
+    """Where keys are, in their order.
+
+    Args:
+        partitions: those there are.
+        codes: each key's partition, as a position in ``partitions``; -1 where there is no key.
+        buckets: each key's bucket; -1 likewise.
+        snapshot_id: the snapshot that was looked into.
+    """
+
+    partitions: Sequence[bytes]
+    codes: npt.NDArray[np.int32]
+    buckets: npt.NDArray[np.int32]
+    snapshot_id: int
 
 
 class HashFile(msgspec.Struct, frozen=True):

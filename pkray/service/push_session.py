@@ -13,9 +13,11 @@ from pkray.format.snapshot import Snapshot
 from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
 from pkray.service import spool
-from pkray.service.assigner_client import AssignerClient
+from pkray.service.dynamic_clients import DynamicClient, dynamic_client
 from pkray.service.handle import Handle, Pending, gather
+from pkray.service.key_client import KeyClient
 from pkray.service.protocol import (
+    DRIVER,
     CommitOutcome,
     CommitRequest,
     Push,
@@ -62,21 +64,13 @@ class SpoolTarget:
         kind = _SpoolPusher if self._schema.core.bucket != DYNAMIC else _UnassignedSpool
         return kind(self, self._schema, self._owners, self._session, source, attempt)
 
-    def assigner(self, owners: Sequence[Handle]) -> AssignerClient | None:
+    def assigner(self, owners: Sequence[Handle]) -> DynamicClient | None:
         """Asks for buckets, where the table has dynamic ones."""
-        return AssignerClient.of(self._schema, owners)
+        return dynamic_client(self._schema, owners)
 
-    def pusher(self, send: Send, report: PushReport, assigner: AssignerClient) -> Pusher:
+    def pusher(self, send: Send, source: int, attempt: int, assigner: DynamicClient) -> Pusher:
         """Pushes, for an attempt, the rows that it had left."""
-        return Pusher(
-            self._schema,
-            self._owners,
-            send,
-            self._session,
-            report.source,
-            report.attempt,
-            assigner,
-        )
+        return Pusher(self._schema, self._owners, send, self._session, source, attempt, assigner)
 
     def unassigned(self, report: PushReport) -> Iterator[pa.RecordBatch]:
         """The rows of an attempt on a table with dynamic buckets."""
@@ -194,8 +188,13 @@ class PushSession:
         self, target: SpoolTarget, reports: Sequence[PushReport]
     ) -> Sequence[PushReport]:
         assigner = target.assigner(self._owners)
+        if isinstance(assigner, KeyClient):  # where a row goes depends on those before
+            return [self._push(target, in_order(reports), DRIVER, 0, assigner)]
         if assigner is not None:
-            return [self._assign(target, report, assigner) for report in reports]
+            return [
+                self._push(target, [report], report.source, report.attempt, assigner)
+                for report in reports
+            ]
         pending = defaultdict(list)
         for report in reports:
             for owner, count in report.batches.items():
@@ -206,13 +205,26 @@ class PushSession:
             gather(answers)
         return reports
 
-    def _assign(
-        self, target: SpoolTarget, report: PushReport, assigner: AssignerClient
+    def _push(
+        self,
+        target: SpoolTarget,
+        reports: Sequence[PushReport],
+        source: int,
+        attempt: int,
+        assigner: DynamicClient,
     ) -> PushReport:
+        """Push the rows that attempts had left, as those of one attempt."""
+
         def send(owner: int, push: Push, batch: RoutedBatch) -> Pending:
             return self._owners[owner].submit("push", push, batch)
 
-        pusher = target.pusher(send, report, assigner)
-        for rows in target.unassigned(report):
-            pusher.push_checked(rows)
+        pusher = target.pusher(send, source, attempt, assigner)
+        for report in reports:
+            for rows in target.unassigned(report):
+                pusher.push_checked(rows)
         return pusher.finish()
+
+
+def in_order(reports: Sequence[PushReport]) -> list[PushReport]:
+    """The order in which tasks' rows are taken."""
+    return sorted(reports, key=lambda report: report.source)

@@ -13,8 +13,9 @@ from pkray.errors import InputError
 from pkray.input import conform, conform_deletes
 from pkray.options import DYNAMIC
 from pkray.schema import KIND, TableSchema
-from pkray.service.assigner_client import AssignerClient
+from pkray.service.dynamic_clients import DynamicClient
 from pkray.service.handle import Pending
+from pkray.service.key_client import KeyClient
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
 from pkray.service.routing import Cells, Router
 
@@ -33,7 +34,8 @@ class Pusher:
         schema: the table's schema.
         owners: how many owners the table has.
         send: carries a batch to an owner.
-        assigner: asks owners for dynamic buckets, where the table has them.
+        assigner: asks owners for dynamic buckets, or for the places of keys that cross
+            partitions, where the table has them.
     """
 
     def __init__(
@@ -44,13 +46,14 @@ class Pusher:
         session: SessionId,
         source: int,
         attempt: int,
-        assigner: AssignerClient | None = None,
+        assigner: DynamicClient | None = None,
     ) -> None:
         self._schema = schema
         self._owners = owners
         self._assigner = assigner
         self._router = Router(schema, owners) if schema.core.bucket != DYNAMIC else None
         self._tokens: dict[int, str] = {}
+        self._placed = 0
         self._send = send
         self._session = session
         self._source = source
@@ -70,8 +73,9 @@ class Pusher:
 
     def push_checked(self, batch: pa.RecordBatch) -> None:
         """Send rows that `incoming` has checked."""
-        routes = self._cells(batch).route(batch, self._owners)
         self._rows += batch.num_rows
+        batch, cells = self._homes(batch)
+        routes = cells.route(batch, self._owners)
         for owner, routed in routes.items():
             index = self._counts.get(owner, 0)
             self._counts[owner] = index + 1
@@ -98,11 +102,16 @@ class Pusher:
             self._source, self._attempt, self._rows, dict(self._counts), dict(self._tokens)
         )
 
-    def _cells(self, batch: pa.RecordBatch) -> Cells:
+    def _homes(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Cells]:
+        """The rows to be sent for a batch, and where they go."""
+        if isinstance(self._assigner, KeyClient):
+            placed = self._assigner.place(self._session, self._placed, batch, self._tokens)
+            self._placed += 1
+            return placed
         if self._assigner is not None:
-            return self._assigner.assign(self._session, batch, self._tokens)
+            return batch, self._assigner.assign(self._session, batch, self._tokens)
         assert self._router is not None
-        return self._router.cells(batch)
+        return batch, self._router.cells(batch)
 
 
 def incoming(

@@ -12,7 +12,7 @@ import ray
 
 from pkray.errors import ServiceUnavailableError
 from pkray.schema import TableSchema
-from pkray.service.assigner_client import AssignerClient
+from pkray.service.dynamic_clients import dynamic_client
 from pkray.service.handle import Pending
 from pkray.service.protocol import Push, RoutedBatch, SessionId
 from pkray.service.push_session import PushTarget
@@ -166,7 +166,7 @@ class RayTarget:
         def send(owner: int, push: Push, batch: RoutedBatch) -> Pending:
             return handles[owner].submit("push", push, batch)
 
-        assigner = AssignerClient.of(self._schema, handles)
+        assigner = dynamic_client(self._schema, handles)
         return Pusher(self._schema, self._owners, send, self._session, source, attempt, assigner)
 
 

@@ -41,6 +41,15 @@ class Cells:
     is_new: np.ndarray | None = None
     totals: Mapping[bytes, int] = field(default_factory=dict)
 
+    def are(self, others: Cells) -> bool:
+        """Whether all rows are in the same buckets of the same partitions."""
+        if not np.array_equal(self.buckets, others.buckets):
+            return False
+        mine = {partition: code for code, partition in enumerate(self.partitions)}
+        code_of = np.array([mine.get(partition, -1) for partition in others.partitions], np.int32)
+        known = self.buckets >= 0
+        return np.array_equal(self.codes[known], code_of[others.codes[known]])
+
     def route(self, rows: pa.RecordBatch, owners: int) -> dict[int, RoutedBatch]:
         """Rows by owner, in arrival order within each bucket."""
         if rows.num_rows == 0:

@@ -20,7 +20,7 @@ from pkray.errors import (
 )
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
-from pkray.service.assigner_client import AssignerClient
+from pkray.service.dynamic_clients import dynamic_client
 from pkray.service.handle import Handle, Pending
 from pkray.service.protocol import (
     DRIVER,
@@ -65,7 +65,7 @@ class TableWriter:
         self._owners = owners
         self._keep = keep
         self._fetch = fetch
-        self._assigner = AssignerClient.of(schema, owners)
+        self._assigner = dynamic_client(schema, owners)
         self._unassigned: list[object] = []
         self._session: SessionId = coordinator.call("begin", commit_user)
         self._kept: dict[int, list[object]] = defaultdict(list)

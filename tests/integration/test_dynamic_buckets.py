@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import pkray
 from pkray.commit.index_files import index_files
 from pkray.commit.live import live_files
-from pkray.errors import CommitConflictError, SchemaError, UnsupportedError
+from pkray.errors import CommitConflictError, SchemaError
 from pkray.format.bucket import hash_rows
 from pkray.format.hash_index import read_hashes
 from pkray.format.index_file import HASH
@@ -261,11 +261,6 @@ def test_writers_of_one_service_side_by_side(catalog):
         list(pool.map(write, range(3)))
     assert sorted(key for _, key in content(table.to_arrow())) == list(range(360))
     check_index(table, 50)
-
-
-def test_keys_over_partitions_are_refused(catalog):
-    with pytest.raises(UnsupportedError, match="partition"):
-        catalog.create_table("db.t", SCHEMA, ["id"], ["dt"], {"bucket": "-1"})
 
 
 def test_a_bucket_key_goes_with_fixed_buckets_alone(catalog):

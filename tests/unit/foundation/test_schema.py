@@ -344,9 +344,32 @@ def test_partition_expiry_needs_partitions() -> None:
         make({"partition.expiration-time": "1 d"}, partition_keys=[])
 
 
-def test_a_key_that_crosses_partitions_is_not_supported() -> None:
-    with pytest.raises(UnsupportedError, match=r"\['k'\] lacks partition columns of \['dt'\]"):
-        make({"bucket": "-1"}, primary_keys=["k"])
+def test_a_key_that_crosses_partitions_needs_dynamic_buckets() -> None:
+    with pytest.raises(SchemaError, match=r"lacks partition columns of \['dt'\].*bucket = -1"):
+        make({"bucket": "2"}, primary_keys=["k"])
+    assert make({"bucket": "-1"}, primary_keys=["k"]).crosses_partitions
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ignore-delete": "true"},
+        {
+            "merge-engine": "first-row",
+            "record-level.expire-time": "1 d",
+            "record-level.time-field": "seen",
+        },
+    ],
+)
+def test_what_would_break_keys_that_cross_partitions_is_refused(options: dict) -> None:
+    columns = [("k", "BIGINT"), ("dt", "STRING"), ("seen", "INT")]
+    with pytest.raises(UnsupportedError, match="lacks partition columns"):
+        make({"bucket": "-1", **options}, schema=columns, primary_keys=["k"])
+
+
+def test_a_sequence_field_does_not_go_with_keys_that_cross_partitions() -> None:
+    with pytest.raises(SchemaError, match="holds the partition columns"):
+        make({"bucket": "-1", "sequence.field": "v"}, primary_keys=["k"])
 
 
 def test_a_column_that_is_not_there_is_named_with_the_nearest() -> None:

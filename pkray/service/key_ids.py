@@ -1,0 +1,79 @@
+"""Primary keys as 128-bit numbers.
+
+Equal keys have equal ids, whatever their columns' types; that two keys of a table have one id is
+less likely than that a disk lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pkray.lookup.key_hash import hash_keys, hash_keys_otherwise, one_chunk
+
+Words = npt.NDArray[np.uint64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class KeyIds:
+    """An id a row: its upper and its lower half."""
+
+    high: Words
+    low: Words
+
+    @property
+    def count(self) -> int:
+        return len(self.high)
+
+    def at(self, rows: Any) -> KeyIds:
+        """Those of some rows, as numpy takes them."""
+        return KeyIds(self.high[rows], self.low[rows])
+
+    def order(self) -> Ints:
+        """A stable order of the rows by id."""
+        order = np.argsort(self.high, kind="stable")
+        high, low = self.high[order], self.low[order]
+        if bool(((high[1:] == high[:-1]) & (low[1:] != low[:-1])).any()):
+            order = np.lexsort((self.low, self.high))
+        return order
+
+    def firsts(self) -> Bools:
+        """Of ordered ids, which are not the one before."""
+        firsts = np.ones(self.count, np.bool_)
+        np.not_equal(self.high[1:], self.high[:-1], out=firsts[1:])
+        firsts[1:] |= self.low[1:] != self.low[:-1]
+        return firsts
+
+    def are_among(self, others: KeyIds) -> Bools:
+        """Whether each id is one of the others'."""
+        pairs = [
+            np.stack((ids.high, ids.low), axis=1).view("u8,u8").reshape(-1)
+            for ids in (self, others)
+        ]
+        among: Bools = np.isin(pairs[0], pairs[1])
+        return among
+
+    def shards(self) -> npt.NDArray[np.int32]:
+        """32 bits of each id, spread evenly."""
+        return (self.low >> np.uint64(32)).astype(np.uint32).view(np.int32)
+
+
+def identify(columns: Sequence[pa.Array | pa.ChunkedArray]) -> KeyIds:
+    """The ids of keys; none of the columns has nulls."""
+    arrays = [one_chunk(column) for column in columns]
+    return KeyIds(hash_keys(arrays), hash_keys_otherwise(arrays))
+
+
+def join(parts: Sequence[KeyIds]) -> KeyIds:
+    """The ids one after the other."""
+    return KeyIds(
+        np.concatenate([part.high for part in parts]),
+        np.concatenate([part.low for part in parts]),
+    )

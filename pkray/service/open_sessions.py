@@ -1,0 +1,55 @@
+"""What is held of sessions that have not ended, one a commit user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from pkray.errors import CommitFencedError
+from pkray.service.protocol import SessionId
+
+T = TypeVar("T")
+
+
+class OpenSessions(Generic[T]):
+    """A newer session of a commit user ends those before it; one that has ended stays so."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[SessionId, T] = {}
+        self._ended: dict[str, SessionId] = {}
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._sessions.values())
+
+    def get(self, session_id: SessionId) -> T | None:
+        return self._sessions.get(session_id)
+
+    def take_over(self, session_id: SessionId) -> list[SessionId]:
+        """End the earlier sessions of the user; those.
+
+        Raises:
+            CommitFencedError: the session has ended, or has itself been replaced.
+        """
+        ended = self._ended.get(session_id.user)
+        rivals = [other for other in self._sessions if other.user == session_id.user]
+        if (ended and session_id <= ended) or any(session_id < other for other in rivals):
+            raise CommitFencedError(
+                f"this session of commit user {session_id.user!r} has ended, or a newer writer "
+                "took over; stop this one, or open writers with different commit users",
+                user=session_id.user,
+                generation=session_id.generation,
+            )
+        for other in rivals:
+            self.end(other)
+        return rivals
+
+    def begin(self, session_id: SessionId, state: T) -> T:
+        """Hold this of a session from now on."""
+        self._sessions[session_id] = state
+        return state
+
+    def end(self, session_id: SessionId) -> None:
+        """Forget a session; it cannot begin again."""
+        self._sessions.pop(session_id, None)
+        newest = self._ended.get(session_id.user, session_id)
+        self._ended[session_id.user] = max(newest, session_id)

@@ -1,0 +1,265 @@
+"""Primary keys without the partition columns: random histories against a dict, and retries."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+
+import pyarrow as pa
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import pkray
+from tests.integration.readers import read_with_rust, rows_of
+
+SCHEMA = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("n", pa.int64()), ("v", pa.string())])
+PARTITIONS = ["a", "b/c", ""]
+IDS = st.integers(0, 12)
+Change = tuple[str, int, str, int | None, str | None]
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["+I", "+I", "+U", "-D"]),
+        IDS,
+        st.sampled_from(PARTITIONS),
+        st.integers(0, 9) | st.none(),
+        st.sampled_from(["x", "y"]) | st.none(),
+    ),
+    min_size=1,
+    max_size=12,
+)
+Model = dict[int, tuple[str, int | None, str | None]]
+
+
+def deduplicate(model: Model, change: Change) -> None:
+    kind, key, *row = change
+    model.pop(key, None)
+    if kind != "-D":
+        model[key] = (row[0], row[1], row[2])
+
+
+def partial_update(model: Model, change: Change) -> None:
+    kind, key, dt, n, v = change
+    if kind == "-D":
+        model.pop(key, None)
+        return
+    home, old_n, old_v = model.get(key, (dt, None, None))
+    model[key] = (home, old_n if n is None else n, old_v if v is None else v)
+
+
+def aggregation(model: Model, change: Change) -> None:
+    kind, key, dt, n, v = change
+    if kind == "-D":
+        model.pop(key, None)
+        return
+    home, old_n, old_v = model.get(key, (dt, None, None))
+    total = n if old_n is None else old_n + (n or 0)
+    model[key] = (home, total, old_v if v is None else v)
+
+
+def first_row(model: Model, change: Change) -> None:
+    kind, key, dt, n, v = change
+    if kind != "-D":
+        model.setdefault(key, (dt, n, v))
+
+
+ENGINES: dict[str, tuple[Callable[[Model, Change], None], dict[str, str]]] = {
+    "deduplicate": (deduplicate, {}),
+    "partial-update": (partial_update, {"partial-update.remove-record-on-delete": "true"}),
+    "aggregation": (
+        aggregation,
+        {"fields.n.aggregate-function": "sum", "aggregation.remove-record-on-delete": "true"},
+    ),
+    "first-row": (first_row, {"ignore-delete": "true"}),
+}
+
+
+def rows(changes: list[Change]) -> pa.Table:
+    columns = list(zip(*changes, strict=True))
+    arrays = [
+        pa.array(values, kind) for values, kind in zip(columns[1:], SCHEMA.types, strict=True)
+    ]
+    return pa.table([*arrays, pa.array(columns[0])], [*SCHEMA.names, "kind"])
+
+
+def content(table: pa.Table) -> Model:
+    found = rows_of(table.select(SCHEMA.names), ["id"])
+    assert len({key for key, *_ in found}) == len(found), "a key is there twice"
+    return {key: (dt, n, v) for key, dt, n, v in found}
+
+
+class CrossPartitionMachine(RuleBasedStateMachine):
+    """`committed` is the dict at the last commit, `latest` with what is written since."""
+
+    engine = "deduplicate"
+
+    @initialize(owners=st.integers(1, 3), producer=st.sampled_from(["none", "lookup"]))
+    def create(self, owners: int, producer: str) -> None:
+        self.folder = tempfile.mkdtemp()
+        self.apply, options = ENGINES[self.engine]
+        self.committed: Model = {}
+        self.latest: Model = {}
+        self.history: dict[int, Model] = {}
+        self.producer = producer
+        self.identifier = 0
+        self.taken = -1
+        with pkray.connect(self.folder) as catalog:
+            catalog.create_table(
+                "db.t",
+                SCHEMA,
+                primary_keys=["id"],
+                partition_keys=["dt"],
+                options={
+                    "bucket": "-1",
+                    "dynamic-bucket.target-row-num": "3",
+                    "merge-engine": self.engine,
+                    "changelog-producer": producer,
+                    "num-sorted-run.compaction-trigger": "3",
+                    **options,
+                },
+            )
+        self.open(owners)
+
+    def open(self, owners: int) -> None:
+        self.catalog = pkray.connect(self.folder, runtime_options={"owners": owners})
+        self.table = self.catalog.load_table("db.t")
+        self.writer = self.table.open_writer("model")
+
+    def remember(self) -> None:
+        snapshot = self.table.latest_snapshot()
+        if snapshot is not None:
+            self.history[snapshot.id] = dict(self.committed)
+
+    @rule(changes=CHANGES)
+    def write(self, changes: list[Change]) -> None:
+        self.writer.write(rows(changes), row_kinds="kind")
+        for change in changes:
+            self.apply(self.latest, change)
+
+    @rule(full_compact=st.booleans())
+    def commit(self, full_compact: bool) -> None:
+        self.writer.commit(self.identifier, full_compact=full_compact)
+        self.taken = self.identifier
+        self.identifier += 1
+        self.committed = dict(self.latest)
+        self.remember()
+
+    @precondition(lambda self: self.taken >= 0)
+    @rule(changes=CHANGES)
+    def commit_again(self, changes: list[Change]) -> None:
+        """Rows under a commit name that is taken change nothing."""
+        self.writer.abort()
+        self.writer.write(rows(changes), row_kinds="kind")
+        self.writer.commit(self.taken)
+        self.latest = dict(self.committed)
+
+    @rule()
+    def abort(self) -> None:
+        self.writer.abort()
+        self.latest = dict(self.committed)
+
+    @rule(owners=st.integers(1, 3))
+    def reopen(self, owners: int) -> None:
+        self.catalog.close()
+        self.latest = dict(self.committed)
+        self.open(owners)
+
+    @rule(failed=CHANGES, parts=st.lists(CHANGES, min_size=1, max_size=3))
+    def push(self, failed: list[Change], parts: list[list[Change]]) -> None:
+        """Tasks whose first attempts fail; those that count are taken in the tasks' order."""
+        self.abort()
+        session = self.table.open_push("job", self.identifier)
+        reports = []
+        for source, changes in enumerate(parts):
+            lost = session.target().open(source, 0)
+            lost.push(rows(failed), "kind")
+            task = session.target().open(source, 1)
+            task.push(rows(changes), "kind")
+            reports.append(task.finish())
+        session.commit(reports)
+        self.identifier += 1
+        for changes in parts:
+            for change in changes:
+                self.apply(self.committed, change)
+        self.latest = dict(self.committed)
+        self.remember()
+
+    @rule(changes=CHANGES, commits=st.booleans())
+    def write_elsewhere(self, changes: list[Change], commits: bool) -> None:
+        """Another process's commits are seen, its aborted rows are not."""
+        self.abort()
+        with pkray.connect(self.folder) as elsewhere:
+            with elsewhere.load_table("db.t").open_writer("elsewhere") as writer:
+                writer.write(rows(changes), row_kinds="kind")
+                if commits:
+                    writer.commit()
+                    for change in changes:
+                        self.apply(self.committed, change)
+                    self.latest = dict(self.committed)
+                    self.remember()
+
+    @rule(partition=st.sampled_from(PARTITIONS))
+    def drop_partition(self, partition: str) -> None:
+        self.abort()
+        self.table.drop_partitions([{"dt": partition}])
+        self.committed = {k: row for k, row in self.committed.items() if row[0] != partition}
+        self.latest = dict(self.committed)
+
+    @rule(full=st.booleans())
+    def compact(self, full: bool) -> None:
+        self.table.compact(full=full)
+
+    @rule(keys=st.sets(IDS, min_size=1, max_size=8))
+    def look_up(self, keys: set) -> None:
+        asked = [{"id": key} for key in keys]
+        for visibility, expected in (("latest", self.latest), ("committed", self.committed)):
+            found = content(self.table.lookup(asked, visibility=visibility))
+            assert found == {key: row for key, row in expected.items() if key in keys}
+        for snapshot_id, model in list(self.history.items())[-3:]:
+            found = content(
+                self.table.lookup(asked, visibility="committed", snapshot_id=snapshot_id)
+            )
+            assert found == {key: row for key, row in model.items() if key in keys}
+
+    @invariant()
+    def reads_agree(self) -> None:
+        if hasattr(self, "table"):
+            assert content(self.table.to_arrow()) == self.committed
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            if self.committed:
+                if self.engine in ("partial-update", "aggregation"):  # it knows no deletes there
+                    self.table.compact(full=True)
+                assert content(read_with_rust(self.folder, "db.t")) == self.committed
+            self.catalog.close()
+            shutil.rmtree(self.folder)
+
+
+class PartialUpdateMachine(CrossPartitionMachine):
+    engine = "partial-update"
+
+
+class AggregationMachine(CrossPartitionMachine):
+    engine = "aggregation"
+
+
+class FirstRowMachine(CrossPartitionMachine):
+    engine = "first-row"
+
+
+CHECKS = settings(
+    max_examples=10,
+    stateful_step_count=14,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestDeduplicate = CrossPartitionMachine.TestCase
+TestDeduplicate.settings = CHECKS
+TestPartialUpdate = PartialUpdateMachine.TestCase
+TestPartialUpdate.settings = CHECKS
+TestAggregation = AggregationMachine.TestCase
+TestAggregation.settings = CHECKS
+TestFirstRow = FirstRowMachine.TestCase
+TestFirstRow.settings = CHECKS
