@@ -14,12 +14,24 @@ from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
 from pkray.service.assigner import BucketAssigner
 from pkray.service.committed import BucketId
+from pkray.service.handle import Handle
 from pkray.service.hash_files import HashFiles
 from pkray.service.key_assigner import ASSIGNER, KeyAssigner
 from pkray.service.key_ids import Bools, KeyIds
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.protocol import Assigned, HashFile, KeysFound, RowsPlaced, SessionId
+from pkray.service.protocol import (
+    Assigned,
+    Attempts,
+    HashFile,
+    KeysFound,
+    Push,
+    PushReport,
+    RoutedBatch,
+    RowsPlaced,
+    SessionId,
+)
+from pkray.service.staged_pushes import StagedPushes
 from pkray.storage.object_store import ObjectStore
 
 
@@ -31,6 +43,7 @@ class DynamicBuckets:
     Args:
         settings: the owner's.
         clock: epoch milliseconds.
+        peers: all owners, where rows of tasks are placed here; None where nobody stages them.
     """
 
     def __init__(
@@ -39,10 +52,12 @@ class DynamicBuckets:
         schema: NewestSchema,
         settings: OwnerSettings,
         clock: Callable[[], int],
+        peers: Callable[[], Sequence[Handle]] | None = None,
     ) -> None:
         self._files = HashFiles(store)
         self._assigner: BucketAssigner | None = None
         self._keys: KeyAssigner | None = None
+        self._staged: StagedPushes | None = None
         first = schema.current
         refresh_millis = settings.refresh_millis
         if first.core.bucket != DYNAMIC:
@@ -60,6 +75,9 @@ class DynamicBuckets:
                 return schema.current
 
             self._keys = KeyAssigner(store, newest, directory, clock, refresh_millis)
+            if peers is not None:
+                directory = f"{settings.local_directory}/staged"
+                self._staged = StagedPushes(directory, settings.staging_memory, schema.read, peers)
 
     def assign(
         self,
@@ -95,6 +113,14 @@ class DynamicBuckets:
         assert self._keys is not None
         return self._keys.locate(keys, snapshot_id, latest=latest)
 
+    def stage(self, push: Push, batch: RoutedBatch) -> None:
+        assert self._staged is not None
+        self._staged.stage(push, batch)
+
+    def place_staged(self, session_id: SessionId, attempts: Attempts) -> PushReport:
+        assert self._staged is not None
+        return self._staged.place(session_id, attempts)
+
     def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
         known = self._assigner or self._keys
         if known is not None:
@@ -119,11 +145,15 @@ class DynamicBuckets:
             self._assigner.committed(session_id, hash_files)
         if self._keys is not None:
             self._keys.committed(session_id, snapshot_id, new=new)
+        if self._staged is not None:
+            self._staged.end(session_id)
 
     def drop(self, session_id: SessionId) -> None:
         known = self._assigner or self._keys
         if known is not None:
             known.drop(session_id)
+        if self._staged is not None:
+            self._staged.end(session_id)
 
     def stats(self) -> dict[str, int]:
         known = self._assigner or self._keys

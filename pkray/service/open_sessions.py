@@ -24,6 +24,10 @@ class OpenSessions(Generic[T]):
     def get(self, session_id: SessionId) -> T | None:
         return self._sessions.get(session_id)
 
+    def of(self, user: str) -> list[SessionId]:
+        """The open sessions of a commit user."""
+        return [each for each in self._sessions if each.user == user]
+
     def take_over(self, session_id: SessionId) -> list[SessionId]:
         """End the earlier sessions of the user; those.
 
@@ -31,7 +35,7 @@ class OpenSessions(Generic[T]):
             CommitFencedError: the session has ended, or has itself been replaced.
         """
         ended = self._ended.get(session_id.user)
-        rivals = [other for other in self._sessions if other.user == session_id.user]
+        rivals = self.of(session_id.user)
         if (ended and session_id <= ended) or any(session_id < other for other in rivals):
             raise CommitFencedError(
                 f"this session of commit user {session_id.user!r} has ended, or a newer writer "

@@ -21,6 +21,7 @@ from pkray.service.compaction_age import CompactionAge
 from pkray.service.compaction_planner import CompactionPlanner
 from pkray.service.compactions import Compactions
 from pkray.service.dynamic_buckets import DynamicBuckets
+from pkray.service.handle import Handle
 from pkray.service.key_ids import KeyIds
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets
@@ -36,6 +37,7 @@ from pkray.service.protocol import (
     HashFile,
     KeysFound,
     Push,
+    PushReport,
     RoutedBatch,
     RowsPlaced,
     SessionId,
@@ -58,6 +60,7 @@ class BucketOwner:
     Args:
         clock: epoch milliseconds.
         executor: runs compactions; by default threads of its own.
+        peers: all owners of the table, where tasks may stage rows here.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class BucketOwner:
         settings: OwnerSettings,
         clock: Callable[[], int],
         executor: Executor | None = None,
+        peers: Callable[[], Sequence[Handle]] | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -89,7 +93,7 @@ class BucketOwner:
         self._committed.advance()
         self._views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
         self._buckets = OwnedBuckets(store, self._schema, self._committed, self._views, clock)
-        self._dynamic = DynamicBuckets(store, self._schema, settings, clock)
+        self._dynamic = DynamicBuckets(store, self._schema, settings, clock, peers)
         self._sessions = OwnerSessions(self._open_session, clock, settings.idle_millis)
         self._age = CompactionAge(store, lambda: self._schema.current, SnapshotStore(store))
         self._executor = executor or ThreadPoolExecutor(
@@ -283,6 +287,14 @@ class BucketOwner:
     ) -> RowsPlaced:
         """Where rows go whose keys cross partitions: see `KeyAssigner.place`."""
         return self._dynamic.place(session_id, index, partitions, codes, keys, removes)
+
+    def stage(self, push: Push, batch: RoutedBatch) -> None:
+        """Keep a task's rows until they are placed: see `StagedPushes.stage`."""
+        self._dynamic.stage(push, batch)
+
+    def place_staged(self, session_id: SessionId, attempts: Attempts) -> PushReport:
+        """Place and push what tasks have left: see `StagedPushes.place`."""
+        return self._dynamic.place_staged(session_id, attempts)
 
     def locate_keys(self, keys: KeyIds, snapshot_id: int | None, latest: bool) -> KeysFound | None:
         """Where keys are that cross partitions: see `KeyAssigner.locate`."""

@@ -94,6 +94,8 @@ def merged(older: PlaceRun, newer: PlaceRun) -> Iterator[PlaceRun]:
     )
     for old, new in pieces:
         keys = join([old.keys, new.keys])
+        if not keys.count:
+            continue
         order = keys.order()
         ordered = keys.at(order)
         places = np.concatenate((old.places, new.places))[order]

@@ -15,9 +15,11 @@ from pkray.schema import TableSchema
 from pkray.service import spool
 from pkray.service.dynamic_clients import DynamicClient, dynamic_client
 from pkray.service.handle import Handle, Pending, gather
+from pkray.service.key_assigner import ASSIGNER
 from pkray.service.key_client import KeyClient
 from pkray.service.protocol import (
     DRIVER,
+    Attempts,
     CommitOutcome,
     CommitRequest,
     Push,
@@ -33,6 +35,11 @@ UNASSIGNED = -1
 
 class PushTarget(Protocol):
     """Small and picklable: what a task needs to push."""
+
+    @property
+    def stages_rows(self) -> bool:
+        """Whether the table's assigner keeps the rows until the commit."""
+        ...
 
     def open(self, source: int, attempt: int) -> Pusher: ...
 
@@ -56,6 +63,10 @@ class SpoolTarget:
     def schema_id(self) -> int:
         """The schema whose columns the rows have."""
         return self._schema.id
+
+    @property
+    def stages_rows(self) -> bool:
+        return False
 
     def path(self, source: int, attempt: int, owner: int) -> str:
         return f"{self.directory}/{source}-{attempt}-{owner}.arrow"
@@ -169,6 +180,8 @@ class PushSession:
         """
         if isinstance(self._target, SpoolTarget):
             spooled, reports = reports, self._hand_over(self._target, reports)
+        if self._target.stages_rows:
+            reports = [self._place_staged(reports)]
         request = CommitRequest(
             session=self._session,
             identifier=self._identifier,
@@ -183,6 +196,15 @@ class PushSession:
     def abort(self) -> None:
         """Drop everything that was pushed."""
         self._coordinator.call("abort", self._session)
+
+    def _place_staged(self, reports: Sequence[PushReport]) -> PushReport:
+        attempts: Attempts = {
+            report.source: (report.attempt, report.batches[ASSIGNER])
+            for report in reports
+            if report.batches
+        }
+        placed: PushReport = self._owners[ASSIGNER].call("place_staged", self._session, attempts)
+        return placed
 
     def _hand_over(
         self, target: SpoolTarget, reports: Sequence[PushReport]

@@ -75,7 +75,9 @@ class Pusher:
         """Send rows that `incoming` has checked."""
         self._rows += batch.num_rows
         batch, cells = self._homes(batch)
-        routes = cells.route(batch, self._owners)
+        self._deliver(cells.route(batch, self._owners))
+
+    def _deliver(self, routes: dict[int, RoutedBatch]) -> None:
         for owner, routed in routes.items():
             index = self._counts.get(owner, 0)
             self._counts[owner] = index + 1

@@ -10,6 +10,7 @@ from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
 from pkray.service.alarm import Alarm
 from pkray.service.coordinator import Coordinator
+from pkray.service.handle import Handle, LocalHandle
 from pkray.service.local import now_millis
 from pkray.service.lookup_wire import decode_request, encode_answer
 from pkray.service.owner import BucketOwner
@@ -44,7 +45,9 @@ class _Owner:
             refresh_millis=1000,
             idle_millis=_IDLE_MILLIS,
         )
-        self._owner = BucketOwner(location, settings, now_millis)
+        self._location, self._index, self._owners = location, index, owners
+        self._owner = BucketOwner(location, settings, now_millis, peers=self._peers)
+        self._itself = LocalHandle(self._owner, "pkray-owner")
 
     @ray.method(concurrency_group="read")
     def ping(self) -> None:
@@ -86,6 +89,22 @@ class _Owner:
     def locate(self, *args: Any) -> Any:
         return self._owner.locate(*args)
 
+    @ray.method(concurrency_group="assign")
+    def place(self, *args: Any) -> Any:
+        return self._owner.place(*args)
+
+    @ray.method(concurrency_group="assign")
+    def locate_keys(self, *args: Any) -> Any:
+        return self._owner.locate_keys(*args)
+
+    @ray.method(concurrency_group="write")
+    def stage(self, *args: Any) -> None:
+        self._owner.stage(*args)
+
+    @ray.method(concurrency_group="assign")
+    def place_staged(self, *args: Any) -> Any:
+        return self._owner.place_staged(*args)
+
     @ray.method(concurrency_group="read")
     def lookup(self, request: bytes) -> bytes:
         return encode_answer(*self._owner.lookup(*decode_request(request)))
@@ -101,7 +120,17 @@ class _Owner:
     @ray.method(concurrency_group="write")
     def close(self) -> None:
         self._owner.close()
+        self._itself.close()
         self._local.close()
+
+    def _peers(self) -> list[Handle]:
+        """All owners of the table; this one without a call."""
+        return [
+            self._itself
+            if index == self._index
+            else RayHandle(ray.get_actor(owner_name(self._location, index), NAMESPACE), "owner")
+            for index in range(self._owners)
+        ]
 
 
 class _Coordinator:

@@ -25,6 +25,7 @@ from pkray.service.ray_actors import (
 )
 from pkray.service.ray_handle import RayHandle, RayOwnerHandle, RayPending
 from pkray.service.runtime import TableService, default_owners
+from pkray.service.staged_pushes import StagingPusher
 from pkray.storage.location import TableLocation
 
 
@@ -153,6 +154,10 @@ class RayTarget:
         self._owners = owners
         self._session = session
 
+    @property
+    def stages_rows(self) -> bool:
+        return self._schema.crosses_partitions
+
     def open(self, source: int, attempt: int) -> Pusher:
         if not ray.is_initialized():
             os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")
@@ -162,6 +167,16 @@ class RayTarget:
             for index in range(self._owners)
         ]
         handles = [RayHandle(actor, f"owner {index}") for index, actor in enumerate(actors)]
+
+        if self.stages_rows:
+            return StagingPusher(
+                self._schema,
+                self._owners,
+                lambda owner, push, batch: handles[owner].submit("stage", push, batch),
+                self._session,
+                source,
+                attempt,
+            )
 
         def send(owner: int, push: Push, batch: RoutedBatch) -> Pending:
             return handles[owner].submit("push", push, batch)

@@ -75,6 +75,24 @@ ENGINES: dict[str, tuple[Callable[[Model, Change], None], dict[str, str]]] = {
 }
 
 
+def as_they_merge(changes: list[Change], deleted: set[int], engine: str) -> list[Change]:
+    """Changes of one commit less those of keys it deleted before: where rows are merged column by
+    column, what follows a delete in the same commit is merged into the row before it.
+
+    Args:
+        deleted: what the commit has deleted so far; it is added to.
+    """
+    if engine not in ("partial-update", "aggregation"):
+        return changes
+    kept = []
+    for change in changes:
+        if change[1] not in deleted:
+            kept.append(change)
+        if change[0] == "-D":
+            deleted.add(change[1])
+    return kept or [("+I", 99, "a", 1, "x")]
+
+
 def rows(changes: list[Change]) -> pa.Table:
     columns = list(zip(*changes, strict=True))
     arrays = [
@@ -104,6 +122,7 @@ class CrossPartitionMachine(RuleBasedStateMachine):
         self.producer = producer
         self.identifier = 0
         self.taken = -1
+        self.deleted: set[int] = set()
         with pkray.connect(self.folder) as catalog:
             catalog.create_table(
                 "db.t",
@@ -127,12 +146,14 @@ class CrossPartitionMachine(RuleBasedStateMachine):
         self.writer = self.table.open_writer("model")
 
     def remember(self) -> None:
+        self.deleted.clear()
         snapshot = self.table.latest_snapshot()
         if snapshot is not None:
             self.history[snapshot.id] = dict(self.committed)
 
     @rule(changes=CHANGES)
     def write(self, changes: list[Change]) -> None:
+        changes = as_they_merge(changes, self.deleted, self.engine)
         self.writer.write(rows(changes), row_kinds="kind")
         for change in changes:
             self.apply(self.latest, change)
@@ -149,7 +170,7 @@ class CrossPartitionMachine(RuleBasedStateMachine):
     @rule(changes=CHANGES)
     def commit_again(self, changes: list[Change]) -> None:
         """Rows under a commit name that is taken change nothing."""
-        self.writer.abort()
+        self.abort()
         self.writer.write(rows(changes), row_kinds="kind")
         self.writer.commit(self.taken)
         self.latest = dict(self.committed)
@@ -158,11 +179,13 @@ class CrossPartitionMachine(RuleBasedStateMachine):
     def abort(self) -> None:
         self.writer.abort()
         self.latest = dict(self.committed)
+        self.deleted.clear()
 
     @rule(owners=st.integers(1, 3))
     def reopen(self, owners: int) -> None:
         self.catalog.close()
         self.latest = dict(self.committed)
+        self.deleted.clear()
         self.open(owners)
 
     @rule(failed=CHANGES, parts=st.lists(CHANGES, min_size=1, max_size=3))
@@ -171,6 +194,7 @@ class CrossPartitionMachine(RuleBasedStateMachine):
         self.abort()
         session = self.table.open_push("job", self.identifier)
         reports = []
+        parts = [as_they_merge(changes, self.deleted, self.engine) for changes in parts]
         for source, changes in enumerate(parts):
             lost = session.target().open(source, 0)
             lost.push(rows(failed), "kind")
@@ -189,6 +213,7 @@ class CrossPartitionMachine(RuleBasedStateMachine):
     def write_elsewhere(self, changes: list[Change], commits: bool) -> None:
         """Another process's commits are seen, its aborted rows are not."""
         self.abort()
+        changes = as_they_merge(changes, set(), self.engine)
         with pkray.connect(self.folder) as elsewhere:
             with elsewhere.load_table("db.t").open_writer("elsewhere") as writer:
                 writer.write(rows(changes), row_kinds="kind")
