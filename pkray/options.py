@@ -95,6 +95,8 @@ _SCAN_MODE = choice(
 
 DYNAMIC = -1
 """The value of ``bucket`` for dynamic buckets."""
+POSTPONE = "-2"
+"""The value of ``bucket`` for tables whose rows get their buckets by a later compaction."""
 
 
 @dataclass(frozen=True)
@@ -532,6 +534,8 @@ class TableOptions:
                     key=key,
                     value=text,
                 )
+            if key == "bucket" and text.strip() == POSTPONE:
+                raise _postponed(text)
             if option is not None:
                 value = option.parse(key, text)
                 if option.only and value not in option.only:
@@ -571,6 +575,16 @@ def _by_key() -> dict[str, Option]:
 def _refusal(option: Option, key: str, text: str) -> str:
     taken = " or ".join(str(value).lower() for value in option.only)
     return f"option {key!r} = {text!r} is not supported: pkray takes {taken}"
+
+
+def _postponed(text: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"option 'bucket' = {text!r} (postponed buckets) is not supported: create the table with "
+        "bucket = -1, whose buckets grow with the rows, or with a fixed number; copy the rows of a "
+        "table that is there by the engine that wrote it",
+        key="bucket",
+        value=text,
+    )
 
 
 def _unknown(key: str) -> OptionError:

@@ -30,7 +30,8 @@ class StreamableTable(ReadableTable):
         """What changed, snapshot by snapshot.
 
         Overwrites are left out, unless the table sets ``streaming-read-overwrite`` or
-        ``normalize`` is given.
+        ``normalize`` is given. A key that moves to another partition is a '-D' in its old one and
+        a '+I' in its new one, in any order: apply such changes by key and partition.
 
         Args:
             from_snapshot, from_tag: the first snapshot, included. Default the earliest whose

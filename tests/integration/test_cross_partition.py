@@ -107,6 +107,20 @@ def content(table: pa.Table) -> Model:
     return {key: (dt, n, v) for key, dt, n, v in found}
 
 
+def replayed(changelog: pa.Table) -> Model:
+    """A table by its changes, each of which fits what was there."""
+    held: dict[tuple[int, str], tuple[int | None, str | None]] = {}
+    for row in changelog.to_pylist():
+        key, values = (row["id"], row["dt"]), (row["n"], row["v"])
+        if row["_row_kind"] in ("-U", "-D"):
+            assert held.pop(key) == values, "the image before is another"
+        else:
+            assert key not in held
+            held[key] = values
+    assert len({key for key, _ in held}) == len(held), "a key is there twice"
+    return {key: (dt, *values) for (key, dt), values in held.items()}
+
+
 class CrossPartitionMachine(RuleBasedStateMachine):
     """`committed` is the dict at the last commit, `latest` with what is written since."""
 
@@ -122,6 +136,7 @@ class CrossPartitionMachine(RuleBasedStateMachine):
         self.producer = producer
         self.identifier = 0
         self.taken = -1
+        self.has_dropped = False
         self.deleted: set[int] = set()
         with pkray.connect(self.folder) as catalog:
             catalog.create_table(
@@ -228,6 +243,7 @@ class CrossPartitionMachine(RuleBasedStateMachine):
     def drop_partition(self, partition: str) -> None:
         self.abort()
         self.table.drop_partitions([{"dt": partition}])
+        self.has_dropped = True
         self.committed = {k: row for k, row in self.committed.items() if row[0] != partition}
         self.latest = dict(self.committed)
 
@@ -251,6 +267,8 @@ class CrossPartitionMachine(RuleBasedStateMachine):
     def reads_agree(self) -> None:
         if hasattr(self, "table"):
             assert content(self.table.to_arrow()) == self.committed
+            if self.producer == "lookup" and not self.has_dropped:
+                assert replayed(self.table.changelog()) == self.committed
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):

@@ -57,7 +57,7 @@ def test_durations(text: str, millis: int) -> None:
     ("key", "text"),
     [
         ("bucket", "four"),
-        ("bucket", "-2"),
+        ("bucket", "-3"),
         ("bucket", "1.5"),
         ("write-buffer-size", "256 megs"),
         ("write-buffer-size", "-1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 from typing import Any
@@ -365,6 +366,14 @@ def test_what_would_break_keys_that_cross_partitions_is_refused(options: dict) -
     columns = [("k", "BIGINT"), ("dt", "STRING"), ("seen", "INT")]
     with pytest.raises(UnsupportedError, match="lacks partition columns"):
         make({"bucket": "-1", **options}, schema=columns, primary_keys=["k"])
+
+
+def test_postponed_buckets_are_refused_with_what_to_do() -> None:
+    with pytest.raises(UnsupportedError, match="bucket = -1") as refused:
+        make({"bucket": "-2"})
+    assert (refused.value.key, refused.value.value) == ("bucket", "-2")
+    with pytest.raises(UnsupportedError, match="postponed buckets"):
+        dataclasses.replace(make(), options={"bucket": "-2"}).core  # noqa: B018
 
 
 def test_a_sequence_field_does_not_go_with_keys_that_cross_partitions() -> None:
