@@ -19,6 +19,7 @@ from pkray.lsm.engines import Deduplicate, merge_engine
 from pkray.lsm.key_groups import RowOrder
 from pkray.lsm.levels import Levels
 from pkray.lsm.live_rows import LiveRows
+from pkray.lsm.merge import without_deletes
 from pkray.lsm.merge_read import merge_read
 from pkray.lsm.upper_lookup import ScanLookup
 from pkray.options import TableOptions
@@ -90,7 +91,7 @@ class _Rows:
             numbers = np.full(keys.num_rows, -1)
             numbers[found] = np.arange(rows.num_rows)
             return numbers, rows
-        batch = self._scan.find(keys, self._levels.runs())
+        batch = without_deletes(self._scan.find(keys, self._levels.runs()))
         places, hit = self._order.keys(batch).search(self._order.keys(keys))
         return np.where(hit, places, -1), pa.Table.from_batches([batch])
 

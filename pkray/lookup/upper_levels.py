@@ -18,7 +18,7 @@ from pkray.lsm.keys import NormalizedKeys
 from pkray.lsm.levels import SortedRun, Vectors
 from pkray.lsm.located_rows import LocatedRows, placed
 from pkray.lsm.merge import MergeEngine
-from pkray.lsm.upper_lookup import ScanLookup
+from pkray.lsm.upper_lookup import FoundRows, ScanLookup, in_key_order_of
 from pkray.schema import TableSchema
 
 
@@ -50,6 +50,16 @@ class StoreLookup:
         """
         if self._are_dense(keys, runs):
             return self._scan.find(keys, runs)
+        positions, found = self._looked_up(keys, runs)
+        return in_key_order_of(positions, found, self._row_schema)
+
+    def newest(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> FoundRows:
+        """The newest rows of those keys that are there, deletes among them."""
+        if self._are_dense(keys, runs):
+            return self._scan.newest(keys, runs)
+        return self._looked_up(keys, runs)
+
+    def _looked_up(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> FoundRows:
         columns = [field.name for field in self._schema.fields]
         positions, rows = lookup_runs(
             self._store,
@@ -61,8 +71,7 @@ class StoreLookup:
             self._engine,
             keep_deletes=True,
         )
-        names = self._row_schema.names
-        return _one_batch(rows.select(names).take(pa.array(np.argsort(positions))))
+        return positions, [_one_batch(rows.select(self._row_schema.names))]
 
     def locate(
         self,

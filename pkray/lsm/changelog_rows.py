@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.lsm.equality import equal_values
-from pkray.lsm.key_groups import concat
+from pkray.lsm.key_groups import concat, take
 from pkray.lsm.merge import is_add
 from pkray.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from pkray.schema import KIND
@@ -33,7 +34,7 @@ class ChangelogRows:
 
     def between(
         self,
-        before: pa.RecordBatch,
+        before: Sequence[pa.RecordBatch],
         keys_of_before: np.ndarray,
         after: pa.RecordBatch,
         touched: np.ndarray,
@@ -41,32 +42,30 @@ class ChangelogRows:
         """What changed, in the keys' order: +I, -D, or -U and +U.
 
         Args:
-            before: old rows of some keys; deletes count as absent.
+            before: old rows of some keys, one after the other; deletes count as absent.
             keys_of_before: the number of each one's key.
             after: the new row of every key; deletes count as absent.
             touched: the keys to say something about, changed or not.
         """
-        existed = is_add(before.column(KIND))
+        rows = concat([*before, after])
+        count = rows.num_rows - after.num_rows
+        existed = is_add(rows.column(KIND).slice(0, count))
         old_row = np.full(after.num_rows, -1)
         old_row[keys_of_before[existed]] = np.flatnonzero(existed)
         was, is_now = old_row >= 0, is_add(after.column(KIND))
         changed = touched & (was | is_now)
+        new_row = count + np.arange(after.num_rows)
         if self._drops_equal:
             both = np.flatnonzero(changed & was & is_now)
-            changed[both[self._equal(before, old_row[both], after, both)]] = False
-        new_row = before.num_rows + np.arange(after.num_rows)
-        rows = concat([before, after])
+            changed[both[self._equal(rows, old_row[both], new_row[both])]] = False
         return interleaved(rows, old_row, new_row, was, is_now, changed)
 
-    def _equal(
-        self, before: pa.RecordBatch, old: np.ndarray, after: pa.RecordBatch, new: np.ndarray
-    ) -> np.ndarray:
+    def _equal(self, rows: pa.RecordBatch, old: np.ndarray, new: np.ndarray) -> np.ndarray:
         equal = np.ones(len(old), bool)
         old_rows, new_rows = pa.array(old), pa.array(new)
         for name in self._compared:
-            equal &= equal_values(
-                before.column(name).take(old_rows), after.column(name).take(new_rows)
-            )
+            column = rows.column(name)
+            equal &= equal_values(column.take(old_rows), column.take(new_rows))
         return equal
 
 
@@ -111,18 +110,14 @@ def interleaved(
         old, new: for each key the numbers of its rows.
         was, is_now: whether it has them.
     """
-    shows_old, shows_new = changed & was, changed & is_now
-    places = np.cumsum(shows_old.astype(np.int64) + shows_new)
-    count = int(places[-1]) if len(places) else 0
-    chosen = np.empty(count, np.int64)
-    kinds = np.empty(count, np.int8)
-    old_place = (places - 1 - shows_new)[shows_old]
-    new_place = (places - 1)[shows_new]
-    chosen[old_place] = old[shows_old]
-    chosen[new_place] = new[shows_new]
-    kinds[old_place] = np.where(is_now[shows_old], UPDATE_BEFORE, DELETE)
-    kinds[new_place] = np.where(was[shows_new], UPDATE_AFTER, INSERT)
-    taken = rows.take(pa.array(chosen))
-    return taken.set_column(
-        taken.schema.get_field_index(KIND), taken.schema.field(KIND), pa.array(kinds)
+    # A key is a pair of places, the old row's and the new one's.
+    shown = np.stack([changed & was, changed & is_now], axis=1)
+    numbers = np.stack([old, new], axis=1)[shown]
+    kind_of_old = np.where(is_now, np.int8(UPDATE_BEFORE), np.int8(DELETE))
+    kind_of_new = np.where(was, np.int8(UPDATE_AFTER), np.int8(INSERT))
+    kinds = np.stack([kind_of_old, kind_of_new], axis=1)[shown]
+    taken = take(rows.drop_columns([KIND]), numbers)
+    columns = dict(zip(taken.schema.names, taken.columns, strict=True)) | {KIND: pa.array(kinds)}
+    return pa.RecordBatch.from_arrays(
+        [columns[name] for name in rows.schema.names], schema=rows.schema
     )

@@ -108,11 +108,13 @@ class NormalizedKeys:
         Returns:
             For each wanted key the first position whose key is not less, and whether it is equal.
         """
+        if self._is_one_word and wanted._is_one_word:
+            return _search_words(self._columns[0].chunk(0), wanted._columns[0].chunk(0))
         low, high = np.zeros(len(wanted), np.intp), np.full(len(wanted), self._length)
         if self._columns[0].width and wanted._columns[0].width:
             here, there = self._columns[0].chunk(0), wanted._columns[0].chunk(0)
             low = np.searchsorted(here, there, "left")
-            high = low if self._is_one_word else np.searchsorted(here, there, "right")
+            high = np.searchsorted(here, there, "right")
         pending = np.flatnonzero(low < high)
         while len(pending):
             middle = (low[pending] + high[pending]) // 2
@@ -250,6 +252,14 @@ def sort_within_groups(order: np.ndarray, starts: np.ndarray, by: NormalizedKeys
     sorted_order = order.copy()
     sorted_order[positions] = rows[np.lexsort([*reversed(words), group])]
     return sorted_order
+
+
+def _search_words(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `NormalizedKeys.search`, where one word is all of a key."""
+    low = np.searchsorted(here, there)
+    if not len(here):
+        return low, np.zeros(len(there), bool)
+    return low, here.take(low, mode="clip") == there
 
 
 def _stable_argsort(values: np.ndarray) -> np.ndarray:

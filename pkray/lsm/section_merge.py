@@ -102,7 +102,8 @@ class SectionMerge:
             else:
                 is_old = levels[source] > 0
                 if self.marks and self.above:
-                    self.mark_older(_first_rows(groups, ~_any_in_group(groups, is_old)))
+                    fresh = ~_any_in_group(groups, is_old)
+                    self.mark_older(_first_rows(groups, fresh, self.order.key_columns))
                 yield self._merge(groups, levels[source])[0], groups.rows.slice(0, 0)
 
     def _merge_with_changes(
@@ -135,7 +136,7 @@ class SectionMerge:
         if rewrites and self._expiry is not None:
             after = _with_deleted(rows, keys, groups)
             touched |= _any_in_group(groups, is_old & self._expired(groups.rows, level))
-        return rows, self._changes.between(before, keys_of_old, after, touched)
+        return rows, self._changes.between([before], keys_of_old, after, touched)
 
     def _newest_with_changes(
         self, groups: KeyGroups, level: np.ndarray
@@ -144,22 +145,19 @@ class SectionMerge:
         is_old = level > 0
         rows = self._engine.merge(groups)
         known = _any_in_group(groups, is_old)
-        before, keys_of_before = [rows.slice(0, 0)], [np.empty(0, np.intp)]
+        before: list[pa.RecordBatch] = []
+        keys_of_before = [np.empty(0, np.intp)]
         if known.any():
             old_groups, keys_of_old = groups.restrict(is_old)
             before.append(self._engine.merge(old_groups))
             keys_of_before.append(keys_of_old)
         if self.above and not known.all():
-            asked = self._keys_of(_first_rows(groups, ~known))
-            found = self._lookup.find(asked, self.above)
-            if found.num_rows:
-                places, _ = self.order.keys(asked).search(self.order.keys(found))
-                before.append(found.select(rows.schema.names))
-                keys_of_before.append(np.flatnonzero(~known)[places])
+            unknown = np.flatnonzero(~known)
+            positions, found = self._lookup.newest(take(self._keys_of(rows), unknown), self.above)
+            before += [some.select(rows.schema.names) for some in found]
+            keys_of_before.append(unknown[positions])
         touched = _any_in_group(groups, ~is_old)
-        return rows, self._changes.between(
-            concat(before), np.concatenate(keys_of_before), rows, touched
-        )
+        return rows, self._changes.between(before, np.concatenate(keys_of_before), rows, touched)
 
     def _merge(
         self, groups: KeyGroups, level: np.ndarray, *, always: bool = False, expires: bool = True
@@ -224,7 +222,7 @@ class SectionMerge:
         missing = ~_any_in_group(groups, level > 0)
         if not self.above or not missing.any():
             return groups, level
-        keys = self._keys_of(_first_rows(groups, missing))
+        keys = _first_rows(groups, missing, self.order.key_columns)
         if self.marks:
             found = self._mark(keys, groups.rows.schema.names)
         else:
@@ -250,9 +248,9 @@ class SectionMerge:
         return rows.select(list(self.order.key_columns))
 
 
-def _first_rows(groups: KeyGroups, chosen: np.ndarray) -> pa.RecordBatch:
-    """A row of each of the chosen keys, in key order."""
-    return take(groups.rows, groups.order[groups.starts[chosen]])
+def _first_rows(groups: KeyGroups, chosen: np.ndarray, columns: Sequence[str]) -> pa.RecordBatch:
+    """Columns of a row of each of the chosen keys, in key order."""
+    return take(groups.rows.select(list(columns)), groups.order[groups.starts[chosen]])
 
 
 def _with_deleted(rows: pa.RecordBatch, keys: np.ndarray, groups: KeyGroups) -> pa.RecordBatch:

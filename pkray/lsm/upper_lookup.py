@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 READ_ROWS = 32 << 10
 
+FoundRows = tuple[np.ndarray, list[pa.RecordBatch]]
+"""Positions in the keys, in no particular order, and for each its key-value row, one batch after
+the other."""
+
 
 class UpperLevelLookup(Protocol):
     """Finds rows by key in the runs above a compaction's output level."""
@@ -36,6 +40,14 @@ class UpperLevelLookup(Protocol):
         Returns:
             Key-value rows with all columns, in key order, deletes among them: by its sequence
             fields one may win over what is compacted.
+        """
+        ...
+
+    def newest(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> FoundRows:
+        """The newest rows, by arrival, of those keys that are there; deletes are among them.
+
+        Args:
+            keys, runs: as of `find`.
         """
         ...
 
@@ -70,15 +82,26 @@ class ScanLookup:
         self._passed: KeyBound | None = None
 
     def find(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> pa.RecordBatch:
-        wanted = self._order.keys(keys)
-        first = wanted.bound(0)
-        if self._must_open(tuple(runs), first):
-            self._scans = [_Scan(self._rows(run, first), self._order) for run in runs]
-        self._passed = wanted.bound(-1)
         order = row_order(runs, self._schema)
         if self._engine.keeps_newest and order.columns == order.key_columns:
-            return self._newest(keys)
+            positions, found = self.newest(keys, runs)
+            return in_key_order_of(positions, found, self._row_schema)
+        self._go_to(keys, runs)
         return self._merged(keys, order)
+
+    def newest(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> FoundRows:
+        self._go_to(keys, runs)
+        left = np.arange(keys.num_rows)
+        positions: list[np.ndarray] = [np.empty(0, np.intp)]
+        found: list[pa.RecordBatch] = []
+        for scan in self._scans:  # older ones are asked only for keys that no newer one has
+            if not len(left):
+                break
+            hits, rows = scan.find(take(keys, left))
+            positions.append(left[hits])
+            found += rows
+            left = np.delete(left, hits)
+        return np.concatenate(positions), found
 
     def locate(
         self,
@@ -103,22 +126,13 @@ class ScanLookup:
             self._order,
         )
 
-    def _newest(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """Each key's newest row: older runs are asked only for keys that no newer one has."""
-        left = np.arange(keys.num_rows)
-        found: list[pa.RecordBatch] = []
-        sources = 0
-        for scan in self._scans:
-            if not len(left):
-                break
-            hits, rows = scan.find(keys if len(left) == keys.num_rows else take(keys, left))
-            found += rows
-            sources += bool(rows)
-            left = np.delete(left, hits)
-        if not found:
-            return empty_rows(self._row_schema)
-        rows = concat(found)
-        return take(rows, self._order.keys(rows).argsort()) if sources > 1 else rows
+    def _go_to(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> None:
+        """Open the runs, or go on in them."""
+        wanted = self._order.keys(keys)
+        first = wanted.bound(0)
+        if self._must_open(tuple(runs), first):
+            self._scans = [_Scan(self._rows(run, first), self._order) for run in runs]
+        self._passed = wanted.bound(-1)
 
     def _merged(self, keys: pa.RecordBatch, order: RowOrder) -> pa.RecordBatch:
         found = [rows for scan in reversed(self._scans) for rows in scan.find(keys)[1]]
@@ -166,6 +180,13 @@ class ScanLookup:
                 before += count
                 if rows.num_rows:
                     yield placed(rows, number, positions)
+
+
+def in_key_order_of(
+    positions: np.ndarray, found: Sequence[pa.RecordBatch], schema: pa.Schema
+) -> pa.RecordBatch:
+    """The rows of `FoundRows` in the order of their keys."""
+    return take(concat(found), np.argsort(positions)) if found else empty_rows(schema)
 
 
 class _Scan:
