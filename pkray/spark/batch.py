@@ -60,6 +60,7 @@ def ingest(
         InputError: the rows do not fit the table; nothing was committed.
         ServiceError: owners were lost in every attempt.
     """
+    check_dataframe("ingest", df)
     if df.isStreaming:
         raise InputError(
             "ingest takes a batch DataFrame, and this one is streaming: use "
@@ -74,6 +75,16 @@ def ingest(
     user = commit_user or f"spark-{uuid.uuid4()}"
     identifier = BATCH_COMMIT if commit_identifier is None else commit_identifier
     return push_and_commit(df, table, user, identifier, row_kinds, max_attempts)
+
+
+def check_dataframe(function: str, df: object) -> None:
+    """Raises InputError: it is no DataFrame of Spark's."""
+    if not hasattr(df, "isStreaming"):
+        raise InputError(
+            f"{function} takes a Spark DataFrame, and got a {type(df).__name__}: write rows of "
+            "Python by table.open_writer()",
+            type=type(df).__name__,
+        )
 
 
 def push_and_commit(

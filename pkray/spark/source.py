@@ -6,7 +6,7 @@ import base64
 import pickle
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pkray.errors import OptionError
+from pkray.errors import OptionError, UnsupportedError
 from pkray.format.snapshot import Snapshot
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
@@ -23,8 +23,10 @@ from pkray.scan.travel import Timestamp
 from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
 from pkray.spark.pushdown import narrowed
+from pkray.spark.system_source import SystemRequest, system_request
 from pkray.spark.types import spark_schema, to_exchange
 from pkray.storage.location import TableLocation
+from pkray.system_table import SystemTable
 
 if TYPE_CHECKING:
     from pkray.table import Table
@@ -39,7 +41,7 @@ _OPTIONS = ("path", "table", "columns", "filter", "tag", "timestamp", *_NUMBERS)
 
 def read(
     spark: SparkSession,
-    table: Table,
+    table: Table | SystemTable,
     *,
     columns: Sequence[str] | None = None,
     filter: object = None,
@@ -48,7 +50,7 @@ def read(
     timestamp: Timestamp | None = None,
     watermark: int | None = None,
 ) -> DataFrame:
-    """A table's rows at one snapshot, a Spark partition a bucket.
+    """A table's rows at one snapshot, a Spark partition a bucket; or a system table's.
 
     Args:
         columns: what to read; default every column. Name the few you need: Spark does not pass
@@ -62,9 +64,7 @@ def read(
         InputError: a column the table does not have, or a filter that is not understood.
         SnapshotNotFoundError: the snapshot has expired or was never made.
     """
-    request = request_for(
-        table.view(snapshot_id, tag, timestamp, watermark), table.location, columns, filter
-    )
+    request = _request(table, columns, filter, snapshot_id, tag, timestamp, watermark)
     register(spark)
     text = base64.b64encode(pickle.dumps(request)).decode()
     return spark.read.format(FORMAT).option(_REQUEST, text).load()
@@ -100,6 +100,10 @@ class ReadRequest:
         planner = ScanPlanner(self.location, self.location.open(), self.schema)
         return planner.scan(self.snapshot, self.columns, self.predicate)
 
+    def narrowed(self, filters: Sequence[Filter]) -> ReadRequest:
+        """Less to read, by what is understood of the filters."""
+        return replace(self, predicate=narrowed(self.predicate, filters, self.schema))
+
 
 class TableSource(DataSource):
     """The batch source."""
@@ -107,7 +111,7 @@ class TableSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         text = options.get(_REQUEST)
-        self._request: ReadRequest = (
+        self._request: ReadRequest | SystemRequest = (
             pickle.loads(base64.b64decode(text)) if text else _request_from(options)
         )
 
@@ -121,11 +125,20 @@ class TableSource(DataSource):
     def reader(self, schema: StructType) -> TableReader:
         return TableReader(self._request, schema)
 
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        raise _unsupported("df.write", "pkray.spark.ingest(df, table)")
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
+        raise _unsupported("df.writeStream", "pkray.spark.start_ingest(df, table)")
+
+    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
+        raise _unsupported("spark.readStream", "pkray.spark.read_stream(spark, table)")
+
 
 class SplitPartition(InputPartition):
     """A split as a Spark partition."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split | SystemRequest) -> None:
         super().__init__(split)
         self.split = split
 
@@ -133,14 +146,13 @@ class SplitPartition(InputPartition):
 class TableReader(DataSourceReader):
     """Plans splits on the driver, reads them on executors."""
 
-    def __init__(self, request: ReadRequest, schema: StructType) -> None:
+    def __init__(self, request: ReadRequest | SystemRequest, schema: StructType) -> None:
         self._request = request
         self._exchange = to_arrow_schema(schema, timezone="UTC")
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Prune by what is understood of the filters; Spark still applies them all."""
-        predicate = narrowed(self._request.predicate, filters, self._request.schema)
-        self._request = replace(self._request, predicate=predicate)
+        self._request = self._request.narrowed(filters)
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -170,7 +182,36 @@ def request_for(
     )
 
 
-def _request_from(options: MutableMapping[str, str]) -> ReadRequest:
+def _request(
+    table: Table | SystemTable,
+    columns: Sequence[str] | None,
+    filter: object,
+    snapshot_id: int | None,
+    tag: str | None,
+    timestamp: Timestamp | None,
+    watermark: int | None,
+) -> ReadRequest | SystemRequest:
+    if not isinstance(table, SystemTable):
+        view = table.view(snapshot_id, tag, timestamp, watermark)
+        return request_for(view, table.location, columns, filter)
+    if watermark is not None:
+        raise OptionError(
+            f"{table.name} is a system table, which is read by snapshot, tag or timestamp",
+            watermark=watermark,
+        )
+    request = system_request(table, columns, filter, snapshot_id, tag, timestamp)
+    request.read()
+    return request
+
+
+def _unsupported(what: str, instead: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} does not take the format {FORMAT!r}: use {instead}, which commits exactly once",
+        format=FORMAT,
+    )
+
+
+def _request_from(options: MutableMapping[str, str]) -> ReadRequest | SystemRequest:
     storage: dict[str, Any] = {
         key[len(_STORAGE) :]: value
         for key, value in options.items()
@@ -194,14 +235,15 @@ def _request_from(options: MutableMapping[str, str]) -> ReadRequest:
     columns = options.get("columns")
     with connect(options["path"], **storage) as catalog:
         table = catalog.load_table(options["table"])
-        view = table.view(
+        return _request(
+            table,
+            [name.strip() for name in columns.split(",")] if columns else None,
+            options.get("filter"),
             numbers["snapshot-id"],
             options.get("tag"),
             int(timestamp) if timestamp and timestamp.isdigit() else timestamp,
             numbers["watermark"],
         )
-        names = [name.strip() for name in columns.split(",")] if columns else None
-        return request_for(view, table.location, names, options.get("filter"))
 
 
 def _number(options: MutableMapping[str, str], key: str) -> int | None:

@@ -102,3 +102,26 @@ def test_what_is_no_stream_is_refused_on_the_driver(spark, catalog):
     table = create(catalog, options={"merge-engine": "partial-update"})
     with pytest.raises(UnsupportedError, match="normalize"):
         pkray.spark.read_stream(spark, table)
+
+
+def test_changes_keep_a_copy_up_to_date(spark, catalog, tmp_path):
+    table, copy = create(catalog), create(catalog, "db.copy", buckets=3)
+
+    def follow():
+        changes = pkray.spark.read_stream(spark, table).drop("_snapshot_id")
+        query = pkray.spark.start_ingest(
+            changes,
+            copy,
+            checkpoint_location=str(tmp_path / "checkpoint"),
+            row_kinds="_row_kind",
+            trigger={"availableNow": True},
+        )
+        query.awaitTermination()
+        assert content(copy) == content(table)
+
+    put(table, (1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0))
+    follow()
+    put(table, (2, "B", 2.5), (4, "d", 4.0), deletes=[1])
+    put(table, (4, "D", 4.5), deletes=[3])
+    follow()
+    assert content(copy)["id"].to_pylist() == [2, 4]

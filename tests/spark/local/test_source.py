@@ -199,3 +199,75 @@ def test_wrong_options_are_named(spark, options, message):
     pkray.spark.register(spark)
     with pytest.raises(Exception, match=message):
         spark.read.format("pkray").options(**options).load()
+
+
+NESTED = [
+    ("k", "BIGINT NOT NULL"),
+    ("tags", "ARRAY<STRING>"),
+    ("counts", "MAP<STRING, INT>"),
+    ("r", "ROW<x INT, y ARRAY<ROW<z STRING, w DECIMAL(5, 2)>>, t TIMESTAMP(6)>"),
+    ("days", "MAP<INT, ROW<d DATE>>"),
+]
+NESTED_ROWS = [
+    {
+        "k": 1,
+        "tags": ["a", None],
+        "counts": [("one", 1), ("none", None)],
+        "r": {"x": 1, "y": [{"z": "q", "w": Decimal("1.25")}], "t": WHEN},
+        "days": [(7, {"d": dt.date(2024, 2, 29)})],
+    },
+    {"k": 2, "tags": None, "counts": None, "r": None, "days": None},
+]
+
+
+def test_nested_types_survive_the_way_through_spark(spark, catalog):
+    table = create(catalog, schema=NESTED, primary_keys=["k"])
+    copy = create(catalog, "db.copy", schema=NESTED, primary_keys=["k"])
+    write(table, pa.Table.from_pylist(NESTED_ROWS, table.arrow_schema))
+    df = pkray.spark.read(spark, table)
+    pkray.spark.ingest(df, copy)
+    assert copy.to_arrow().sort_by("k") == table.to_arrow().sort_by("k")
+    inside = df.selectExpr("k", "r.y[0].w AS w", "counts['one'] AS c").where("r.x = 1").collect()
+    assert [tuple(row) for row in inside] == [(1, Decimal("1.25"), 1)]
+
+
+def test_an_older_tag_and_time(spark, catalog):
+    table = create(catalog)
+    first = write(table, rows((1, "a", 1.0)))
+    table.tags.create("v1")
+    write(table, rows((2, "b", 2.0)))
+    for moment in ({"tag": "v1"}, {"timestamp": first.time_millis}):
+        assert [row.id for row in pkray.spark.read(spark, table, **moment).collect()] == [1]
+
+
+def test_a_where_leaves_out_partitions_and_buckets(spark, catalog):
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64())])
+    table = create(catalog, schema=schema, primary_keys=["day", "id"], partition_keys=["day"])
+    write(table, pa.table({"day": ["a", "b"] * 50, "id": range(100)}))
+
+    def tasks(where):
+        return pkray.spark.read(spark, table).where(where).rdd.getNumPartitions()
+
+    assert [tasks(where) for where in ("id >= 0", "day = 'a'", "day = 'a' AND id = 6")] == [4, 2, 1]
+
+
+def test_a_system_table(spark, catalog):
+    table = create(catalog, buckets=1)
+    write(table, rows((1, "a", 1.0), (2, "b", 2.0)))
+    files = catalog.load_table("db.t$files")
+    df = pkray.spark.read(spark, files, columns=["record_count", "level"], filter="level = 0")
+    assert [tuple(row) for row in df.collect()] == [(2, 0)]
+    log = spark.read.format("pkray").options(path=catalog.warehouse, table="db.t$audit_log").load()
+    assert sorted(tuple(row)[:2] for row in log.where("id = 2").collect()) == [("+I", 2)]
+    with pytest.raises(InputError, match="'lvl'"):
+        pkray.spark.read(spark, files, filter="lvl = 0")
+
+
+def test_writing_by_format_is_sent_to_ingest(spark, catalog):
+    table = create(catalog)
+    write(table, rows((1, "a", 1.0)))
+    df = pkray.spark.read(spark, table)
+    with pytest.raises(Exception, match=r"use pkray\.spark\.ingest"):
+        df.write.format("pkray").options(path=catalog.warehouse, table="db.t").mode("append").save()
+    with pytest.raises(InputError, match=r"a Table: write rows of Python by table\.open_writer"):
+        pkray.spark.ingest(table.to_arrow(), table)

@@ -1,0 +1,67 @@
+"""System tables as DataFrames: read by one task, as they are small or streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import Filter
+
+from pkray.readable_table import ReadableTable
+from pkray.scan.travel import Timestamp
+from pkray.schema import TableSchema
+from pkray.storage.location import TableLocation
+from pkray.system_table import SystemTable
+
+
+@dataclass(frozen=True)
+class SystemRequest:
+    """What to read of a system table; it pickles."""
+
+    location: TableLocation
+    schema: TableSchema
+    system: str
+    columns: tuple[str, ...] | None
+    filter: object
+    snapshot_id: int | None
+    tag: str | None
+    timestamp: Timestamp | None
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return self.read().schema
+
+    def splits(self) -> list[SystemRequest]:
+        return [self]
+
+    def narrowed(self, _: Sequence[Filter]) -> SystemRequest:
+        """Spark applies its filters itself."""
+        return self
+
+    def read(self) -> pa.RecordBatchReader:
+        table = SystemTable(ReadableTable(self.location, self.schema), self.system)
+        return table.to_batches(
+            self.columns, self.filter, self.snapshot_id, tag=self.tag, timestamp=self.timestamp
+        )
+
+
+def system_request(
+    table: SystemTable,
+    columns: Sequence[str] | None,
+    filter: object,
+    snapshot_id: int | None,
+    tag: str | None,
+    timestamp: Timestamp | None,
+) -> SystemRequest:
+    """The request of ``pkray.spark.read``; its columns and filter are checked when it is read."""
+    return SystemRequest(
+        table.table.location,
+        table.table.schema,
+        table.system_name,
+        tuple(columns) if columns is not None else None,
+        filter,
+        snapshot_id,
+        tag,
+        timestamp,
+    )
