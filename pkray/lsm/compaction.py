@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 from pkray.lsm.levels import SortedRun
 
 if TYPE_CHECKING:
+    from pkray.format.data_file import DataFileMeta
     from pkray.lsm.merge import MergeEngine
     from pkray.options import TableOptions
     from pkray.schema import TableSchema
 
 
 SMALL_RUN_BYTES = 1 << 20
+SMALL_FILE_ROWS = 20
+"""What a file has beside its rows is as large as so many rows of a few columns."""
 ONE_IMAGE_BYTES = 32 << 20
 """Up to this size above level 0 a bucket is rewritten to keep one image a key."""
 
@@ -83,6 +86,12 @@ def pick(
         if fresh:
             unit = _by_size_ratio(runs, options, fresh, triggered=True)
     return unit if unit is not None and _changes_something(unit) else None
+
+
+def pick_small(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUnit | None:
+    """As `pick`, where that costs so little that a commit can wait for the changelog it makes."""
+    unit = pick(runs, options)
+    return unit if unit is None or sum(run.size for run in unit.runs) < SMALL_RUN_BYTES else None
 
 
 def pick_level_0(
@@ -150,8 +159,11 @@ def comparable_sizes(runs: Sequence[SortedRun]) -> list[int]:
     """Bytes of each run, those of level 0 as if they were written like the runs above it.
 
     Level 0 may have no codec: by its bytes in files it would be merged with twice as large runs.
-    Of small files most is no rows; they are taken as they are.
+    Of small files most is no rows, so that one without a codec may be the smaller one with more
+    rows: where all are small they count as Paimon's do, a file as much as some rows.
     """
+    if all(run.size < SMALL_RUN_BYTES for run in runs):
+        return [sum(map(_as_rows, run.files)) for run in runs]
     above = [run for run in runs if run.level > 0 and run.size >= SMALL_RUN_BYTES]
     rows, size = sum(run.row_count for run in above), sum(run.size for run in above)
 
@@ -161,6 +173,12 @@ def comparable_sizes(runs: Sequence[SortedRun]) -> list[int]:
         return min(run.size, run.row_count * size // rows)
 
     return [comparable(run) for run in runs]
+
+
+def _as_rows(file: DataFileMeta) -> int:
+    """How many rows a small file is as large as; a column without a value saves one."""
+    empty = sum(count == file.row_count for count in file.value_stats.null_counts or ())
+    return max(1, SMALL_FILE_ROWS + file.row_count - empty)
 
 
 def _pick_universal(

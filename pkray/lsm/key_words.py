@@ -83,8 +83,13 @@ class BytesWords:
 WordColumn = FixedWords | BytesWords
 
 
-def words_of(column: pa.Array | pa.ChunkedArray, descending: bool = False) -> list[WordColumn]:
+def words_of(
+    column: pa.Array | pa.ChunkedArray, descending: bool = False, *, signed_zeros: bool = False
+) -> list[WordColumn]:
     """A column's words; a column with nulls gets a word before them, as nulls are smallest.
+
+    Args:
+        signed_zeros: -0.0 is smaller than 0.0; as keys and sequences they are the same in Paimon.
 
     Raises:
         UnsupportedError: the type has no order.
@@ -94,14 +99,14 @@ def words_of(column: pa.Array | pa.ChunkedArray, descending: bool = False) -> li
     if array.null_count:
         found.append(FixedWords([pc.is_valid(array).to_numpy(zero_copy_only=False).view(np.uint8)]))
         array = _fill(array)
-    words = _words(array)
+    words = _words(array, signed_zeros)
     if descending:
         words = _inverted(words)
     found.append(words)
     return found
 
 
-def _words(array: pa.Array) -> WordColumn:
+def _words(array: pa.Array, signed_zeros: bool) -> WordColumn:
     kind = array.type
     if pa.types.is_boolean(kind):
         return FixedWords([array.to_numpy(zero_copy_only=False).view(np.uint8)])
@@ -111,7 +116,7 @@ def _words(array: pa.Array) -> WordColumn:
         return FixedWords([fixed_values(array, np.dtype(f"i{kind.bit_width // 8}"))])
     if pa.types.is_floating(kind) and kind.bit_width in (32, 64):
         values = fixed_values(array, np.dtype(f"f{kind.bit_width // 8}"))
-        return FixedWords([_ordered_floats(values)])
+        return FixedWords([_ordered_floats(values if signed_zeros else values + 0)])
     if pa.types.is_decimal128(kind):
         halves = fixed_values(array, np.dtype([("low", "u8"), ("high", "i8")]))
         if kind.precision <= 18:

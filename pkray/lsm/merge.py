@@ -27,6 +27,7 @@ class MergeEngine(ABC):
             only the newest counts (see `newest_images`).
         one_image: two such rows of a key are better avoided: some readers, though not Paimon's
             Java core, merge them, and would count twice.
+        drops_passing: a key that comes and goes before it is first written is not written.
     """
 
     needs_order: bool = True
@@ -35,6 +36,7 @@ class MergeEngine(ABC):
     images_replace: bool = False
     whole_above_0: bool = False
     one_image: bool = False
+    drops_passing: bool = False
 
     @abstractmethod
     def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:

@@ -33,6 +33,7 @@ class PartialUpdate(FieldwiseEngine):
         super().__init__(schema)
         options = schema.core
         self._delete_clears = options.partial_update_remove_record_on_delete
+        self.drops_passing = self._delete_clears
         self._ignores_retract = options.ignore_delete or self._delete_clears
         functions = self._aggregates(schema)
         self.images_replace = not self._delete_clears and all(

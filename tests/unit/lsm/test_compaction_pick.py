@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsm_samples import make_schema, run_of
 
+from pkray.format.data_file import SimpleStats
 from pkray.lsm.compaction import (
     ONE_IMAGE_BYTES,
     CompactionUnit,
@@ -15,6 +16,7 @@ from pkray.lsm.compaction import (
     forces_level_0_up,
     pick,
     pick_full,
+    pick_small,
     with_one_image,
 )
 from pkray.lsm.engines import merge_engine
@@ -26,7 +28,8 @@ TOP = 5
 
 
 def runs_of(*levels_and_sizes: tuple[int, int]) -> list[SortedRun]:
-    return [run_of(level, size) for level, size in levels_and_sizes]
+    """Sizes in MB."""
+    return [sized(level, size << 20, size << 20) for level, size in levels_and_sizes]
 
 
 def taken(unit: CompactionUnit | None) -> tuple[int, int] | None:
@@ -165,9 +168,27 @@ def test_level_0_never_counts_more_than_it_has() -> None:
     assert comparable_sizes([packed, plain]) == [large, 3 * large]
 
 
-def test_small_files_count_as_they_are() -> None:
+def test_small_files_count_as_they_are_beside_large_ones() -> None:
     small, large = sized(0, 5000, 1000), sized(5, 10 << 20, 10 << 20)
     assert comparable_sizes([small, large]) == [5000, 10 << 20]
+
+
+def test_where_all_files_are_small_the_one_with_more_rows_is_larger() -> None:
+    few, many = comparable_sizes([sized(5, 900, 1), sized(0, 700, 3)])
+    assert few < many
+    empty = SimpleStats(b"", b"", (0, 1))
+    (file,) = sized(0, 900, 1).files
+    without_value = SortedRun(0, (msgspec.structs.replace(file, value_stats=empty),))
+    assert comparable_sizes([without_value])[0] < few
+
+
+def test_a_small_compaction_is_one_that_a_commit_can_wait_for() -> None:
+    small = [sized(0, 900, 1) for _ in range(5)]
+    assert taken(pick_small(small, DEFAULT)) == (5, TOP)
+    assert pick_small(small[:4], DEFAULT) is None
+    large = runs_of(*[(0, 1)] * 5)
+    assert taken(pick(large, DEFAULT)) == (5, TOP)
+    assert pick_small(large, DEFAULT) is None
 
 
 def test_images_that_would_add_up_are_kept_in_one_run_up_to_a_size() -> None:
@@ -176,6 +197,6 @@ def test_images_that_would_add_up_are_kept_in_one_run_up_to_a_size() -> None:
     engine = merge_engine(schema)
     assert engine.one_image
     for upper, whole in ((ONE_IMAGE_BYTES, True), (ONE_IMAGE_BYTES + 1, False)):
-        runs = runs_of((0, 10), (5, upper))
+        runs = [sized(0, 10, 1), sized(5, upper, upper)]
         unit = pick(runs, schema.core, force_level_0=True)
         assert (taken(with_one_image(unit, runs, schema.core, engine)) == (2, TOP)) is whole

@@ -31,7 +31,7 @@ class _Extreme(AggregateFunction):
         if len(rows.order) == len(rows):
             return take_numbers(column, rows.numbers(rows.starts))
         values = pc.take(column, pa.array(rows.order), boundscheck=False)
-        (words,) = words_of(values)
+        (words,) = words_of(values, signed_zeros=True)
         if words.width == 1 and not words.tail:
             places = self._place_of_word(words.chunk(0), rows)
         else:

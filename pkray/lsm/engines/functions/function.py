@@ -91,9 +91,9 @@ class AggregateFunction(ABC):
             rows: those that are not null.
 
         Raises:
-            MergeError: a key has several values.
+            MergeError: a key has several values, or takes one back.
         """
-        if len(rows.order) > len(rows):
+        if len(rows.order) > len(rows) or rows.retract is not None:
             raise MergeError(
                 f"column {self.field!r} is {self.data_type}, which the aggregate function "
                 f"{self.name!r} cannot merge; choose another function",

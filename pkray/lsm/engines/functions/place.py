@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pkray.field_options import FieldOptions
 from pkray.lsm.engines.functions.function import AggregateFunction
-from pkray.lsm.engines.segments import Segments, take_numbers, valid_at
+from pkray.lsm.engines.segments import Segments, take_numbers
 from pkray.types import DataType
 
 
@@ -25,7 +25,7 @@ class LastValue(AggregateFunction):
 
 
 class LastNonNullValue(AggregateFunction):
-    """The last value that is not null; taking back leaves null."""
+    """The last value that is not null; taking back a value leaves null, a null leaves it."""
 
     name: ClassVar[str] = "last_non_null_value"
     takes_back: ClassVar[bool] = True
@@ -35,11 +35,7 @@ class LastNonNullValue(AggregateFunction):
         self.image_replaces = self.ignores_retract
 
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
-        if rows.retract is None:
-            places = rows.last_valid(column)
-        else:
-            tells = rows.retract | valid_at(column, rows.order)
-            places = _unless_retract(rows, rows.last_place(tells))
+        places = _unless_retract(rows, rows.last_valid(column))
         return take_numbers(column, rows.numbers(places))
 
 
