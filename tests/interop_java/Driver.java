@@ -23,14 +23,17 @@ import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.index.HashBucketAssigner;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.schema.SchemaManager;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
 import org.apache.paimon.table.Table;
+import org.apache.paimon.table.sink.RowPartitionKeyExtractor;
 import org.apache.paimon.table.sink.StreamTableCommit;
 import org.apache.paimon.table.sink.StreamTableWrite;
 import org.apache.paimon.table.sink.StreamWriteBuilder;
@@ -99,6 +102,9 @@ public class Driver {
             return null;
         }
         FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), path);
+        if (request.hasNonNull("branch")) {
+            table = table.switchToBranch(request.get("branch").asText());
+        }
         switch (what) {
             case "read":
                 return read(table, request);
@@ -131,11 +137,13 @@ public class Driver {
         return found;
     }
 
-    /** The rows of a snapshot. */
+    /** The rows of a snapshot or a tag. */
     private Object read(FileStoreTable whole, JsonNode request) throws Exception {
         Table table = whole;
         if (request.hasNonNull("snapshot")) {
             table = whole.copy(Map.of("scan.snapshot-id", request.get("snapshot").asText()));
+        } else if (request.hasNonNull("tag")) {
+            table = whole.copy(Map.of("scan.tag-name", request.get("tag").asText()));
         }
         ReadBuilder builder = table.newReadBuilder();
         List<Object> rows = new ArrayList<>();
@@ -204,10 +212,14 @@ public class Driver {
         private final StreamTableWrite write;
         private final StreamTableCommit commit;
         private final IOManager files;
+        private final RowPartitionKeyExtractor keys;
+        private final HashBucketAssigner assigner;
 
         Writer(FileStoreTable table, String user, String scratch) {
             StreamWriteBuilder builder = table.newStreamWriteBuilder().withCommitUser(user);
             this.table = table;
+            this.keys = new RowPartitionKeyExtractor(table.schema());
+            this.assigner = table.bucketMode() == BucketMode.HASH_DYNAMIC ? assigner(user) : null;
             this.files = IOManager.create(scratch);
             this.write = builder.newWrite();
             this.commit = builder.newCommit();
@@ -218,8 +230,7 @@ public class Driver {
             Map<BinaryRow, Set<Integer>> buckets = new LinkedHashMap<>();
             for (JsonNode item : request.get("rows")) {
                 InternalRow row = row(item, table.rowType());
-                write.write(row);
-                note(buckets, write.getPartition(row).copy(), write.getBucket(row));
+                note(buckets, write.getPartition(row).copy(), put(row));
             }
             if (request.get("full_compact").asBoolean()) {
                 for (Split split : table.newReadBuilder().newScan().plan().splits()) {
@@ -232,7 +243,34 @@ public class Driver {
                 }
             }
             long identifier = request.get("identifier").asLong();
+            if (assigner != null) {
+                assigner.prepareCommit(identifier);
+            }
             commit.commit(identifier, write.prepareCommit(true, identifier));
+        }
+
+        /** Writes a row; its bucket. */
+        private int put(InternalRow row) throws Exception {
+            if (assigner == null) {
+                write.write(row);
+                return write.getBucket(row);
+            }
+            int hash = keys.trimmedPrimaryKey(row).hashCode();
+            int bucket = assigner.assign(keys.partition(row).copy(), hash);
+            write.write(row, bucket);
+            return bucket;
+        }
+
+        /** Finds buckets, as the one assigner of a job of one writer. */
+        private HashBucketAssigner assigner(String user) {
+            return new HashBucketAssigner(
+                    table.snapshotManager(),
+                    user,
+                    table.store().newIndexFileHandler(),
+                    1,
+                    1,
+                    0,
+                    table.coreOptions().dynamicBucketTargetRowNum());
         }
 
         private static void note(Map<BinaryRow, Set<Integer>> buckets, BinaryRow of, int bucket) {

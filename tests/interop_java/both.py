@@ -75,12 +75,20 @@ class Both:
                 writer.write(self._arrow(rows), row_kinds=_KIND)
             writer.commit(self._identifier, full_compact=full_compact)
 
-    def content(self, reader: str, snapshot: int | None = None) -> dict[str, Row]:
+    def content(
+        self,
+        reader: str,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+    ) -> dict[str, Row]:
         """The rows by key, as ``pkray`` or ``java`` reads them."""
         if reader == "java":
-            rows = [self._in_order(row) for row in self._core.read(self.path, snapshot)]
+            read = self._core.read(self.path, snapshot, tag, branch)
+            rows = [self._in_order(row) for row in read]
         else:
-            rows = self._plain(self.table.to_arrow(snapshot_id=snapshot))
+            table = self.table.branch(branch or "main")
+            rows = self._plain(table.to_arrow(snapshot_id=snapshot, tag=tag))
         found = {self._key(row): row for row in rows}
         assert len(found) == len(rows), f"{reader} reads a key twice: {rows}"
         return found

@@ -158,9 +158,15 @@ class JavaCore:
             stay=stay,
         )
 
-    def read(self, table: str, snapshot: int | None = None) -> list[list[Any]]:
-        """The plain values of a snapshot's rows."""
-        return self.ask("read", table, snapshot=snapshot)
+    def read(
+        self,
+        table: str,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+    ) -> list[list[Any]]:
+        """The plain values of a snapshot's or a tag's rows."""
+        return self.ask("read", table, snapshot=snapshot, tag=tag, branch=branch)
 
     def changes(self, table: str, first: int, last: int) -> list[list[Any]]:
         """What a stream yields: snapshot, kind and the plain values."""
