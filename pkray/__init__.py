@@ -4,6 +4,10 @@
 
     catalog = pkray.connect("warehouse")
     table = catalog.load_table("shop.orders")
+    with table.open_writer() as writer:
+        writer.upsert([{"id": 1, "amount": 12.5}])
+        writer.commit()
+    table.lookup([{"id": 1}])
 
 `pkray.spark` holds what needs Spark; it and everything else load when they are first used.
 """
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
     from pkray.service.writer import TableWriter
     from pkray.system_table import SystemTable
     from pkray.table import Table
+    from pkray.types import DataType
 
 __version__ = "0.1.0"
 
@@ -69,6 +74,7 @@ __all__ = [
     "CommitFencedError",
     "CommitUnknownError",
     "CorruptFileError",
+    "DataType",
     "DatabaseExistsError",
     "DatabaseNotFoundError",
     "InputError",
@@ -105,6 +111,7 @@ __all__ = [
 
 _HOMES = {
     "Catalog": "pkray.catalog",
+    "DataType": "pkray.types",
     "Snapshot": "pkray.format.snapshot",
     "SystemTable": "pkray.system_table",
     "Table": "pkray.table",
@@ -126,4 +133,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

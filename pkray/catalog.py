@@ -182,7 +182,8 @@ class Catalog:
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name, or move it to another database. End its writers first: those
-        of other processes fail, and what they had not committed is gone.
+        of other processes fail, and what they had not committed is gone. Load it again then: what
+        was loaded before has the old name.
 
         Raises:
             TableNotFoundError: there is none.
@@ -229,6 +230,7 @@ class Catalog:
             )
 
     def database_exists(self, name: str) -> bool:
+        """Whether `list_databases` has it."""
         return checked_database(name) in self.list_databases()
 
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:

@@ -60,10 +60,12 @@ def conform_prefixes(data: object, schema: TableSchema) -> pa.Table:
     given = [name for name in rows.names if name not in partition]
     fits = given and set(given) == set(trimmed[: len(given)])
     if not fits or partition not in ([], list(schema.partition_keys)):
-        beside = f", and {', '.join(schema.partition_keys)}" if schema.partition_keys else ""
+        beside = ""
+        if schema.partition_keys:
+            beside = f", with all of ({', '.join(schema.partition_keys)}) or none"
         raise InputError(
-            f"a prefix is the first columns of ({', '.join(trimmed)}){beside} or not: it cannot "
-            f"be ({', '.join(rows.names)})",
+            f"a prefix is the first columns of ({', '.join(trimmed)}){beside}: it cannot be "
+            f"({', '.join(rows.names)})",
             columns=rows.names,
         )
     _check_columns(rows.names, schema, ())

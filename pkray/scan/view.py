@@ -46,6 +46,7 @@ class SnapshotView:
         self._planner = planner
 
     def splits(self, columns: Sequence[str] | None, filter: object) -> list[Split]:
+        """As of ``Table.splits``, as the methods below."""
         return self._planner.scan(self.snapshot, columns, self._predicate(filter))
 
     def explain(self, columns: Sequence[str] | None, filter: object) -> ScanReport:

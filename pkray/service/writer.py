@@ -86,7 +86,11 @@ class TableWriter:
         self._push(incoming(data, self._schema))
 
     def delete(self, keys: object) -> None:
-        """Delete by key; columns beside the key may be left out.
+        """Delete by key.
+
+        Args:
+            keys: as `upsert` takes rows; columns beside the key may be left out, but those of
+                ``sequence.field``, which say whether the delete is newer than the row.
 
         Raises:
             InputError: the keys do not fit the table; nothing was deleted.
@@ -94,7 +98,12 @@ class TableWriter:
         self._push(deletions(keys, self._schema))
 
     def write(self, data: object, row_kinds: str | None = None) -> None:
-        """Write changes; ``row_kinds`` names a column of '+I', '-U', '+U', '-D'.
+        """Write changes.
+
+        Args:
+            data: as `upsert` takes rows.
+            row_kinds: names a column of '+I', '-U', '+U', '-D', beside those of the table or one
+                of them. Default: all are upserts, or as ``rowkind.field`` says.
 
         Raises:
             InputError: the rows do not fit the table; nothing of them was written.

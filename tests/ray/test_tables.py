@@ -105,6 +105,16 @@ def test_owners_follow_a_change_of_the_columns(ray_catalog):
     ]
 
 
+def test_a_renamed_table_gets_owners_of_its_new_name(ray_catalog):
+    commit(create(ray_catalog), 1, rows([1], 7))
+    ray_catalog.rename_table("db.t", "db.renamed")
+    renamed = ray_catalog.load_table("db.renamed")
+    commit(renamed, 2, rows([2], 8))
+    assert renamed.lookup_prefix([{"id": 1}, {"id": 2}])["v"].to_pylist() == [7, 8]
+    log = ray_catalog.load_table("db.renamed$audit_log").to_arrow(["rowkind", "id"])
+    assert log.to_pydict() == {"rowkind": ["+I", "+I"], "id": [1, 2]}
+
+
 def test_rows_are_spread_over_more_buckets(ray_catalog):
     table = create(ray_catalog, bucket="2")
     commit(table, 1, rows(range(400), 1))
