@@ -101,3 +101,7 @@ def choice(*words: str) -> Kind:
         return text.lower()
 
     return Kind("choice", parse, f"one of {', '.join(words)}")
+
+
+CODEC = choice("zstd", "snappy", "lz4", "gzip", "none", "uncompressed")
+"""Of a file."""

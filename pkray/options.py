@@ -13,6 +13,7 @@ from pkray.field_options import FieldOptions, SequenceGroup, parse_field_options
 from pkray.option_values import (
     BOOLEAN,
     BY_LEVEL,
+    CODEC,
     DURATION,
     NAMES,
     SIZE,
@@ -194,6 +195,22 @@ class TableOptions:
     changelog_file_prefix: str = _option(
         "changelog-file.prefix", STRING, "changelog-", "Start of changelog file names."
     )
+    changelog_file_format: str = _option(
+        "changelog-file.format",
+        choice("parquet", "orc", "avro"),
+        "parquet",
+        "Format of changelog files.",
+        only=("parquet",),
+    )
+    changelog_file_compression: str | None = _option(
+        "changelog-file.compression", CODEC, None, "Codec of changelog files."
+    )
+    changelog_file_stats_mode: str | None = _option(
+        "changelog-file.stats-mode",
+        STRING,
+        None,
+        "Statistics of changelog files; those of data files if unset.",
+    )
     changelog_num_retained_min: int | None = _option(
         "changelog.num-retained.min", integer(1), None, "Changelogs kept at least."
     )
@@ -292,7 +309,7 @@ class TableOptions:
     )
     file_compression: str = _option(
         "file.compression",
-        choice("zstd", "snappy", "lz4", "gzip", "none", "uncompressed"),
+        CODEC,
         "zstd",
         "Codec of data files.",
     )

@@ -111,6 +111,8 @@ def _check_option_columns(schema: TableSchema, options: TableOptions) -> None:
     for name in options.row_deduplicate_ignore_fields:
         _column(schema, "changelog-producer.row-deduplicate-ignore-fields", name)
     modes = {"metadata.stats-mode": options.metadata_stats_mode}
+    if options.changelog_file_stats_mode is not None:
+        modes["changelog-file.stats-mode"] = options.changelog_file_stats_mode
     for name, said in options.fields.items():
         _column(schema, f"fields.{name}.*", name)
         if said.stats_mode is not None:

@@ -20,7 +20,7 @@ from pkray.errors import OptionError
 from pkray.format import binary_row
 from pkray.format.data_file import SimpleStats
 from pkray.format.words import unaligned_view
-from pkray.schema import TableSchema
+from pkray.options import TableOptions
 from pkray.types import BINARIES, STRINGS, DataType
 
 DEFAULT_MODE = "truncate(16)"
@@ -73,9 +73,8 @@ class StatsCollector:
         return SimpleStats(low, high, tuple(column.null_count for column in columns))
 
 
-def column_modes(schema: TableSchema, names: Sequence[str]) -> list[str]:
+def column_modes(options: TableOptions, names: Sequence[str]) -> list[str]:
     """Each column's mode: ``fields.<name>.stats-mode``, else ``metadata.stats-mode``."""
-    options = schema.core
     said = {name: field.stats_mode for name, field in options.fields.items()}
     return [said.get(name) or options.metadata_stats_mode for name in names]
 

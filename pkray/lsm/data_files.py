@@ -204,17 +204,20 @@ class DataFileStore:
             yield pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
 
     def options_for(self, level: int, prefix: str) -> TableOptions:
-        """How a file of this level is written: with its level's codec.
+        """How a file of this level is written: its codec and which statistics it has.
 
-        ``file.compression.per.level`` says which. Where neither it nor ``file.compression`` does,
-        data files of level 0 and changelog files have none: most are compacted, or read and
-        expired, soon, and a codec costs several times what encoding does, and as much again when
-        they are read. Changelogs that are kept longer than snapshots have one.
+        ``file.compression.per.level`` and ``changelog-file.compression`` say which. Where neither
+        they nor ``file.compression`` do, data files of level 0 and changelog files have none: most
+        are compacted, or read and expired, soon, and a codec costs several times what encoding
+        does, and as much again when they are read. Changelogs that are kept longer than snapshots
+        have one.
         """
         options = self.schema.core
         if prefix == "changelog":
             is_short_lived = not options.keeps_changelogs_longer
-            codec = None
+            codec = options.changelog_file_compression
+            mode = options.changelog_file_stats_mode or options.metadata_stats_mode
+            options = replace(options, metadata_stats_mode=mode)
         else:
             is_short_lived = level == 0 and not options.write_only
             codec = dict(options.file_compression_per_level).get(level)

@@ -38,7 +38,7 @@ class OpenFile:
         self._key_types = schema.types(self._keys)
         self._writer = ParquetWriter(store.store, store.path(name), schema.file_schema, options)
         names = [field.name for field in schema.fields]
-        self._stats = StatsCollector(names, schema.types(names), column_modes(schema, names))
+        self._stats = StatsCollector(names, schema.types(names), column_modes(options, names))
         self._first: list[pa.Array] | None = None
         self._last: list[pa.Array] = []
         self._rows = 0

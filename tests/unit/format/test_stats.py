@@ -156,7 +156,7 @@ def test_unknown_modes_are_refused(mode: str) -> None:
 def test_modes_of_columns_come_from_the_options() -> None:
     options = {"metadata.stats-mode": "counts", "fields.v.stats-mode": "full"}
     schema = TableSchema.create([("k", "INT NOT NULL"), ("v", "STRING")], ["k"], (), options)
-    assert column_modes(schema, ["v", "k"]) == ["full", "counts"]
+    assert column_modes(schema.core, ["v", "k"]) == ["full", "counts"]
 
 
 def test_some_columns_in_another_order() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pyarrow.parquet as pq
 import pytest
 from lsm_samples import Bucket, make_schema
 
@@ -41,6 +42,24 @@ def test_metadata_says_what_is_in_the_file() -> None:
     assert file.value_stats.null_counts == (0, 1, 1)
     assert file.min_key[-8:] == (1).to_bytes(8, "little")
     assert file.max_key[-8:] == (3).to_bytes(8, "little")
+
+
+def test_changelog_files_have_a_codec_and_statistics_of_their_own() -> None:
+    options = {"changelog-file.compression": "gzip", "changelog-file.stats-mode": "counts"}
+    bucket = Bucket(make_schema(producer="input", **options))
+    bucket.write(("+I", 1, "a" * 10_000, None))
+    message = bucket.writer.prepare_commit()
+    (data,), (changelog,) = message.new_files, message.changelog_files
+    codecs = [
+        pq.read_metadata(bucket.store.open_input(bucket.files.path(file.file_name)))
+        .row_group(0)
+        .column(4)
+        .compression
+        for file in (data, changelog)
+    ]
+    assert codecs == ["UNCOMPRESSED", "GZIP"]
+    assert data.value_stats.min_values != changelog.value_stats.min_values
+    assert changelog.value_stats.null_counts == (0, 0, 1)
 
 
 def test_a_full_memtable_is_flushed() -> None:
