@@ -267,4 +267,6 @@ def _with_deleted(rows: pa.RecordBatch, keys: np.ndarray, groups: KeyGroups) -> 
 
 def _any_in_group(groups: KeyGroups, holds: np.ndarray) -> np.ndarray:
     """For each key, whether it holds for one of its rows."""
+    if holds.all() or not holds.any():  # rows of one level
+        return np.full(len(groups), bool(holds.any()))
     return np.logical_or.reduceat(holds[groups.order], groups.starts)
