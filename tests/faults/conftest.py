@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 import pkray
 
 _numbers = itertools.count()
-_survived: list[str] = []
 
 
 @pytest.fixture
@@ -39,18 +38,17 @@ def process(tmp_path) -> Callable[[str], pkray.Catalog]:
 
 
 @pytest.fixture
-def survived() -> Callable[[str], None]:
+def survived(record_property) -> Callable[[str], None]:
     """Say a count at the end of the run."""
-
-    def say(line: str) -> None:
-        print(line)
-        _survived.append(line)
-
-    return say
+    return lambda line: record_property("survived", line)
 
 
-def pytest_terminal_summary(terminalreporter) -> Iterator[None]:
-    if _survived:
+def pytest_terminal_summary(terminalreporter) -> None:
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    lines = [
+        line for report in reports for name, line in report.user_properties if name == "survived"
+    ]
+    if lines:
         terminalreporter.section("faults")
-        for line in _survived:
+        for line in lines:
             terminalreporter.write_line(line)

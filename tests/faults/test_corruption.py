@@ -168,7 +168,7 @@ def test_a_damaged_file_is_named_and_never_read_wrongly(kind, warehouses, proces
         expected = everything(root, process)
         path = max(files, key=lambda each: (each.stat().st_size, each.name))
         data = path.read_bytes()
-        for what, damaged in damages(data, 12, rng):
+        for what, damaged in damages(data, 8, rng):
             path.write_bytes(damaged)
             count += 1
             try:

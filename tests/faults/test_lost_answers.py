@@ -79,16 +79,16 @@ def tools(new_root, process, survived):
 
 @pytest.mark.parametrize("script", [LOOKUP, DELETION_VECTORS, WRITE_ONLY], ids=lambda s: s.name)
 def test_a_lost_answer_changes_nothing(script, tools):
-    _sweep(script, "memory", "answers lost", Fault.LOSE_ANSWER, 4, tools)
+    _sweep(script, "memory", "answers lost", Fault.LOSE_ANSWER, 7, tools)
 
 
 def test_a_torn_write_changes_nothing(tools):
-    _sweep(LOOKUP, "disk", "torn", Fault.TEAR, 9, tools)
+    _sweep(LOOKUP, "disk", "torn", Fault.TEAR, 16, tools)
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_what_fails_in_passing_is_done_again(tools, times):
-    _sweep(LOOKUP, "memory", f"failed {times} times", Fault.FAIL, 37, tools, times)
+    _sweep(LOOKUP, "memory", f"failed {times} times", Fault.FAIL, 61, tools, times)
 
 
 def test_a_full_disk_of_the_table_loses_nothing(tools):
@@ -96,7 +96,7 @@ def test_a_full_disk_of_the_table_loses_nothing(tools):
     new_root, process, survived = tools
     run = CleanRun(LOOKUP, new_root("disk"), process)
     writes = [op for op in run.storage.operations if op.name in ("write", "create", "close")]
-    for operation in writes[::9]:
+    for operation in writes[::16]:
         full = StorageFullError("no space left, as planned", path=operation.path)
         left = [3]
 
@@ -107,4 +107,4 @@ def test_a_full_disk_of_the_table_loses_nothing(tools):
             return full if left[0] >= 0 else None
 
         _faulty_step(run, operation.number, plan, new_root("disk"), process)
-    survived(f"full disk of the table: {len(writes[::9])} of {len(writes[::9])} survived")
+    survived(f"full disk of the table: {len(writes[::16])} of {len(writes[::16])} survived")

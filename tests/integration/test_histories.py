@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import pkray
+from tests.effort import examples
 from tests.integration.engine_models import ADDS, MODELS, Change, Model, Values
 from tests.integration.readers import read_with_rust
 
@@ -32,6 +33,7 @@ TEXTS = ("", "a", "b", "a longer text than any other")
 ROW = st.tuples(
     st.integers(0, 59), st.sampled_from(["x", "y=/z"]), st.integers(0, 7), st.integers(-6, 6)
 )
+
 STEPS = st.one_of(
     st.tuples(st.just("write"), st.integers(0, 2**32 - 1), st.lists(ROW, min_size=1, max_size=25)),
     st.sampled_from(
@@ -266,7 +268,7 @@ QUIET = list(HealthCheck)
 
 @pytest.mark.parametrize(("name", "producer", "sequence"), CASES)
 @settings(
-    max_examples=4,
+    max_examples=examples(3),
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pkray
+from tests.effort import examples
 from tests.integration.readers import RustCatalog
 from tests.integration.scalars import SCALARS, Filter, Scalar, exact, filters
 
@@ -460,7 +461,7 @@ def tables(draw: st.DrawFn) -> tuple[Any, ...]:
     return columns, whole_key, list(partition), draw(st.integers(1, 7)), batches
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn=tables(), data=st.data())
 def test_generated_tables(tmp_path_factory, drawn, data):
     columns, keys, partition, buckets, batches = drawn

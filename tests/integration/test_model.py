@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import pkray
+from tests.effort import examples
 from tests.integration.readers import read_with_rust, rows_of
 
 SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string()), ("n", pa.int32())])
@@ -128,7 +129,7 @@ class PartitionedMachine(TableMachine):
 
 
 SETTINGS = settings(
-    max_examples=25,
+    max_examples=examples(15),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),

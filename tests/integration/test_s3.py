@@ -154,7 +154,7 @@ def test_the_same_commit_again(connect):
 
 def test_two_committers_compete(connect):
     create(connect(), {"num-sorted-run.compaction-trigger": "3"})
-    commits, start = 15, threading.Barrier(2)
+    commits, start = 8, threading.Barrier(2)
 
     def commit_all(user: int) -> None:
         table = connect().load_table("db.t")

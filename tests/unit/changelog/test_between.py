@@ -44,11 +44,12 @@ def test_changes_between_any_two_snapshots_turn_one_into_the_other(tmp_path, nam
         whole = [
             n for n in range(1, last + 1) if name in ("none", "input") or kinds[n - 1] == "COMPACT"
         ]
-        for start in (0, *whole):
-            before = state_at(table, start) if start else {}
+        states = {0: {}} | {number: state_at(table, number) for number in whole}
+        for start in states:
+            before = states[start]
             for end in (n for n in whole if n >= start):
                 changes = table.changes(start, end, mode=mode)
-                assert applied(before, changes) == state_at(table, end), (start, end)
+                assert applied(before, changes) == states[end], (start, end)
 
 
 @pytest.fixture

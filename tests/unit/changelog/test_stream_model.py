@@ -20,7 +20,7 @@ from change_samples import (
 from pkray.errors import UnsupportedError
 from pkray.format.snapshot import COMPACT
 
-STEPS = 10
+STEPS = 8
 COMPLETE = ("lookup", "full", "vectors-lookup", "first-row-lookup", "partial-update-lookup")
 PLAIN = ("none", "input", "dynamic", "vectors", *COMPLETE)
 
@@ -44,7 +44,7 @@ def test_a_stream_from_any_snapshot_gives_the_table_at_all_later_ones(tmp_path, 
             random_step(table, rng)
         last = table.latest_snapshot().id
         expected = {number: told(table, name, number) for number in range(1, last + 1)}
-        for first in range(1, last + 1):
+        for first in range(1, last + 1, 2):
             follower = Follower(complete=name in COMPLETE)
             with table.stream(
                 mode="from-snapshot-full", from_snapshot=first, until_snapshot=last

@@ -38,18 +38,18 @@ def check_all_there(store: ObjectStore, users: list[str], count: int) -> None:
     assert sorted(files) == sorted(f"{user}-{n}" for user in users for n in range(1, count + 1))
 
 
-def test_two_processes_commit_100_snapshots_each(tmp_path):
+def test_two_processes_commit_30_snapshots_each(tmp_path):
     context = multiprocessing.get_context("spawn")
     users = ["a", "b"]
     processes = [
-        context.Process(target=commit_many, args=(str(tmp_path), user, 100)) for user in users
+        context.Process(target=commit_many, args=(str(tmp_path), user, 30)) for user in users
     ]
     for process in processes:
         process.start()
     for process in processes:
         process.join(120)
         assert process.exitcode == 0
-    check_all_there(ObjectStore.open(tmp_path), users, 100)
+    check_all_there(ObjectStore.open(tmp_path), users, 30)
 
 
 def test_threads_race_in_memory():

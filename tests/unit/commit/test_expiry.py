@@ -28,6 +28,7 @@ from pkray.format.partition import PartitionSpec
 from pkray.format.partition_filter import PartitionFilter
 from pkray.format.snapshot import encode
 from pkray.storage.object_store import ObjectStore
+from tests.effort import examples
 
 MANIFESTS = {"manifest.merge-min-count": "3", "manifest.compression": "none"}
 KEEP_TWO = Retention(num_min=2, num_max=2, time_millis=0, limit=50)
@@ -184,7 +185,7 @@ def test_a_rolled_back_table_is_left_alone(tmp_path):
 def test_costs_grow_with_what_expires(tmp_path):
     """The base manifest of a large table is not read to expire a small change."""
     writer = table(tmp_path, seed=1)
-    writer.append(files=3000)
+    writer.append(files=500)
     big = Walk(writer.store).manifest_names(Walk(writer.store).snapshots()[1]["deltaManifestList"])[
         0
     ]
@@ -248,7 +249,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     ACTIONS,
     st.sampled_from(["none", "input"]),

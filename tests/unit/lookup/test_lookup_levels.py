@@ -17,6 +17,7 @@ from pkray.lsm.merge import without_deletes
 from pkray.lsm.upper_lookup import ScanLookup
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from tests.effort import examples
 
 PLAIN, VERSIONED = {}, {"sequence.field": "ts"}
 
@@ -164,7 +165,9 @@ RUNS = st.lists(st.lists(ROW, min_size=1, max_size=20), min_size=1, max_size=5)
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(runs=RUNS, options=st.sampled_from([PLAIN, VERSIONED]), asked=st.lists(PAIR, unique=True))
 def test_agrees_with_a_model(tmp_path_factory, store, runs, options, asked):

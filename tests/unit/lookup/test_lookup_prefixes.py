@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pkray.lookup.block_store import LocalDiskError
 from pkray.lookup.store import LookupStore
 from pkray.lsm.key_prefixes import KeyPrefixes
+from tests.effort import examples
 
 KEYS = ["a", "b", "c"]
 
@@ -53,7 +54,7 @@ def test_rows_across_blocks(files, store, width):
     assert rows["b"].to_pylist() == [sorted(GRID)[i][1] for i in expected]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     keys=st.lists(
         st.tuples(st.integers(0, 3), st.sampled_from(["", "a", "ab"]), st.integers(0, 30)),

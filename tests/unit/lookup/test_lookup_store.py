@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pkray.lookup import block_store
 from pkray.lookup import store as store_module
 from pkray.lookup.copies import RETRY_MILLIS
+from tests.effort import examples
 
 
 def keys(*values):
@@ -154,7 +155,9 @@ def sort_rank(value):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data(), by_scan=st.booleans())
 def test_agrees_with_a_dict(open_store, files, data, by_scan):

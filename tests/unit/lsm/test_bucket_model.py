@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lsm_samples import KINDS, Bucket, apply_changelog, make_schema, rows_of
 
+from tests.effort import examples
+
 KEYS: dict[str, tuple[list[tuple[str, str]], st.SearchStrategy[Any]]] = {
     "bigint": ([("k", "BIGINT NOT NULL")], st.tuples(st.integers(-5, 5) | st.just(2**62))),
     "string": (
@@ -37,7 +39,9 @@ KEYS: dict[str, tuple[list[tuple[str, str]], st.SearchStrategy[Any]]] = {
 VALUES = st.none() | st.sampled_from(["", "x", "yy"])
 
 EXAMPLES = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -77,7 +81,8 @@ def lookup(bucket: Bucket, keys: list[tuple[Any, ...]]) -> dict[Any, Any]:
         pa.array([key[n] for key in keys], bucket.schema.arrow_schema.field(name).type)
         for n, name in enumerate(names)
     ]
-    found = bucket.writer.lookup_memory(pa.RecordBatch.from_arrays(columns, names=list(names)))
+    wanted = pa.RecordBatch.from_arrays(columns, names=list(names))
+    found = bucket.writer.uncommitted.lookup_memory(wanted, bucket.writer.levels)
     rows = rows_of([found])
     return {row[2 : 2 + len(names)]: (KINDS[row[1]], *row[2 + len(names) :]) for row in rows}
 

@@ -11,6 +11,7 @@ from lsm_samples import KINDS, Bucket, apply_changelog, make_schema
 
 from pkray.format.commit_message import files_digest
 from pkray.format.index_file import DELETION_VECTORS
+from tests.effort import examples
 
 MANY = 2_000
 
@@ -155,7 +156,9 @@ def test_vectors_go_to_several_files_beyond_the_target_size() -> None:
     ],
 )
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(5),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_histories(engine: str, producer: str, sequence: str | None, data: st.DataObject) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pkray.changelog.reader import ChangelogReader
 from pkray.errors import StorageFullError
 from pkray.scan.files import live_files
+from tests.effort import examples
 
 ROWS = st.dictionaries(st.integers(0, 6), st.none() | st.sampled_from("xyz"), min_size=1)
 STEP = st.one_of(
@@ -86,7 +87,7 @@ def replayed(process: Process) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("producer", ["none", "lookup", "lookup later", "full-compaction"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(steps=st.lists(STEP, max_size=14))
 def test_every_interleaving_gives_the_rows_in_the_order_of_their_commits(
     producer: str, steps: list[tuple]

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 import pkray
 from pkray.errors import InputError, OptionError
+from tests.effort import examples
 
 COLUMNS = [("p", "STRING"), ("a", "INT"), ("b", "STRING"), ("c", "INT"), ("v", "INT")]
 
@@ -65,7 +66,7 @@ BATCH = st.tuples(st.lists(ROW, max_size=12), st.lists(ROW, max_size=3), st.bool
 PREFIX = st.tuples(st.integers(0, 3), st.sampled_from(["", "s", "sa"]), st.integers(0, 3))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     batches=st.lists(BATCH, min_size=1, max_size=4),
     asked=st.lists(PREFIX, min_size=1, max_size=4),
