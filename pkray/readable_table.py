@@ -171,9 +171,12 @@ class ReadableTable:
             OptionError: a moment is named twice, or the timestamp is none.
             SnapshotNotFoundError: there is no such snapshot, or it has expired.
             TagNotFoundError: there is no such tag.
+            TableNotFoundError: the table was dropped.
         """
         moment = Moment.of(self.schema.core, snapshot_id, tag, timestamp, watermark)
         snapshot, schema, planner = self._history.find(moment), self.schema, self._planner
+        if snapshot is None:
+            self._schemas.latest()
         if snapshot and not moment.is_latest and snapshot.schema_id != schema.id:
             schema = self._schemas.read(snapshot.schema_id)
             planner = ScanPlanner(self.location, self._store, schema)
@@ -214,7 +217,8 @@ class ReadableTable:
     ) -> pa.Table:
         """A system table, by Paimon's names: ``snapshots``, ``schemas``, ``options``,
         ``manifests``, ``files``, ``partitions``, ``buckets``, ``table_indexes``, ``tags``,
-        ``branches``, ``consumers``, ``aggregation_fields``, ``statistics``, ``audit_log``, ``ro``.
+        ``branches``, ``consumers``, ``aggregation_fields``, ``statistics``, ``audit_log``,
+        ``binlog``, ``ro``.
 
         Args:
             snapshot_id, tag, timestamp: of what shows the contents of one snapshot; default the

@@ -52,6 +52,12 @@ def _matching(
     store: ObjectStore, schema: TableSchema, wanted: Sequence[Mapping[str, object]]
 ) -> list[bytes]:
     """The table's partitions that fit one of the mappings."""
+    if isinstance(wanted, str | Mapping) or not all(isinstance(each, Mapping) for each in wanted):
+        raise InputError(
+            f"partitions cannot be {wanted!r}: give a list of values by partition column, such as "
+            '[{"dt": "2026-01-31"}]',
+            partitions=wanted,
+        )
     scalars = [{name: _scalar(schema, name, v) for name, v in each.items()} for each in wanted]
     latest = SnapshotStore(store).latest()
     if latest is None or not wanted:

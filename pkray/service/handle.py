@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pkray.errors import ServiceUnavailableError
+
 
 class Pending(Protocol):
     """An answer on its way."""
@@ -35,12 +37,20 @@ class LocalHandle:
 
     def __init__(self, target: object, name: str) -> None:
         self.target = target
+        self._name = name
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     def submit(self, method: str, *args: Any) -> Pending:
         if method in _AT_ONCE:
             return _Answered(getattr(self.target, method)(*args))
-        return self._pool.submit(getattr(self.target, method), *args)
+        try:
+            return self._pool.submit(getattr(self.target, method), *args)
+        except RuntimeError:
+            raise ServiceUnavailableError(
+                f"{self._name} has ended: its catalog was closed, or its table dropped or renamed; "
+                "connect and load the table again",
+                name=self._name,
+            ) from None
 
     def call(self, method: str, *args: Any) -> Any:
         return getattr(self.target, method)(*args)

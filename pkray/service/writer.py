@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TypeVar
@@ -167,7 +168,8 @@ class TableWriter:
         """Drop what was not committed, and take nothing more; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
-            self.abort()
+            with suppress(ServiceUnavailableError):  # what has ended holds nothing
+                self.abort()
 
     def __enter__(self) -> TableWriter:
         return self

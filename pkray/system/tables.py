@@ -30,6 +30,7 @@ TABLES: dict[str, Callable[[Source], pa.Table | pa.RecordBatchReader]] = {
     "aggregation_fields": history.aggregation_fields,
     "statistics": history.statistics,
     "audit_log": rows.audit_log,
+    "binlog": rows.binlog,
     "ro": rows.read_optimized,
 }
 

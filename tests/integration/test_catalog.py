@@ -15,6 +15,7 @@ from pkray.errors import (
     DatabaseNotFoundError,
     InputError,
     SchemaError,
+    ServiceUnavailableError,
     TableError,
     TableExistsError,
     TableNotFoundError,
@@ -160,6 +161,41 @@ def test_a_system_table_of_rows_is_read_as_it_is_taken(catalog):
     assert catalog.load_table("shop.orders$ro").to_arrow().num_rows == 0
     table.compact(full=True)
     assert catalog.load_table("shop.orders$RO").to_arrow()["id"].to_pylist() == [2]
+
+
+def test_the_binlog_has_an_update_in_one_row(catalog):
+    options = {"changelog-producer": "lookup"}
+    table = catalog.create_table("shop.orders", COLUMNS, ["id"], options=options)
+    for rows in ([(1, 10), (2, 20)], [(2, 21), (3, 30), (1, 11)], [(3, None)]):
+        with table.open_writer("job") as writer:
+            writer.upsert([{"id": number, "v": value} for number, value in rows])
+            if rows[0][0] == 3:
+                writer.delete([{"id": 1}])
+            writer.commit()
+    log = catalog.load_table("shop.orders$binlog").to_arrow()
+    assert [tuple(row.values()) for row in log.to_pylist()] == [
+        ("+I", [1], [10]),
+        ("+I", [2], [20]),
+        ("+U", [1, 1], [10, 11]),
+        ("+U", [2, 2], [20, 21]),
+        ("+I", [3], [30]),
+        ("-D", [1], [11]),
+        ("+U", [3, 3], [30, None]),
+    ]
+
+
+def test_what_was_dropped_is_not_there(catalog):
+    table = made(catalog, "shop.orders", 1)
+    writer = table.open_writer("late")
+    writer.upsert([{"id": 2, "v": 2}])
+    catalog.drop_table("shop.orders")
+    with pytest.raises(ServiceUnavailableError, match="load the table again"):
+        writer.commit(1)
+    writer.close()
+    for read in (table.to_arrow, table.open_writer, lambda: table.lookup([{"id": 1}])):
+        with pytest.raises(TableNotFoundError, match=r"shop\.orders does not exist"):
+            read()
+    assert not catalog.table_exists("shop.orders")
 
 
 def test_system_tables_of_a_branch(catalog):

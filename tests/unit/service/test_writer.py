@@ -91,6 +91,12 @@ def test_buckets_to_compact_are_numbers(table, buckets):
         table.compact(buckets=buckets)
 
 
+@pytest.mark.parametrize("partitions", [{"dt": "a"}, "a", ["a"]])
+def test_partitions_to_compact_are_mappings(table, partitions):
+    with pytest.raises(InputError, match="partitions cannot be"):
+        table.compact(partitions=partitions)
+
+
 def test_columns_are_a_list(table):
     for read in (table.to_arrow, table.to_pandas, table.splits, table.explain):
         with pytest.raises(InputError, match=r"write \['id'\]"):
