@@ -232,14 +232,16 @@ class KeyAssigner:
         firsts = ordered.firsts()
         distinct = ordered.at(firsts)
         told = session.places.find(distinct)
-        before = told.copy()
-        unasked = np.flatnonzero(told == NOWHERE)
-        before[unasked] = self._keys.find(distinct.at(unasked))
+        committed = self._keys.find(distinct)
+        before = np.where(told == NOWHERE, committed, told)
         wanted = numbers[codes[order]]
         placement = Placement(self._rule, firsts, before, wanted, removes[order])
         added: defaultdict[int, Counter[int]] = defaultdict(Counter)
-        shards = ordered.at(placement.fresh).shards()
-        fresh = self._fresh(session, wanted[placement.fresh], shards, added)
+        # Back in its committed partition a key goes to its bucket: it is an update there.
+        fresh = committed[(np.cumsum(firsts) - 1)[placement.fresh]]
+        new = np.flatnonzero(number_of(fresh) != wanted[placement.fresh])
+        rows = placement.fresh[new]
+        fresh[new] = self._fresh(session, wanted[rows], ordered.at(rows).shards(), added)
         placed = placement.place(fresh)
         changed = np.flatnonzero(placed.after != told)
         session.places.put(distinct.at(changed), placed.after[changed])
@@ -258,8 +260,9 @@ class KeyAssigner:
     ) -> Words:
         """New places in partitions."""
         places = np.empty(len(numbers), np.uint64)
-        for number in np.unique(numbers).tolist():
-            rows = np.flatnonzero(numbers == number)
+        order = np.argsort(numbers, kind="stable")
+        distinct, starts = np.unique(numbers[order], return_index=True)
+        for number, rows in zip(distinct.tolist(), np.split(order, starts)[1:], strict=True):
             sizes = Counter(self._keys.sizes(number))
             for each in self._open:
                 sizes.update(each.sizes.get(number, {}))

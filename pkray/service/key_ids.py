@@ -51,14 +51,17 @@ class KeyIds:
         firsts[1:] |= self.low[1:] != self.low[:-1]
         return firsts
 
-    def are_among(self, others: KeyIds) -> Bools:
-        """Whether each id is one of the others'."""
-        pairs = [
-            np.stack((ids.high, ids.low), axis=1).view("u8,u8").reshape(-1)
-            for ids in (self, others)
-        ]
-        among: Bools = np.isin(pairs[0], pairs[1])
-        return among
+    def positions_of(self, wanted: KeyIds) -> Ints:
+        """Where each id that is here is, in the order asked."""
+        both = join([self, wanted])
+        order = both.order()
+        group = np.cumsum(both.at(order).firsts()) - 1
+        groups = np.empty(len(order), np.int64)
+        groups[order] = group
+        places = np.full(int(group[-1]) + 1 if len(group) else 0, -1)
+        places[groups[: self.count]] = np.arange(self.count)
+        found: Ints = places[groups[self.count :]]
+        return found[found >= 0]
 
     def shards(self) -> npt.NDArray[np.int32]:
         """32 bits of each id, spread evenly."""

@@ -141,11 +141,10 @@ class LookupClient:
         names = list(dict.fromkeys([*wanted.names, *schema.primary_keys]))
         requests = self._prefixes.requests(prefixes, {})
         rows = self._collect("lookup_prefix", requests, names, visibility, snapshot_id)
-        if schema.trimmed_primary_keys != schema.primary_keys:
-            asked = identify([keys.column(name) for name in schema.primary_keys])
-            held = identify([rows.column(name) for name in schema.primary_keys])
-            rows = rows.filter(pa.array(held.are_among(asked)))
-        return _as(rows, wanted)
+        # Partition columns that the key holds tell rows of one prefix apart.
+        asked = identify([keys.column(name) for name in schema.primary_keys])
+        held = identify([rows.column(name) for name in schema.primary_keys])
+        return _as(rows.take(pa.array(held.positions_of(asked))), wanted)
 
     def _collect(
         self,

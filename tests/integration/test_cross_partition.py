@@ -7,11 +7,13 @@ import tempfile
 from collections.abc import Callable
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import pkray
+from pkray.errors import UnsupportedError
 from tests.integration.readers import read_with_rust, rows_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("n", pa.int64()), ("v", pa.string())])
@@ -247,6 +249,17 @@ class CrossPartitionMachine(RuleBasedStateMachine):
         self.committed = {k: row for k, row in self.committed.items() if row[0] != partition}
         self.latest = dict(self.committed)
 
+    @precondition(lambda self: self.history)
+    @rule(data=st.data())
+    def roll_back(self, data: st.DataObject) -> None:
+        self.abort()
+        snapshot_id = data.draw(st.sampled_from(sorted(self.history)))
+        self.table.rollback_to(snapshot_id)
+        self.committed = dict(self.history[snapshot_id])
+        self.latest = dict(self.committed)
+        self.history = {key: row for key, row in self.history.items() if key <= snapshot_id}
+        self.taken = -1
+
     @rule(full=st.booleans())
     def compact(self, full: bool) -> None:
         self.table.compact(full=full)
@@ -306,3 +319,83 @@ TestAggregation = AggregationMachine.TestCase
 TestAggregation.settings = CHECKS
 TestFirstRow = FirstRowMachine.TestCase
 TestFirstRow.settings = CHECKS
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    with pkray.connect(str(tmp_path), runtime_options={"owners": 2}) as catalog:
+        yield catalog
+
+
+def test_keys_that_hold_some_of_the_partition_columns(catalog):
+    columns = [("region", "STRING"), ("id", "STRING"), ("dt", "STRING"), ("v", "BIGINT")]
+    table = catalog.create_table(
+        "db.t", columns, ["region", "id"], ["region", "dt"], {"bucket": "-1"}
+    )
+
+    def row(region: str, key: str, dt: str | None, v: int) -> dict:
+        return {"region": region, "id": key, "dt": dt, "v": v}
+
+    with table.open_writer() as writer:
+        writer.upsert([row("eu", "1", "a", 1), row("us", "1", "a", 2), row("eu", "2", None, 3)])
+        writer.commit()
+        writer.upsert([row("eu", "1", "b", 4), row("eu", "2", "b", 5), row("us", "3", None, 6)])
+        writer.commit()
+        writer.upsert([row("eu", "2", None, 7), row("us", "3", "c", 8)])
+        writer.delete([{"region": "us", "id": "1"}])
+        writer.commit()
+    final = [row("eu", "1", "b", 4), row("eu", "2", None, 7), row("us", "3", "c", 8)]
+    assert sorted(table.to_arrow().to_pylist(), key=str) == sorted(final, key=str)
+    asked = [{"region": region, "id": key} for region in ("eu", "us") for key in "123"]
+    assert table.lookup(asked).to_pylist() == final
+    before = table.lookup(asked, visibility="committed", snapshot_id=1).to_pylist()
+    assert before == [row("eu", "1", "a", 1), row("eu", "2", None, 3), row("us", "1", "a", 2)]
+    assert table.lookup([asked[0]], visibility="committed", snapshot_id=1).num_rows == 1
+
+
+def test_rows_cannot_take_the_place_of_partitions_but_none_can(catalog):
+    table = catalog.create_table("db.t", SCHEMA, ["id"], ["dt"], {"bucket": "-1"})
+    new = [{"id": 1, "dt": "a", "n": 1, "v": "x"}]
+    with table.open_writer() as writer:
+        writer.upsert(new)
+        writer.commit()
+        with pytest.raises(UnsupportedError, match="drop the partitions"):
+            table.overwrite(new)
+        table.overwrite([], {})
+        writer.upsert([{**new[0], "dt": "b"}])
+        writer.commit()
+    assert content(table.to_arrow()) == {1: ("b", 1, "x")}
+
+
+def test_row_kinds_of_a_column_move_keys_too(catalog):
+    columns = [("id", "BIGINT"), ("dt", "STRING"), ("op", "STRING"), ("v", "BIGINT")]
+    options = {"bucket": "-1", "rowkind.field": "op", "ignore-update-before": "true"}
+    table = catalog.create_table("db.t", columns, ["id"], ["dt"], options)
+    with table.open_writer() as writer:
+        writer.upsert([{"id": key, "dt": "a", "op": "+I", "v": key} for key in range(4)])
+        writer.commit()
+        changes = [("-U", 1, "a"), ("+U", 1, "b"), ("-U", 2, "a"), ("-D", 3, "z"), ("+I", 0, "c")]
+        writer.upsert([{"id": key, "dt": dt, "op": op, "v": 9} for op, key, dt in changes])
+        writer.commit()
+    found = {row["id"]: (row["dt"], row["v"]) for row in table.to_arrow().to_pylist()}
+    assert found == {0: ("c", 9), 1: ("b", 9), 2: ("a", 2)}
+
+
+def test_a_key_that_comes_back_before_the_commit_is_updated(catalog):
+    options = {
+        "bucket": "-1",
+        "changelog-producer": "lookup",
+        "dynamic-bucket.target-row-num": "1",
+    }
+    table = catalog.create_table("db.t", SCHEMA, ["id"], ["dt"], options)
+    with table.open_writer() as writer:
+        writer.upsert(rows([("+I", key, "a", 1, "x") for key in range(3)]).drop(["kind"]))
+        writer.commit()
+        for dt in "ba":
+            writer.upsert([{"id": 1, "dt": dt, "n": 2, "v": dt}])
+        writer.commit()
+    changed = table.changelog(from_snapshot=table.latest_snapshot().id).to_pylist()
+    assert [(row["_row_kind"], row["dt"], row["n"]) for row in changed] == [
+        ("-U", "a", 1),
+        ("+U", "a", 2),
+    ]
