@@ -306,7 +306,7 @@ class FirstRowMachine(CrossPartitionMachine):
 
 
 CHECKS = settings(
-    max_examples=10,
+    max_examples=6,
     stateful_step_count=14,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
