@@ -86,8 +86,8 @@ def test_a_copy_damaged_in_mid_read_loses_and_doubles_nothing(
             read(store, files, file)
         reading = store.read(files, file, ["_SEQUENCE_NUMBER", "k", "v"])
         batches = [next(reading)]
-        copy.seek(-8, 2)
-        copy.write(b"\x07" * 8)
+        copy.seek(-wide_copy.SECTOR_BYTES, 2)
+        copy.write(b"\x07" * wide_copy.SECTOR_BYTES)
         copy.flush()
         batches += reading
     assert pa.Table.from_batches(batches).equals(expected(files))
