@@ -58,9 +58,12 @@ def connect(
         storage_options: what the object store needs, such as ``endpoint`` or ``region``.
 
     Raises:
-        OptionError: another runtime's name, or an option that it or the store does not take.
+        OptionError: an empty warehouse, another runtime's name, or an option that it or the store
+            does not take.
         UnsupportedError: a URL's scheme that pkray does not do.
     """
+    if not os.fspath(warehouse).strip():
+        raise OptionError("the warehouse is empty: name a folder, or an object store's URL")
     if isinstance(runtime, str):
         runtime = _runtime(runtime, dict(runtime_options or {}))
     return Catalog(warehouse, runtime, storage_options)

@@ -39,6 +39,7 @@ from pkray.schema_fields import (
 )
 from pkray.type_widening import check_widening
 from pkray.types import DataField, DataType
+from pkray.whole_number import whole_number
 
 
 def apply_changes(
@@ -249,7 +250,7 @@ class SchemaDraft:
         self._schema = replace(self._schema, options={**self._schema.options, **new})
 
     def _change_buckets(self, change: ChangeBuckets) -> None:
-        if self._schema.core.bucket == DYNAMIC or change.buckets < 1:
+        if self._schema.core.bucket == DYNAMIC or whole_number("buckets", change.buckets, 0) < 1:
             raise OptionError(
                 f"the table's bucket = {self._schema.core.bucket} cannot become {change.buckets}: "
                 "tables of fixed buckets take another number of at least 1, dynamic buckets grow "

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import operator
-
 from pkray.errors import OptionError
-from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER
+from pkray.whole_number import whole_number
 
 _LEAST = -(1 << 63)
 
@@ -29,7 +27,7 @@ def checked_identifier(identifier: object) -> int:
     Raises:
         OptionError: it is no whole number of 0 to 2^63 - 1.
     """
-    return _whole("commit_identifier", identifier, 0, "a number that grows with each commit")
+    return whole_number("commit_identifier", identifier, 0, "a number that grows with each commit")
 
 
 def checked_watermark(watermark: object) -> int | None:
@@ -40,18 +38,4 @@ def checked_watermark(watermark: object) -> int | None:
     """
     if watermark is None:
         return None
-    return _whole("watermark", watermark, _LEAST, "epoch milliseconds")
-
-
-def _whole(argument: str, value: object, least: int, what: str) -> int:
-    try:
-        number = operator.index(value)  # type: ignore[arg-type] # what else there is, is refused
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool):
-        raise OptionError(f"{argument} cannot be {value!r}: give {what}, an int", value=value)
-    if not least <= number <= BATCH_COMMIT_IDENTIFIER:
-        raise OptionError(
-            f"{argument} cannot be {number}: give {what}, of {least} to 2^63 - 1", value=value
-        )
-    return number
+    return whole_number("watermark", watermark, _LEAST, "epoch milliseconds")

@@ -9,10 +9,10 @@ from datetime import datetime
 from pkray.commit.expiry import SnapshotExpirer
 from pkray.commit.expiry_report import ExpiryReport
 from pkray.commit.retention import Retention, snapshot_retention
-from pkray.errors import OptionError
 from pkray.scan.travel import epoch_millis
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.whole_number import whole_number
 
 
 def now_millis() -> int:
@@ -45,8 +45,8 @@ def expire_snapshots(
     """
     given = {"retain_max": retain_max, "retain_min": retain_min, "max_deletes": max_deletes}
     for name, value in given.items():
-        if value is not None and value < 1:
-            raise OptionError(f"{name}={value} is too low: it is at least 1", value=value)
+        if value is not None:
+            whole_number(name, value, 1)
     now = clock()
     asked = snapshot_retention(schema.core)
     most = asked.num_max if retain_max is None else retain_max

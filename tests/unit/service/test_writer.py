@@ -97,6 +97,20 @@ def test_partitions_to_compact_are_mappings(table, partitions):
         table.compact(partitions=partitions)
 
 
+def test_counts_and_snapshots_are_whole_numbers(table):
+    for use in (
+        lambda: table.expire_snapshots(retain_max="1"),
+        lambda: table.expire_snapshots(max_deletes=0),
+        lambda: table.rescale("4"),
+        lambda: table.rescale(2.0),
+        lambda: table.stream(from_snapshot="1"),
+        lambda: table.stream(until_snapshot=1.5),
+        lambda: pkray.connect(""),
+    ):
+        with pytest.raises(OptionError, match=r"cannot be .*: give|warehouse is empty"):
+            use()
+
+
 def test_columns_are_a_list(table):
     for read in (table.to_arrow, table.to_pandas, table.splits, table.explain):
         with pytest.raises(InputError, match=r"write \['id'\]"):

@@ -1,0 +1,31 @@
+"""Numbers that users give where only whole ones do."""
+
+from __future__ import annotations
+
+import operator
+
+from pkray.errors import OptionError
+
+GREATEST = (1 << 63) - 1
+
+
+def whole_number(argument: str, value: object, least: int, what: str = "a whole number") -> int:
+    """The value as an int.
+
+    Args:
+        argument: its name, and ``what`` it is, for the message.
+
+    Raises:
+        OptionError: it is none (True and 1.0 are none), or not of ``least`` to 2^63 - 1.
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type] # what else there is, is refused
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise OptionError(f"{argument} cannot be {value!r}: give {what}, an int", value=value)
+    if not least <= number <= GREATEST:
+        raise OptionError(
+            f"{argument} cannot be {number}: give {what}, of {least} to 2^63 - 1", value=value
+        )
+    return number
