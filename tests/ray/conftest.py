@@ -27,7 +27,9 @@ def ray_cluster():
 
 @pytest.fixture
 def ray_catalog(ray_cluster, tmp_path):
-    with pkray.connect(str(tmp_path / "warehouse"), runtime="ray") as catalog:
+    runtime = {"owners": 2}  # each is a process
+    warehouse = str(tmp_path / "warehouse")
+    with pkray.connect(warehouse, runtime="ray", runtime_options=runtime) as catalog:
         yield catalog
         for name in catalog.list_tables():
             catalog.drop_table(name)
