@@ -16,7 +16,6 @@ from pkray.lsm.compaction import (
     pick,
     pick_full,
     pick_level_0,
-    pick_small,
     with_one_image,
 )
 from pkray.lsm.compaction_result import CompactionResult
@@ -24,12 +23,12 @@ from pkray.lsm.compactor import Compactor
 from pkray.lsm.data_files import Clock, DataFileStore, now_millis
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.handed_over import HandedOver
-from pkray.lsm.key_prefixes import KeyPrefixes
 from pkray.lsm.levels import Levels
 from pkray.lsm.memtable import Memtable
 from pkray.lsm.pending_work import PendingWork
 from pkray.lsm.record_expiry import files_to_purge
 from pkray.lsm.row_kinds import accepted_rows
+from pkray.lsm.uncommitted import Uncommitted
 from pkray.lsm.upper_lookup import ScanLookup, UpperLevelLookup
 from pkray.schema import SEQUENCE
 
@@ -44,7 +43,7 @@ class BucketWriter:
     """Takes rows, flushes them to level 0, compacts, and prepares commits.
 
     Nothing that it does shows before its messages are committed, and files that a message names
-    are never deleted by it. Not thread-safe.
+    are never deleted by it. Not thread-safe, but for `uncommitted`.
 
     Args:
         levels: the committed files to build on.
@@ -85,6 +84,12 @@ class BucketWriter:
         self._handed_over = HandedOver()
         self._base = levels
         self._work = PendingWork()
+        self._show()
+
+    @property
+    def uncommitted(self) -> Uncommitted:
+        """The writer's rows as they are now, whatever it is doing."""
+        return self._uncommitted
 
     @property
     def levels(self) -> Levels:
@@ -118,20 +123,6 @@ class BucketWriter:
         if self._memtable.bytes >= limit:
             self.flush()
 
-    def lookup_memory(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """Merged key-value rows of keys that are in memory, deletes included, in key order.
-
-        They are newer than all files (but for user sequence fields).
-
-        Args:
-            keys: the key columns, distinct.
-        """
-        return self._memtable.lookup(keys, self._engine, self._next_sequence)
-
-    def lookup_memory_prefixes(self, prefixes: KeyPrefixes) -> pa.RecordBatch:
-        """As `lookup_memory`, of all keys that begin so."""
-        return self._memtable.lookup_prefixes(prefixes, self._engine, self._next_sequence)
-
     def change_schema(
         self, schema: TableSchema, files: DataFileStore, lookup: UpperLevelLookup | None = None
     ) -> None:
@@ -148,6 +139,7 @@ class BucketWriter:
         self._engine = merge_engine(schema)
         self._compactor = self._new_compactor(lookup)
         self._memtable = Memtable(schema)
+        self._show()
 
     def _new_compactor(self, lookup: UpperLevelLookup | None) -> Compactor:
         lookup = lookup or ScanLookup(self.schema, self._files, self._engine)
@@ -226,6 +218,7 @@ class BucketWriter:
         self._work.new_files[:0] = new
         self._work.changelog_files[:0] = changelog
         self._handed_over = HandedOver()
+        self._show()
 
     def rebase(self, levels: Levels) -> None:
         """Build on these committed files from now on.
@@ -247,13 +240,15 @@ class BucketWriter:
             self._work.marked,
         )
         self._next_sequence = max(self._next_sequence, self._levels.max_sequence + 1)
+        self._show()
 
     def abort(self) -> None:
         """Forget the rows in memory, and delete the files that were not handed over."""
-        self._memtable.clear()
         doomed = self._work.created
         self._work = PendingWork()
         self._levels = self._committed
+        self._memtable = Memtable(self.schema)
+        self._show()
         self._files.delete(doomed)
 
     def _write_memory(self) -> None:
@@ -264,8 +259,7 @@ class BucketWriter:
         frozen = self._memtable.freeze(
             self._next_sequence, ordered=self._engine.needs_order or with_input
         )
-        merged = frozen.merged(self._engine, nothing_before=not self._levels.files)
-        new = self._files.write_run(merged, 0, APPEND_SOURCE)
+        new = self._files.write_run(frozen.merged(self._engine), 0, APPEND_SOURCE)
         self._work.created.extend(new)
         changelog: list[DataFileMeta] = []
         if with_input:
@@ -275,7 +269,18 @@ class BucketWriter:
         self._work.changelog_files.extend(changelog)
         self._levels = self._levels.apply((), new)
         self._next_sequence += self._memtable.rows
-        self._memtable.clear()
+        self._memtable = Memtable(self.schema)
+        self._show()
+
+    def _show(self) -> None:
+        """Let others see what there is now, all at once."""
+        self._uncommitted = Uncommitted(
+            self.schema.id,
+            self._engine,
+            (*self._handed_over.new_files, *self._work.new_files),
+            self._memtable,
+            self._next_sequence,
+        )
 
     def _renumber(self, newest: int) -> None:
         """Write the rows not handed over again if their numbers do not follow the newest's."""
@@ -300,8 +305,6 @@ class BucketWriter:
         runs = self._levels.runs()
         if self._inline or (options.commit_force_compact and not busy):
             unit = pick(runs, options, force_level_0=forced)
-        elif options.changelog_producer == "full-compaction" and not busy:
-            unit = pick_small(runs, options)
         else:
             unit = pick_level_0(runs, options, busy) if forced and options.lookup_wait else None
         if not busy:

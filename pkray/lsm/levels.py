@@ -111,6 +111,10 @@ class Levels:
         return max((file.max_sequence_number for file in self.files), default=-1)
 
     @cached_property
+    def file_names(self) -> frozenset[str]:
+        return frozenset(file.file_name for file in self.files)
+
+    @cached_property
     def max_level(self) -> int:
         """The highest level with files; -1 without files."""
         return max((file.level for file in self.files), default=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import pyarrow as pa
 from pkray.lsm.key_groups import KeyGroups, RowOrder, concat, empty_rows, row_schema, take
 from pkray.lsm.key_prefixes import KeyPrefixes, SortedPrefixes, spread
 from pkray.lsm.keys import NormalizedKeys
-from pkray.lsm.merge import MergeEngine, is_add
+from pkray.lsm.merge import MergeEngine
 from pkray.schema import KIND
 
 if TYPE_CHECKING:
@@ -29,20 +30,10 @@ class FrozenRows:
 
     groups: KeyGroups
 
-    def merged(
-        self, engine: MergeEngine, *, nothing_before: bool = False
-    ) -> Iterator[pa.RecordBatch]:
-        """One key-value row a key, in key order.
-
-        Args:
-            nothing_before: there are no older rows of any key.
-        """
+    def merged(self, engine: MergeEngine) -> Iterator[pa.RecordBatch]:
+        """One key-value row a key, in key order."""
         for block in self._blocks():
-            rows = engine.merge(block)
-            if nothing_before and engine.drops_passing:
-                rows = _without_passing(rows, block)
-            if rows.num_rows:
-                yield rows
+            yield engine.merge(block)
 
     def every(self) -> Iterator[pa.RecordBatch]:
         """All rows by key, user sequence and arrival; needs groups that are ordered."""
@@ -54,15 +45,8 @@ class FrozenRows:
         return self.groups.blocks(max(1, min(BLOCK_KEYS, BLOCK_BYTES // max(1, width))))
 
 
-def _without_passing(rows: pa.RecordBatch, groups: KeyGroups) -> pa.RecordBatch:
-    """Leave out the keys of several rows that are gone after the last of them."""
-    several = np.diff(groups.starts, append=len(groups.order)) > 1
-    passing = several & ~is_add(rows.column(KIND))
-    return rows.filter(pa.array(~passing)) if passing.any() else rows
-
-
 class Memtable:
-    """Incoming rows in the order of their arrival.
+    """Incoming rows in the order of their arrival. One thread adds; others may look up beside it.
 
     Attributes:
         bytes: what they take up.
@@ -74,6 +58,7 @@ class Memtable:
         names = [field.name for field in schema.fields]
         self._names = [KIND, *names]
         self._schema = row_schema(schema)
+        self._lock = threading.Lock()
         self._batches: list[pa.RecordBatch] = []
         self.bytes = 0
         self.rows = 0
@@ -82,14 +67,10 @@ class Memtable:
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows with all value columns and ``_VALUE_KIND``."""
         if rows.num_rows:
-            self._batches.append(rows.select(self._names))
+            with self._lock:
+                self._batches.append(rows.select(self._names))
             self.bytes += rows.nbytes
             self.rows += rows.num_rows
-
-    def clear(self) -> None:
-        self._batches = []
-        self.bytes = self.rows = 0
-        self._segments = []
 
     def freeze(self, first_sequence: int, *, ordered: bool = True) -> FrozenRows:
         """The rows with sequence numbers in the order of their arrival.
@@ -120,9 +101,11 @@ class Memtable:
     def _merged(
         self, find: Callable[[_Segment], np.ndarray], engine: MergeEngine, first_sequence: int
     ) -> pa.RecordBatch:
-        self._sort_new_rows()
+        with self._lock:
+            self._sort_new_rows()
+            sorted_rows = list(zip(self._segments, self._batches, strict=True))
         found = []
-        for segment, rows in zip(self._segments, self._batches, strict=True):
+        for segment, rows in sorted_rows:
             numbers = find(segment)
             if len(numbers):
                 sequence = pa.array(numbers + first_sequence)
@@ -133,8 +116,9 @@ class Memtable:
         return engine.merge(self._order.group(concat(found)))
 
     def _combined(self, first_sequence: int) -> pa.RecordBatch:
-        rows = concat(self._batches)
-        self._batches, self._segments = [rows], []
+        with self._lock:
+            rows = concat(self._batches)
+            self._batches, self._segments = [rows], []
         numbers = np.arange(first_sequence, first_sequence + rows.num_rows)
         return self._numbered(pa.array(numbers), rows)
 

@@ -12,13 +12,13 @@ from pkray.lookup.prefix_search import lookup_prefixes
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import LookupStore
 from pkray.lookup.upper_levels import StoreLookup
-from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.key_groups import KIND, SEQUENCE, RowOrder, concat, take
 from pkray.lsm.key_prefixes import KeyPrefixes
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge import is_add, without_deletes
+from pkray.lsm.uncommitted import Uncommitted
 from pkray.schema import TableSchema
 
 
@@ -44,7 +44,7 @@ class BucketLookup:
         self,
         files: DataFileSource,
         levels: Levels,
-        writers: Sequence[BucketWriter],
+        held: Sequence[Uncommitted],
         keys: pa.RecordBatch,
         columns: Sequence[str],
     ) -> tuple[np.ndarray, pa.Table]:
@@ -52,22 +52,22 @@ class BucketLookup:
 
         Args:
             levels: the committed files.
-            writers: whose uncommitted rows count too, the oldest first.
+            held: by writers, whose rows count too, the oldest first.
             keys: the table's primary key columns; a key may come twice.
         """
         wanted = keys.select(self._order.key_columns)
-        if not writers:
+        if not held:
             positions, rows = lookup_levels(
                 self._cache, files, levels, wanted, columns, self._schema, self._engine
             )
             return positions, rows.select(columns)
-        return self._find_latest(files, levels, writers, wanted, columns)
+        return self._find_latest(files, levels, held, wanted, columns)
 
     def find_prefixes(
         self,
         files: DataFileSource,
         levels: Levels,
-        writers: Sequence[BucketWriter],
+        held: Sequence[Uncommitted],
         keys: pa.RecordBatch,
         columns: Sequence[str],
     ) -> tuple[np.ndarray, pa.Table]:
@@ -78,13 +78,13 @@ class BucketLookup:
         """
         leading = [name for name in self._order.key_columns if name in keys.schema.names]
         prefixes = KeyPrefixes([keys.column(name) for name in leading])
-        levels = _with_own(levels, writers)
-        needed = self._names if writers else columns
+        levels = _with(levels, held)
+        needed = self._names if held else columns
         rows = lookup_prefixes(
             self._cache, files, levels, prefixes, needed, self._schema, self._engine
         )
-        if writers:
-            layers = [w.lookup_memory_prefixes(prefixes) for w in writers]
+        if held:
+            layers = [each.lookup_memory_prefixes(prefixes, levels) for each in _in_memory(held)]
             found = concat([rows, *(layer.select(rows.schema.names) for layer in layers)])
             rows = self._engine.merge(self._order.group(found))
         rows = without_deletes(rows)
@@ -95,11 +95,11 @@ class BucketLookup:
         self,
         files: DataFileSource,
         levels: Levels,
-        writers: Sequence[BucketWriter],
+        held: Sequence[Uncommitted],
         keys: pa.RecordBatch,
         columns: Sequence[str],
     ) -> tuple[np.ndarray, pa.Table]:
-        levels = _with_own(levels, writers)
+        levels = _with(levels, held)
         distinct = self._distinct(keys)
         _, stored = lookup_levels(
             self._cache,
@@ -113,7 +113,8 @@ class BucketLookup:
         )
         system = [SEQUENCE, KIND, *self._names]
         layers = [stored.select(system).combine_chunks().to_batches()]
-        layers += [[writer.lookup_memory(distinct).select(system)] for writer in writers]
+        memory = _in_memory(held)
+        layers += [[each.lookup_memory(distinct, levels).select(system)] for each in memory]
         found = concat([batch for layer in layers for batch in layer])
         merged = self._engine.merge(self._order.group(found))
         merged = merged.filter(pa.array(is_add(merged.column(KIND))))
@@ -127,9 +128,12 @@ class BucketLookup:
         return keys.take(pa.array(order[starts]))
 
 
-def _with_own(levels: Levels, writers: Sequence[BucketWriter]) -> Levels:
+def _with(levels: Levels, held: Sequence[Uncommitted]) -> Levels:
     """The committed files, and what the writers have flushed."""
-    for writer in writers:
-        own = writer.levels
-        levels = own if len(writers) == 1 else levels.apply((), own.files, own.vectors)
+    for each in held:
+        levels = each.on(levels)
     return levels
+
+
+def _in_memory(held: Sequence[Uncommitted]) -> list[Uncommitted]:
+    return [each for each in held if each.memory.rows]

@@ -54,10 +54,8 @@ class CommittedFiles:
         self._lock = threading.Lock()
         self._versions: OrderedDict[int, Mapping[BucketId, Levels]] = OrderedDict({0: {}})
         self._totals: dict[int, dict[bytes, int]] = {0: {}}
-
-    @property
-    def buckets(self) -> Mapping[BucketId, Levels]:
-        return self._versions[self.snapshot_id]
+        self.buckets: Mapping[BucketId, Levels] = {}
+        """Levels at the newest snapshot known; another mapping when that is another one."""
 
     def levels(self, bucket: BucketId) -> Levels:
         return self.buckets.get(bucket, _EMPTY)
@@ -118,6 +116,8 @@ class CommittedFiles:
         self.rollbacks += 1
         if latest is not None:
             self._move(latest)
+        else:
+            self.buckets = {}
         self._on_removed(before - _file_names(self.buckets))
 
     def _move(self, target: Snapshot) -> None:
@@ -133,6 +133,7 @@ class CommittedFiles:
         self._keep(target.id, held)
         self.snapshot_id = target.id
         self._snapshot = target
+        self.buckets = held
 
     def _follow(self, target: int) -> Mapping[BucketId, Levels] | None:
         if self.snapshot_id == 0 or target - self.snapshot_id > _MAX_DELTAS:

@@ -15,6 +15,7 @@ from pkray.format.index_file import HASH, IndexFileMeta
 from pkray.format.snapshot import Snapshot
 from pkray.service.assigners import KeyShare
 from pkray.service.bucket_filling import MAX_BUCKETS
+from pkray.service.elapsed import elapsed
 from pkray.service.key_index import ABSENT, KeyIndex, pack
 from pkray.service.protocol import HashFile, SessionId
 from pkray.storage.object_store import ObjectStore
@@ -93,9 +94,9 @@ class CommittedKeys:
     def refresh(self) -> None:
         """See the newest snapshot, if no commit is under way whose own changes it may have."""
         now = self._clock()
-        if self._awaited is not None and now < self._awaited[1]:
+        if self._awaited is not None and not elapsed(self._awaited[1], now, PENDING_MILLIS):
             return
-        if self._refreshed is None or now - self._refreshed >= self._refresh_millis:
+        if self._refreshed is None or elapsed(self._refreshed, now, self._refresh_millis):
             self._move(self._snapshots.latest())
             self._refreshed = now
 
@@ -106,7 +107,7 @@ class CommittedKeys:
     def await_commit(self, session_id: SessionId, base: int) -> None:
         """The session is being committed on top of a snapshot: see this one until it is."""
         self._move(self._snapshots.read(base) if base else None)
-        self._awaited = session_id, self._clock() + PENDING_MILLIS
+        self._awaited = session_id, self._clock()
 
     def ended(self, session_id: SessionId) -> None:
         """The session is committed, or never will be."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pkray.service.committed import BucketId
+from pkray.service.elapsed import elapsed
 
 _log = logging.getLogger(__name__)
 
@@ -16,7 +17,7 @@ FIRST_REST_MILLIS, LONGEST_REST_MILLIS = 1_000, 300_000
 
 @dataclass(frozen=True)
 class _Rest:
-    until: int
+    since: int
     millis: int
     error: BaseException
 
@@ -41,7 +42,8 @@ class CompactionRests:
 
     def has(self, bucket: BucketId) -> bool:
         """Whether the bucket is to be left alone now."""
-        return bucket in self._rests and self._clock() < self._rests[bucket].until
+        rest = self._rests.get(bucket)
+        return rest is not None and not elapsed(rest.since, self._clock(), rest.millis)
 
     def reason(self, bucket: BucketId) -> BaseException | None:
         """Why the bucket's last compaction failed, while it rests."""
@@ -51,7 +53,7 @@ class CompactionRests:
         """A compaction of the bucket failed."""
         last = self._rests.get(bucket)
         millis = min(2 * last.millis, LONGEST_REST_MILLIS) if last else FIRST_REST_MILLIS
-        self._rests[bucket] = _Rest(self._clock() + millis, millis, error)
+        self._rests[bucket] = _Rest(self._clock(), millis, error)
         _log.warning(
             "compacting bucket %s failed (%s); it is tried again in %.0f s at the earliest",
             bucket[1],

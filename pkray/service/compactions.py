@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.compaction import CompactionUnit
@@ -40,6 +41,7 @@ class Compactions:
         self._executor = executor
         self._open_compactor = open_compactor
         self._held: dict[BucketId, HeldCompaction] = {}
+        self._reserved: set[BucketId] = set()
         self._rests = CompactionRests(clock)
         self._counts: Counter[str] = Counter()
         self._changed = threading.Condition(threading.RLock())
@@ -52,11 +54,15 @@ class Compactions:
 
         Args:
             levels: the committed files.
-            rested: begin even if the last one failed just now.
+            rested: begin even if the last one failed just now, and after a commit that may
+                compact the bucket itself.
         """
         with self._changed:
+            if rested:
+                self._changed.wait_for(lambda: self._closed or bucket not in self._reserved)
             alone = self._rests.has(bucket) and not rested
-            if self._closed or bucket in self._held or alone:
+            taken = bucket in self._held or bucket in self._reserved
+            if self._closed or taken or alone:
                 return False
             stop = Stop()
             compactor, files = self._open_compactor(bucket, stop)
@@ -65,6 +71,19 @@ class Compactions:
             held.future = self._executor.submit(self._run, compactor, held)
         held.future.add_done_callback(lambda done: self._ended(bucket, held, done))
         return True
+
+    @contextmanager
+    def reserved(self, buckets: Collection[BucketId]) -> Iterator[None]:
+        """While a commit is prepared that may compact these itself: nothing begins in them, and
+        what waits there is not deleted."""
+        with self._changed:
+            self._reserved.update(buckets)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._reserved.difference_update(buckets)
+                self._changed.notify_all()
 
     def buckets(self) -> list[BucketId]:
         """Those with a compaction running, or waiting to be committed."""
@@ -112,7 +131,7 @@ class Compactions:
                 if not levels_of(bucket).files:
                     self._rests.end(bucket)
             for bucket, held in list(self._held.items()):
-                if held.fits(levels_of(bucket)):
+                if bucket in self._reserved or held.fits(levels_of(bucket)):
                     continue
                 if held.is_running:
                     held.end()
@@ -129,12 +148,14 @@ class Compactions:
         """
         with self._changed:
             for bucket, held in list(self._held.items()):
-                if held.handed_over and held.result is not None:
+                is_taken = bucket in self._reserved
+                if held.handed_over and held.result is not None and not is_taken:
                     self._let_go(bucket, held, held.is_in(levels_of(bucket)))
 
     def discard(self, buckets: Iterable[BucketId]) -> None:
         """Stop compacting these buckets, and drop what was not handed over."""
         with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._reserved.isdisjoint(buckets))
             chosen = [bucket for bucket in buckets if bucket in self._held]
             for bucket in chosen:
                 self._held[bucket].end()
@@ -145,7 +166,7 @@ class Compactions:
                     self._let_go(bucket, held, committed=False)
 
     def wait(self, buckets: Collection[BucketId] | None = None) -> None:
-        """Until no compaction runs in these buckets (in any by default)."""
+        """Until no compaction runs in these buckets (in any by default), nor a commit's."""
         with self._changed:
             self._changed.wait_for(lambda: not self._runs_in(buckets))
 
@@ -202,6 +223,8 @@ class Compactions:
 
     def _runs_in(self, buckets: Collection[BucketId] | None) -> bool:
         chosen = self._held if buckets is None else buckets
+        if not self._closed and not self._reserved.isdisjoint(chosen):
+            return True
         return any(b in self._held and self._held[b].is_running for b in chosen)
 
     def _let_go(self, bucket: BucketId, held: HeldCompaction, committed: bool) -> None:

@@ -33,18 +33,21 @@ class Handle(Protocol):
 
 
 class LocalHandle:
-    """An object of this process; what is submitted runs on one thread of its own, in order."""
+    """An object of this process; what is submitted runs on one thread of its own, in order, but
+    for what takes long or must not wait."""
 
     def __init__(self, target: object, name: str) -> None:
         self.target = target
         self._name = name
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._beside = ThreadPoolExecutor(_BESIDE_THREADS, thread_name_prefix=f"{name}-beside")
 
     def submit(self, method: str, *args: Any) -> Pending:
         if method in _AT_ONCE:
             return _Answered(getattr(self.target, method)(*args))
+        pool = self._beside if method in _BESIDE else self._pool
         try:
-            return self._pool.submit(getattr(self.target, method), *args)
+            return pool.submit(getattr(self.target, method), *args)
         except RuntimeError:
             raise ServiceUnavailableError(
                 f"{self._name} has ended: its catalog was closed, or its table dropped or renamed; "
@@ -57,10 +60,16 @@ class LocalHandle:
 
     def close(self) -> None:
         self._pool.shutdown()
+        self._beside.shutdown()
 
 
 _AT_ONCE = frozenset({"assign", "locate", "place", "locate_keys"})
 """What does not wait for the writes before it, as on Ray."""
+
+
+_BESIDE = frozenset({"prepare", "lookup", "lookup_prefix"})
+_BESIDE_THREADS = 5
+"""Commits are prepared one at a time; the rest are for lookups."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from pkray.service.compaction_age import CompactionAge
 from pkray.service.compaction_planner import CompactionPlanner
 from pkray.service.compactions import Compactions
 from pkray.service.dynamic_buckets import DynamicBuckets
+from pkray.service.elapsed import elapsed
 from pkray.service.handle import Handle
 from pkray.service.key_ids import KeyIds
 from pkray.service.newest_schema import NewestSchema
@@ -46,7 +47,7 @@ from pkray.service.protocol import (
 )
 from pkray.service.routing import owner_of
 from pkray.service.schema_views import SchemaViews
-from pkray.service.session import OwnerSession
+from pkray.service.session import InFlight, OwnerSession
 from pkray.service.staging import StagingArea
 from pkray.storage.location import TableLocation
 
@@ -73,7 +74,9 @@ class BucketOwner:
     ) -> None:
         self._settings = settings
         self._clock = clock
+        # Held for moments: rows are written, compacted and looked up without it.
         self._lock = threading.RLock()
+        self._preparing = threading.Lock()
         self._refreshed = 0
         self._rollbacks = 0
         store = location.open()
@@ -108,7 +111,7 @@ class BucketOwner:
             clock,
         )
         self._preparation = CommitPreparation(
-            self._schema, self._views, self._committed, self._compaction
+            self._schema, self._views, self._committed, self._compaction, self._lock
         )
         self._lookups = OwnerLookups(
             store,
@@ -131,10 +134,10 @@ class BucketOwner:
             LostBatchesError: an earlier batch of it is not here.
             CommitFencedError: a newer writer of the user took over.
         """
-        with self._lock:
-            if self._sessions.is_closed(push.session):
-                return
-            session = self._session_of(push)
+        session = self._session_of(push)
+        if session is None:
+            return
+        with session.at_work():
             if push.source == DRIVER:
                 session.write(push, batch)
                 self._fresh.trim()
@@ -143,9 +146,11 @@ class BucketOwner:
 
     def take_over(self, push: Push, path: str, count: int) -> None:
         """Take ``count`` batches from a spool file of this machine, as `push` would."""
-        with self._lock:
-            staging = self._session_of(push).staging
-            staging.put_file((push.source, push.attempt), push.index, path, count)
+        session = self._session_of(push)
+        if session is None:
+            return
+        with session.at_work():
+            session.staging.put_file((push.source, push.attempt), push.index, path, count)
 
     def prepare(
         self,
@@ -175,15 +180,20 @@ class BucketOwner:
             SchemaChangedError: the table was rescaled since the rows were written.
         """
         wanted = Wanted(base, attempts, compaction, full_compact, run)
-        while True:
-            with self._lock:
-                self._advance(base)
-                session = self._sessions.get(session_id)
-                self._dynamic.check(session_id, tokens, base)
-                written, full = self._preparation.prepare(session, wanted)
-                if session.messages is not None:
-                    return self._dynamic.indexed(session.messages, session.new_hashes)
-            self._compaction.make_room(written, full)
+        with self._preparing:
+            while True:
+                with self._lock:
+                    self._advance(base)
+                    self._sessions.land()
+                    session = self._sessions.get(session_id)
+                    self._dynamic.check(session_id, tokens, base)
+                with session.at_work():
+                    written, full = self._preparation.prepare(session, wanted)
+                    if session.messages is not None:
+                        messages = self._dynamic.indexed(session.messages, session.new_hashes)
+                        session.in_flight = InFlight(base, self._clock())
+                        return messages
+                self._compaction.make_room(written, full)
 
     def acknowledge(
         self,
@@ -204,6 +214,7 @@ class BucketOwner:
         with self._lock:
             self._dynamic.committed(session_id, snapshot_id, hash_files, new)
             self._advance(snapshot_id)
+            self._sessions.land()
             session = self._sessions.close(session_id)
             if session is not None:
                 session.staging.clear()
@@ -250,7 +261,7 @@ class BucketOwner:
             session = self._sessions.close(session_id)
             written = list(session.writers) if session is not None else []
             if session is not None:
-                session.abort()
+                session.end()
             self._advance()
             # It may be committed in part: the coordinator was killed between its two snapshots.
             self._preparation.note_interrupted(written)
@@ -364,11 +375,15 @@ class BucketOwner:
     def _owns(self, partition: bytes, bucket: int) -> bool:
         return owner_of(partition, bucket, self._settings.owners) == self._settings.index
 
-    def _session_of(self, push: Push) -> OwnerSession:
-        session = self._sessions.get(push.session)
-        self._schema.catch_up(push.schema_id)
-        session.expect(push)
-        return session
+    def _session_of(self, push: Push) -> OwnerSession | None:
+        """None where the session is over, and the message late."""
+        with self._lock:
+            if self._sessions.is_closed(push.session):
+                return None
+            session = self._sessions.get(push.session)
+            self._schema.catch_up(push.schema_id)
+            session.expect(push)
+            return session
 
     def _open_session(self, session_id: SessionId) -> OwnerSession:
         self._schema.catch_up()
@@ -385,7 +400,7 @@ class BucketOwner:
     def _refresh(self, at_once: bool) -> None:
         """See what other processes have committed, if that was not done just now."""
         now = self._clock()
-        if at_once or now - self._refreshed >= self._settings.refresh_millis:
+        if at_once or elapsed(self._refreshed, now, self._settings.refresh_millis):
             self._advance()
             self._refreshed = now
 
@@ -400,6 +415,6 @@ class BucketOwner:
             self._compaction.compactions.spend(self._committed.levels)
             for session_id, session in self._sessions.items():
                 if session.messages is None:
-                    session.rebase(self._committed.levels)
+                    session.lay_on(self._committed.levels)
                 else:  # the rollback may have taken its files: they are pushed again
                     self._sessions.drop(session_id)

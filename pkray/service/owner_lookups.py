@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.commit.live import unless_expired
-from pkray.errors import MissingFileError
+from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.lsm.compaction import skips_level_0
 from pkray.lsm.levels import Levels
 from pkray.schema import TableSchema
@@ -22,6 +21,7 @@ from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.owner_sessions import OwnerSessions
 from pkray.service.protocol import ANY_BUCKET, ANY_PARTITION, Slice, Visibility
 from pkray.service.schema_views import SchemaViews
+from pkray.service.session import OwnerSession
 from pkray.storage.object_store import ObjectStore
 
 _TRIES = 3
@@ -103,47 +103,67 @@ class OwnerLookups:
         raise AssertionError("unreachable")
 
     def _find(self, asked: Lookup) -> Answer:
-        answered, levels = self._committed.version(asked.snapshot_id)
+        answered, levels, sessions = self._moment(asked)
         positions, tables = [], []
-        with self._lock if asked.sees_uncommitted else nullcontext():
-            self._schema.catch_up(asked.schema_id or 0)
-            newest = self._schema.current
-            schema = newest if asked.schema_id is None else self._schema.read(asked.schema_id)
-            # What is not committed is held under the owner's schema.
-            under = newest if asked.sees_uncommitted else schema
-            evolution = self._views.evolution(under, schema)
-            keys, columns = asked.keys, asked.columns
+        self._schema.catch_up(asked.schema_id or 0)
+        newest = self._schema.current
+        schema = newest if asked.schema_id is None else self._schema.read(asked.schema_id)
+        # What is not committed is held under the owner's schema.
+        under = newest if asked.sees_uncommitted else schema
+        evolution = self._views.evolution(under, schema)
+        keys, columns = asked.keys, asked.columns
+        if evolution is not None:
+            keys = keys.rename_columns([evolution.source(n) for n in keys.schema.names])
+            columns = evolution.sources(columns)
+        self._buckets.refuse_others(filter(_is_named, asked.slices), schema, answered)
+        lookup = self._views.lookup(under)
+        find = lookup.find_prefixes if asked.by_prefix else lookup.find
+        written = [bucket for session in sessions for bucket in list(session.writers)]
+        for piece in self._reached(asked, chain(levels, written), answered):
+            bucket = (piece.partition, piece.bucket)
+            committed = levels.get(bucket, _EMPTY)
+            held = (session.uncommitted(bucket, committed, under.id) for session in sessions)
+            found, rows = find(
+                self._views.files(under, bucket),
+                self._visible(committed, asked),
+                [each for each in held if each is not None],
+                keys.slice(piece.offset, piece.length),
+                columns,
+            )
             if evolution is not None:
-                keys = keys.rename_columns([evolution.source(n) for n in keys.schema.names])
-                columns = evolution.sources(columns)
-            self._buckets.refuse_others(filter(_is_named, asked.slices), schema, answered)
-            lookup = self._views.lookup(under)
-            find = lookup.find_prefixes if asked.by_prefix else lookup.find
-            for piece in self._reached(asked, levels, answered):
-                bucket = (piece.partition, piece.bucket)
-                found, rows = find(
-                    self._views.files(under, bucket),
-                    self._visible(levels.get(bucket, _EMPTY), asked),
-                    self._sessions.writers(bucket) if asked.sees_uncommitted else (),
-                    keys.slice(piece.offset, piece.length),
-                    columns,
-                )
-                if evolution is not None:
-                    rows = evolution.apply_table(rows, asked.columns)
-                if len(found):
-                    positions.append(found + piece.offset)
-                    tables.append(rows)
+                rows = evolution.apply_table(rows, asked.columns)
+            if len(found):
+                positions.append(found + piece.offset)
+                tables.append(rows)
         if not tables:
             return np.empty(0, np.int64), _empty(schema, asked.columns), answered
         return np.concatenate(positions), pa.concat_tables(tables), answered
 
+    def _moment(
+        self, asked: Lookup
+    ) -> tuple[int, Mapping[BucketId, Levels], Sequence[OwnerSession]]:
+        """A snapshot, its levels, and the sessions whose rows are to be laid on top.
+
+        A commit that is under way may show in the newest snapshot before its session ends, and
+        would count twice: the snapshot before it is taken.
+        """
+        if not asked.sees_uncommitted:
+            return *self._committed.version(asked.snapshot_id), ()
+        with self._lock:
+            sessions = [session for _, session in self._sessions.items()]
+            base = self._sessions.base_in_flight()
+            wanted = self._committed.snapshot_id if base is None else base
+        try:
+            return *self._committed.version(wanted), sessions
+        except SnapshotNotFoundError:  # rolled back or expired meanwhile
+            return *self._committed.version(None), sessions
+
     def _reached(
-        self, asked: Lookup, committed: Iterable[BucketId], snapshot_id: int
+        self, asked: Lookup, held: Iterable[BucketId], snapshot_id: int
     ) -> Iterator[Slice]:
         """The slices, those of any partition or bucket once for each that there is here."""
         there: dict[bytes, set[int]] = {}
-        written = self._sessions.written() if asked.sees_uncommitted else ()
-        for partition, bucket in chain(committed, written):
+        for partition, bucket in held:
             there.setdefault(partition, set()).add(bucket)
         for piece in asked.slices:
             if _is_named(piece):

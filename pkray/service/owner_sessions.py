@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from pkray.errors import CommitFencedError
-from pkray.lsm.bucket_writer import BucketWriter
-from pkray.service.committed import BucketId
+from pkray.service.committed_keys import PENDING_MILLIS
+from pkray.service.elapsed import elapsed
 from pkray.service.protocol import SessionId
 from pkray.service.session import OwnerSession
 
@@ -64,7 +64,7 @@ class OwnerSessions:
 
     def drop(self, session_id: SessionId) -> None:
         """Let a session go with all that it holds; its writer pushes again."""
-        self._sessions.pop(session_id).abort()
+        self._sessions.pop(session_id).end()
 
     def drop_all(self) -> None:
         for session_id in list(self._sessions):
@@ -73,18 +73,24 @@ class OwnerSessions:
     def items(self) -> list[tuple[SessionId, OwnerSession]]:
         return list(self._sessions.items())
 
-    def written(self) -> Iterator[BucketId]:
-        """Buckets with uncommitted rows; one of several sessions comes more than once."""
-        for session in self._sessions.values():
-            yield from session.writers
+    def base_in_flight(self) -> int | None:
+        """The snapshot under a commit that may be published at any moment, None without one."""
+        flights = [held.in_flight for held in self._sessions.values() if held.in_flight]
+        now = self._clock()
+        return min(
+            (f.base for f in flights if not elapsed(f.since, now, PENDING_MILLIS)), default=None
+        )
 
-    def writers(self, bucket: BucketId) -> list[BucketWriter]:
-        """What sessions hold of a bucket."""
-        return [s.writer(bucket) for s in self._sessions.values() if bucket in s.writers]
+    def land(self) -> None:
+        """Note that no commit is under way."""
+        for held in self._sessions.values():
+            held.in_flight = None
 
     @property
     def memory_bytes(self) -> int:
-        return sum(w.memory_bytes for s in self._sessions.values() for w in s.writers.values())
+        sessions = list(self._sessions.values())  # others open and end them meanwhile
+        writers = [writer for held in sessions for writer in list(held.writers.values())]
+        return sum(writer.memory_bytes for writer in writers)
 
     def _fence(self, session_id: SessionId) -> None:
         newest = self._generations.get(session_id.user, session_id.generation)
@@ -103,5 +109,6 @@ class OwnerSessions:
     def _drop_idle(self, now: int) -> None:
         if self._idle_millis is None:
             return
-        for stale in [s for s, held in self.items() if now - held.touched > self._idle_millis]:
+        limit = self._idle_millis
+        for stale in [s for s, held in self.items() if elapsed(held.touched, now, limit)]:
             self.drop(stale)

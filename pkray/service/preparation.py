@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from pkray.format.commit_message import CommitMessage
@@ -37,7 +39,11 @@ class Wanted:
 
 
 class CommitPreparation:
-    """Chooses the buckets of a commit, and makes their messages."""
+    """Chooses the buckets of a commit, and makes their messages.
+
+    Args:
+        lock: the owner's; not held while rows are written and compacted.
+    """
 
     def __init__(
         self,
@@ -45,11 +51,13 @@ class CommitPreparation:
         views: SchemaViews,
         committed: CommittedFiles,
         compaction: CompactionPlanner,
+        lock: threading.RLock,
     ) -> None:
         self._schema = schema
         self._views = views
         self._committed = committed
         self._compaction = compaction
+        self._lock = lock
         self._run = ""
         self._interrupted = compaction.interrupted(committed.buckets)
 
@@ -72,22 +80,28 @@ class CommitPreparation:
         """
         if session.messages is not None and session.prepared_for == wanted:
             return [], set()
-        self._schema.catch_up()
-        if session.schema_id is not None:
-            self._views.incoming(session.schema_id, self._schema.current)
-        if self._run != wanted.run:
-            # What became of the run before is not known here.
-            self._compaction.compactions.spend(self._committed.levels)
-            self._run = wanted.run
-        self._compaction.settle(begin=False)
+        with self._lock:
+            self._schema.catch_up()
+            if session.schema_id is not None:
+                self._views.incoming(session.schema_id, self._schema.current)
+            if self._run != wanted.run:
+                # What became of the run before is not known here.
+                self._compaction.compactions.spend(self._committed.levels)
+                self._run = wanted.run
+            self._compaction.settle(begin=False)
         session.take_back(wanted.run)
         session.rebase(self._committed.levels)
         session.promote(wanted.attempts)
-        written = self._buckets(session, wanted)
-        full = self._compacted_fully(written, wanted)
-        if self._compaction.has_room(written, full):
+        compactions = self._compaction.compactions
+        with ExitStack() as reserved:
+            with self._lock:
+                written = self._buckets(session, wanted)
+                full = self._compacted_fully(written, wanted)
+                if not self._compaction.has_room(written, full):
+                    return written, full
+                reserved.enter_context(compactions.reserved(written))
             session.messages = self._messages(session, written, full)
-            session.prepared_for, session.run = wanted, wanted.run
+        session.prepared_for, session.run = wanted, wanted.run
         return written, full
 
     def _buckets(self, session: OwnerSession, wanted: Wanted) -> list[BucketId]:

@@ -33,7 +33,7 @@ def coordinator_name(location: TableLocation) -> str:
 
 
 class _Owner:
-    """Writes run one after another; lookups beside them."""
+    """Writes run one after another; beside them lookups, and a commit that is prepared."""
 
     def __init__(self, location: TableLocation, index: int, owners: int, local: str | None) -> None:
         base = local or default_local_directory()
@@ -61,7 +61,7 @@ class _Owner:
     def take_over(self, *args: Any) -> None:
         self._owner.take_over(*args)
 
-    @ray.method(concurrency_group="write")
+    @ray.method(concurrency_group="prepare")
     def prepare(self, *args: Any) -> Any:
         return self._owner.prepare(*args)
 
@@ -212,5 +212,5 @@ def _actor(kind: type, concurrency: dict[str, int]) -> Any:
     return remote(max_restarts=-1, max_task_retries=0, concurrency_groups=concurrency)(kind)
 
 
-OwnerActor = _actor(_Owner, {"write": 1, "read": 4, "assign": 2, "compact": 2})
+OwnerActor = _actor(_Owner, {"write": 1, "prepare": 1, "read": 4, "assign": 2, "compact": 2})
 CoordinatorActor = _actor(_Coordinator, {"commit": 1, "compact": 1, "ask": 4})

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from pkray.errors import LostBatchesError, MissingFileError, SchemaChangedError
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.levels import Levels
+from pkray.lsm.uncommitted import Uncommitted
 from pkray.service.committed import BucketId
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.protocol import Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
 
 
+class InFlight(NamedTuple):
+    """Messages that may be published at any moment.
+
+    Args:
+        base: the snapshot that they are put on top of.
+        since: epoch milliseconds.
+    """
+
+    base: int
+    since: int
+
+
 class OwnerSession:
     """Bucket writers, attempts that wait for their report, and what was handed over.
+
+    Whoever writes is `at_work`, and may be long; `uncommitted`, `lay_on` and `end` are for others
+    meanwhile, and do not wait.
 
     Args:
         buckets: opens their writers.
@@ -25,6 +44,9 @@ class OwnerSession:
 
     def __init__(self, buckets: OwnedBuckets, staging: StagingArea, memory_limit: int) -> None:
         self._buckets = buckets
+        self._lock = threading.RLock()
+        self._ended = False
+        self._newer: Callable[[BucketId], Levels] | None = None
         self.schema_id: int | None = None
         """The schema whose columns its rows have."""
         self.staging = staging
@@ -35,11 +57,73 @@ class OwnerSession:
         """What the messages were prepared for."""
         self.run: str | None = None
         """The coordinator's run that was last given messages and has not been answered for."""
+        self.in_flight: InFlight | None = None
+        """That run's messages, while nothing is known of their outcome."""
         self.new_hashes: dict[BucketId, list[bytes]] = {}
         """Of dynamic buckets: key hashes that their committed index may lack."""
         self.touched = 0
         """When it was last used, epoch milliseconds."""
         self._written: dict[tuple[int, int], int] = {}
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Alone with the session's writers.
+
+        Raises:
+            LostBatchesError: the session has ended.
+        """
+        try:
+            with self._lock:
+                if self._ended:
+                    raise LostBatchesError(
+                        "the session has ended meanwhile: a newer writer of its user came, or "
+                        "the table was rolled back; push again"
+                    )
+                if self._newer is not None:
+                    self._rebase(self._newer)
+                yield
+        finally:
+            if self._ended:
+                self.end()
+
+    def end(self) -> None:
+        """Let everything go, once nobody is at work; files that were handed over stay."""
+        self._ended = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._abort()
+            finally:
+                self._lock.release()
+
+    def lay_on(self, levels: Callable[[BucketId], Levels]) -> None:
+        """Build on other committed files: the table was rolled back. Not at once, where somebody
+        is at work."""
+        self._newer = levels
+        if self._lock.acquire(blocking=False):
+            try:
+                self._rebase(levels)
+            finally:
+                self._lock.release()
+
+    def uncommitted(
+        self, bucket: BucketId, committed: Levels, schema_id: int
+    ) -> Uncommitted | None:
+        """What it holds of a bucket, None where that is nothing or committed.
+
+        Args:
+            committed: the bucket's committed files, which it is to be laid on.
+            schema_id: of the schema that it is wanted under.
+        """
+        held = self.writers.get(bucket)
+        if held is None:
+            return None
+        is_old = held.uncommitted.schema_id < schema_id
+        if is_old or not held.uncommitted.follows(committed):
+            self._follow(bucket, committed, wait=is_old)
+        found = held.uncommitted
+        if found.is_in(committed) or not (found.files or found.memory.rows):
+            return None
+        return found
 
     def expect(self, push: Push) -> None:
         """Note the schema of the session's rows.
@@ -106,10 +190,10 @@ class OwnerSession:
                 for writer in self.writers.values():
                     writer.take_back(rewrite=self.run != run)
             except MissingFileError:
-                self.abort()
+                self._abort()
                 self.new_hashes.clear()
                 self._written.clear()
-        self.messages = self.prepared_for = self.run = None
+        self.messages = self.prepared_for = self.run = self.in_flight = None
 
     def writer(self, bucket: BucketId) -> BucketWriter:
         if bucket not in self.writers:
@@ -119,16 +203,29 @@ class OwnerSession:
         return writer
 
     def rebase(self, levels: Callable[[BucketId], Levels]) -> None:
-        """Build on other committed files: the table was rolled back."""
+        """Build on these committed files."""
         for bucket, writer in self.writers.items():
             writer.rebase(levels(bucket))
 
-    def abort(self) -> None:
-        """Let everything go; files that were handed over stay."""
+    def _rebase(self, levels: Callable[[BucketId], Levels]) -> None:
+        if self.run is None:
+            self.rebase(levels)
+        self._newer = None
+
+    def _follow(self, bucket: BucketId, committed: Levels, wait: bool) -> None:
+        """Number the bucket's rows after the committed ones, unless they are being committed."""
+        if self._lock.acquire(blocking=wait):
+            try:
+                if self.run is None and bucket in self.writers:
+                    self.writer(bucket).rebase(committed)
+            finally:
+                self._lock.release()
+
+    def _abort(self) -> None:
         self.staging.clear()
         for writer in self.writers.values():
             writer.abort()
-        self.writers.clear()
+        self.writers = {}
 
     def _apply(self, batch: RoutedBatch) -> None:
         assert self.schema_id is not None
@@ -158,8 +255,8 @@ class OwnerSession:
         ]
         if lost:
             raise LostBatchesError(
-                f"the owner no longer holds every batch of sources {sorted(lost)}: it restarted, or "
-                "the table was rolled back; push them again",
+                f"the owner no longer holds every batch of sources {sorted(lost)}: it restarted, "
+                "or the table was rolled back; push them again",
                 sources=sorted(lost),
             )
 

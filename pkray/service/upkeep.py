@@ -13,6 +13,7 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tag_removal import TagRemoval
 from pkray.commit.tags import TagStore
 from pkray.schema import TableSchema
+from pkray.service.elapsed import elapsed
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
 
@@ -76,7 +77,8 @@ class Upkeep:
         options, now = schema.core, self._clock()
         if options.partition_expiration_time is None:
             return []
-        if now - self._partitions_seen < options.partition_expiration_check_interval:
+        interval = options.partition_expiration_check_interval
+        if not elapsed(self._partitions_seen, now, interval):
             return []
         self._partitions_seen = now
         return find_expired(self._store, schema, self._snapshots, now)
@@ -90,7 +92,7 @@ class Upkeep:
         try:
             self._expirer.expire(latest=latest)
             now = self._clock()
-            if now - self._tags_seen >= TAGS_EVERY_MILLIS:
+            if elapsed(self._tags_seen, now, TAGS_EVERY_MILLIS):
                 self._tags_seen = now
                 TagRemoval(self._store, self._newest, self._tags).expire()
         except Exception as error:  # the commit it follows has happened

@@ -81,7 +81,8 @@ def lookup(bucket: Bucket, keys: list[tuple[Any, ...]]) -> dict[Any, Any]:
         pa.array([key[n] for key in keys], bucket.schema.arrow_schema.field(name).type)
         for n, name in enumerate(names)
     ]
-    found = bucket.writer.lookup_memory(pa.RecordBatch.from_arrays(columns, names=list(names)))
+    wanted = pa.RecordBatch.from_arrays(columns, names=list(names))
+    found = bucket.writer.uncommitted.lookup_memory(wanted, bucket.writer.levels)
     rows = rows_of([found])
     return {row[2 : 2 + len(names)]: (KINDS[row[1]], *row[2 + len(names) :]) for row in rows}
 

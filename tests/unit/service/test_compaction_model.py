@@ -93,7 +93,7 @@ def test_every_interleaving_gives_the_rows_in_the_order_of_their_commits(
     producer: str, steps: list[tuple]
 ) -> None:
     now = [1_000_000]
-    options = {"changelog-producer": producer.split()[0], "num-sorted-run.stop-trigger": "9"}
+    options = {"changelog-producer": producer.split()[0], "num-sorted-run.stop-trigger": "99"}
     if producer == "lookup later":
         options["lookup-wait"] = "false"
     with tempfile.TemporaryDirectory() as folder:

@@ -49,7 +49,7 @@ def missing_files(process):
 
 
 def test_what_a_rollback_deleted_is_not_committed_but_asked_for_again(started):
-    process = started()
+    process = started(**{"write-buffer-size": "1 b"})
     process.commit({1: "first"})
     session = process.begin()
     process.write(session, {2: "second"})
@@ -61,6 +61,21 @@ def test_what_a_rollback_deleted_is_not_committed_but_asked_for_again(started):
     with pytest.raises(LostBatchesError, match="rolled back; push them again"):
         process.finish(session)
     process.write(session, {2: "second"})
+    process.identifier -= 1
+    process.finish(session)
+    assert process.content() == {1: "first", 2: "second"}
+    assert not missing_files(process)
+
+
+def test_what_a_rollback_deleted_is_committed_again_while_it_is_in_memory(started):
+    process = started()
+    process.commit({1: "first"})
+    session = process.begin()
+    process.write(session, {2: "second"})
+    lose_the_answer(process, "a")
+    with pytest.raises(CommitUnknownError):
+        process.finish(session)
+    roll_back(process, 1)
     process.identifier -= 1
     process.finish(session)
     assert process.content() == {1: "first", 2: "second"}

@@ -1,0 +1,143 @@
+"""What `latest` lookups see while sessions are open beside other commits."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from compaction_samples import Process
+
+from pkray.format.partition_filter import ExactPartitions
+from pkray.lsm.compactor import Compactor
+
+
+@pytest.fixture
+def started(tmp_path):
+    running = []
+
+    def start(name="a", **options):
+        running.append(Process(tmp_path, name, lambda: 1_000_000, **options))
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.close()
+
+
+def test_an_open_session_does_not_hide_what_others_commit(started):
+    process = started()
+    process.commit({1: "old", 2: "old"})
+    open_session = process.coordinator.begin("other")
+    process.write(open_session, {5: "mine"})
+    process.commit({1: "new", 3: "new"})
+    assert process.content("latest") == {1: "new", 2: "old", 3: "new", 5: "mine"}
+
+
+def test_an_open_session_does_not_hide_an_overwrite(started):
+    process = started()
+    process.commit({1: "old", 2: "old"})
+    open_session = process.coordinator.begin("other")
+    process.write(open_session, {5: "mine"})
+    process.coordinator.overwrite("third", 0, (), ExactPartitions(frozenset([bytes(12)])))
+    assert process.content("committed") == {}
+    assert process.content("latest") == {5: "mine"}
+
+
+def test_rows_of_an_open_session_stay_newer_than_what_others_commit(started):
+    process = started(**{"write-buffer-size": "1 b"})
+    process.commit({1: "old"})
+    open_session = process.coordinator.begin("other")
+    process.write(open_session, {1: "mine", 5: "mine"})
+    process.commit({1: "theirs", 3: "theirs"})
+    assert process.content("latest") == {1: "mine", 3: "theirs", 5: "mine"}
+
+
+def test_rows_of_a_commit_whose_end_the_owner_was_not_told_count_once(started):
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
+    process = started(**options)
+    process.commit({1: "a"})
+    session = process.begin()
+    process.write(session, {1: "b"})
+    owner = process.owner.target
+    acknowledge, owner.acknowledge = owner.acknowledge, lambda *_: False
+    process.finish(session)
+    owner.acknowledge = acknowledge
+    assert process.content("committed") == {1: "a,b"}
+    assert process.content("latest") == {1: "a,b"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deletion-vectors.enabled": "true"},
+        {"merge-engine": "first-row", "changelog-producer": "lookup"},
+        {"changelog-producer": "lookup"},
+    ],
+    ids=["deletion vectors", "first row", "lookup changelog"],
+)
+def test_a_commit_that_compacts_for_long_stops_neither_pushes_nor_lookups(
+    started, monkeypatch, options
+):
+    process = started(**options)
+    process.commit({1: "old", 2: "old"})
+    compacts, may_end = threading.Event(), threading.Event()
+    run = Compactor.run
+
+    def slow(*args):
+        compacts.set()
+        assert may_end.wait(30)
+        return run(*args)
+
+    monkeypatch.setattr(Compactor, "run", slow)
+    session = process.begin()
+    process.write(session, {3: "mine"})
+    other = process.coordinator.begin("other")
+    with ThreadPoolExecutor(2) as pool:
+        commit = pool.submit(process.finish, session)
+        try:
+            assert compacts.wait(30)
+            pool.submit(process.write, other, {4: "theirs"}).result(timeout=10)
+            seen = pool.submit(process.content, "latest").result(timeout=10)
+            assert seen == {1: "old", 2: "old", 3: "mine", 4: "theirs"}
+            assert pool.submit(process.content).result(timeout=10) == {1: "old", 2: "old"}
+            assert pool.submit(process.owner.target.stats).result(timeout=10)["sessions"] == 2
+        finally:
+            may_end.set()
+        commit.result(timeout=30)
+    assert process.content() == {1: "old", 2: "old", 3: "mine"}
+    assert process.content("latest") == {1: "old", 2: "old", 3: "mine", 4: "theirs"}
+
+
+def test_lookups_beside_commits_never_miss_what_was_written_before(started):
+    """The session ends while its commit comes to show: at no moment do its rows not count, nor
+    twice."""
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
+    process, reader = started(**options), started("b")
+    errors, done = [], threading.Event()
+
+    def look():
+        while not done.is_set():
+            written = len(words)
+            found = process.content("latest", keys=[1]).get(1, "")
+            shown = found.split(",") if found else []
+            if shown != [str(n) for n in range(len(shown))] or len(shown) < written:
+                errors.append((written, found))
+            process.content(keys=[1])  # sees the newest snapshot, perhaps before the session ends
+
+    words = []
+    with ThreadPoolExecutor(2) as pool:
+        looking = [pool.submit(look) for _ in range(2)]
+        try:
+            for number in range(12):
+                session = process.begin()
+                process.write(session, {1: str(number)})
+                words.append(number)
+                process.finish(session)
+                process.executor.run()
+        finally:
+            done.set()
+        for one in looking:
+            one.result()
+    assert errors == []
+    assert reader.content(keys=[1]) == {1: ",".join(map(str, words))}
