@@ -51,6 +51,8 @@ class BucketWriter:
         clock: epoch milliseconds.
         inline: compact whatever is due before flushes and commits return. Otherwise only what a
             commit promises: the rest is compacted elsewhere and comes by `adopt`.
+        local_directory: on the local disk, for rows set aside; default below the system's
+            temporary directory.
 
     Raises:
         UnsupportedError: the table's merge engine is not there.
@@ -67,6 +69,7 @@ class BucketWriter:
         clock: Clock = now_millis,
         *,
         inline: bool = True,
+        local_directory: str | None = None,
     ) -> None:
         self.schema = schema
         self.partition = partition
@@ -75,6 +78,7 @@ class BucketWriter:
         self._files = files
         self._engine = merge_engine(schema)
         self._clock = clock
+        self._local_directory = local_directory
         self._compactor = self._new_compactor(lookup)
         self._inline = inline
         self._memtable = Memtable(schema)
@@ -143,7 +147,9 @@ class BucketWriter:
 
     def _new_compactor(self, lookup: UpperLevelLookup | None) -> Compactor:
         lookup = lookup or ScanLookup(self.schema, self._files, self._engine)
-        return Compactor(self.schema, self._files, self._engine, lookup, self._clock)
+        return Compactor(
+            self.schema, self._files, self._engine, lookup, self._clock, self._local_directory
+        )
 
     def flush(self) -> None:
         """Write the rows in memory to level 0, and compact what the rules pick then."""

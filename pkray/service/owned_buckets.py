@@ -28,6 +28,7 @@ class OwnedBuckets:
 
     Args:
         clock: epoch milliseconds.
+        local_directory: on the local disk, for rows that compactions set aside.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class OwnedBuckets:
         committed: CommittedFiles,
         views: SchemaViews,
         clock: Callable[[], int],
+        local_directory: str | None = None,
     ) -> None:
         self._store = store
         self._schema = schema
         self._committed = committed
         self._views = views
         self._clock = clock
+        self._local_directory = local_directory
 
     def open_writer(self, bucket: BucketId) -> BucketWriter:
         """A writer on the committed levels of a bucket."""
@@ -58,6 +61,7 @@ class OwnedBuckets:
             self._views.lookup(schema).upper_levels(files),
             self._clock,
             inline=compacts_inline(schema),
+            local_directory=self._local_directory,
         )
 
     def keep_current(self, writer: BucketWriter) -> None:
@@ -78,7 +82,8 @@ class OwnedBuckets:
         )
         files.stop = stop
         lookup = self._views.lookup(schema).upper_levels(self._views.files(schema, bucket))
-        return Compactor(schema, files, merge_engine(schema), lookup, self._clock), files
+        engine, local = merge_engine(schema), self._local_directory
+        return Compactor(schema, files, engine, lookup, self._clock, local), files
 
     def as_current(self, schema_id: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows pushed under a schema, as the writers take them.

@@ -95,7 +95,15 @@ class BucketOwner:
         )
         self._committed.advance()
         self._views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
-        self._buckets = OwnedBuckets(store, self._schema, self._committed, self._views, clock)
+        shutil.rmtree(f"{settings.local_directory}/staging", ignore_errors=True)
+        self._buckets = OwnedBuckets(
+            store,
+            self._schema,
+            self._committed,
+            self._views,
+            clock,
+            f"{settings.local_directory}/spill",
+        )
         self._dynamic = DynamicBuckets(store, self._schema, settings, clock, peers)
         self._sessions = OwnerSessions(self._open_session, clock, settings.idle_millis)
         self._age = CompactionAge(store, lambda: self._schema.current, SnapshotStore(store))

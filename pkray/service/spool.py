@@ -69,7 +69,7 @@ def _spool_error(path: str, error: OSError) -> StorageError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(
             f"the local disk is full: cannot spool rows to {path}; free space or point "
-            "local_dir elsewhere",
+            "local_directory elsewhere",
             path=path,
         )
     return StorageError(f"cannot spool rows to {path}: {error}", path=path)

@@ -76,10 +76,30 @@ class Spill:
     def _release(self, size: int) -> None:
         self._held -= size
 
+    @property
+    def _directory(self) -> str:
+        return self._settings.directory or default_local_directory()
+
     def _file(self) -> IO[bytes]:
-        directory = self._settings.directory or default_local_directory()
-        Path(directory).mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryFile(dir=directory)
+        Path(self._directory).mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=self._directory)
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        where = self._directory
+        try:
+            return work()
+        except (OSError, pa.ArrowException) as error:
+            if getattr(error, "errno", None) in _DISK_FULL:
+                raise StorageFullError(
+                    f"the local disk is full: cannot set sorted rows aside in {where}; free "
+                    "space, or set local_directory or TMPDIR to a larger disk",
+                    path=where,
+                ) from error
+            raise StorageError(
+                f"cannot set sorted rows aside in {where}: {error}; check the disk, or set "
+                "local_directory or TMPDIR to another",
+                path=where,
+            ) from error
 
     def _write_options(self) -> pa.ipc.IpcWriteOptions:
         codec = self._settings.codec
@@ -116,12 +136,12 @@ class SpilledBatches:
         if self._file is None and self._spill._admits(rows):
             self._memory.append(rows)
         else:
-            _guarded(lambda: self._write(rows))
+            self._spill._guarded(lambda: self._write(rows))
 
     def finish(self) -> SpilledBatches:
         """No more batches come."""
         if self._writer is not None:
-            _guarded(self._writer.close)
+            self._spill._guarded(self._writer.close)
             self._writer = None
         return self
 
@@ -133,9 +153,9 @@ class SpilledBatches:
             yield self._memory.pop(0)
         if self._file is None:
             return
-        reader = _guarded(self._open)
+        reader = self._spill._guarded(self._open)
         for number in range(reader.num_record_batches):
-            yield _guarded(partial(reader.get_batch, number))
+            yield self._spill._guarded(partial(reader.get_batch, number))
         self.close()
 
     def close(self) -> None:
@@ -162,21 +182,3 @@ class SpilledBatches:
         self._file.flush()
         self._file.seek(0)
         return pa.ipc.open_file(pa.PythonFile(self._file, mode="r"))
-
-
-def _guarded(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except (OSError, pa.ArrowException) as error:
-        where = default_local_directory()
-        if getattr(error, "errno", None) in _DISK_FULL:
-            raise StorageFullError(
-                f"the local disk is full: cannot set sorted rows aside in {where}; free space, or "
-                "set TMPDIR to a larger disk",
-                path=where,
-            ) from error
-        raise StorageError(
-            f"cannot set sorted rows aside in {where}: {error}; check the disk, or set TMPDIR to "
-            "another",
-            path=where,
-        ) from error

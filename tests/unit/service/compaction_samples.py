@@ -103,13 +103,13 @@ class Process:
     def begin(self):
         return self.coordinator.begin(self.name)
 
-    def finish(self, session, **wanted):
+    def finish(self, session, batches=1, **wanted):
         self.identifier += 1
         return self.coordinator.commit(
             CommitRequest(
                 session=session,
                 identifier=self.identifier,
-                reports=(PushReport(DRIVER, 0, 0, {0: 1}),),
+                reports=(PushReport(DRIVER, 0, 0, {0: batches}),),
                 **wanted,
             )
         )
