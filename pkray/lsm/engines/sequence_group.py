@@ -21,7 +21,7 @@ class SequenceGroup:
 
     Rows whose sequence fields are all null do not count. Of equal ones the later counts; null is
     smaller than any value. -U and -D set the columns to null, unless they are older. Columns with
-    an aggregate function also merge late rows, before what is there already.
+    an aggregate function also merge late rows, before what is there already (collect: after it).
     """
 
     def __init__(
@@ -61,13 +61,22 @@ class SequenceGroup:
             if name in columns:
                 values = take_numbers(columns[name], valued)
                 merged[name] = keep_asis(values, columns[name], selected)
-        ordered: Segments | None = None
+        ordered: dict[bool, Segments] = {}
         for name, function in self._functions.items():
             if name not in columns:
                 continue
-            if not function.any_order and ordered is None:
-                ordered = _late_first(segments, in_order)
-            rows_of = segments if function.any_order or ordered is None else ordered
+            adds_alone = function.ignores_retract
+            if function.any_order or function.by_arrival:
+                rows_of = segments
+            elif function.skips_late:
+                back = segments.retract
+                rows_of = segments.pick(in_order if back is None else in_order | back)
+            elif function.late_replaces:
+                rows_of = _first_or_late(segments, in_order, columns[name], adds_alone=adds_alone)
+            else:
+                if adds_alone not in ordered:
+                    ordered[adds_alone] = _late_first(segments, in_order, adds_alone=adds_alone)
+                rows_of = ordered[adds_alone]
             merged[name] = keep_asis(function(columns[name], rows_of), columns[name], selected)
         return merged
 
@@ -106,11 +115,16 @@ def _ranks(keys: NormalizedKeys) -> tuple[Ints, int, int]:
     return ranks, 0, max(len(starts) - 1, 0)
 
 
-def _late_first(rows: Segments, in_order: Bools) -> Segments:
+def _late_first(rows: Segments, in_order: Bools, *, adds_alone: bool) -> Segments:
     """As if late rows had come before what was there when they came, the latest first.
 
     What takes back keeps its place between those that came before and after it.
+
+    Args:
+        adds_alone: leave out what takes back.
     """
+    if adds_alone and rows.retract is not None:
+        in_order, rows = in_order[~rows.retract], rows.adds()
     if in_order.all():
         return rows
     place = np.arange(len(rows.order))
@@ -120,3 +134,22 @@ def _late_first(rows: Segments, in_order: Bools) -> Segments:
         late &= ~rows.retract
         epoch = np.cumsum(rows.retract) * 2 - rows.retract
     return rows.arranged(np.lexsort((np.where(late, -place, place), epoch, rows.of_place())))
+
+
+def _first_or_late(
+    rows: Segments, in_order: Bools, column: pa.Array, *, adds_alone: bool
+) -> Segments:
+    """Of each key the first row with a value, or the last late one after it.
+
+    Args:
+        adds_alone: leave out what takes back; else that stays.
+    """
+    if adds_alone and rows.retract is not None:
+        in_order, rows = in_order[~rows.retract], rows.adds()
+    if not len(rows) or rows.retract is not None:
+        return rows
+    place, none = np.arange(len(rows.order)), len(rows.order)
+    has_value = in_order & valid_at(column, rows.order)
+    first = np.minimum.reduceat(np.where(has_value, place, none), rows.starts)
+    chosen = np.maximum(np.where(first < none, first, -1), rows.last_place(~in_order))
+    return rows.pick(place == np.repeat(chosen, rows.sizes))

@@ -31,6 +31,10 @@ class AggregateFunction(ABC):
         takes_back: -U and -D take their value back; others are an error unless
             ``fields.<field>.ignore-retract`` is set.
         any_order: the result is the same whatever order the rows of a key come in.
+        by_arrival: a sequence group's late rows count where they come, not before what is there.
+        skips_late: a sequence group's late rows do not count, unless they take back.
+        late_replaces: a sequence group's late row gives its value, null or not, but for one before
+            the first value.
         image_replaces: a merged value that is merged with one of those it was made of stays as it
             is, whatever was taken back in between.
         keeps_single: the only value of a key is its result.
@@ -40,6 +44,9 @@ class AggregateFunction(ABC):
     name: ClassVar[str]
     takes_back: ClassVar[bool] = False
     any_order: ClassVar[bool] = False
+    by_arrival: ClassVar[bool] = False
+    skips_late: ClassVar[bool] = False
+    late_replaces: ClassVar[bool] = False
     image_replaces: bool = False
     keeps_single: bool = True
     roots: ClassVar[tuple[str, ...] | None] = None

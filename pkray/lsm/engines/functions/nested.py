@@ -57,6 +57,7 @@ class Collect(_OfElements):
     """
 
     name: ClassVar[str] = "collect"
+    by_arrival: ClassVar[bool] = True
     roots: ClassVar[tuple[str, ...] | None] = ("ARRAY",)
 
     def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:

@@ -17,6 +17,7 @@ class LastValue(AggregateFunction):
     """The last row's value, null or not; taking back leaves null."""
 
     name: ClassVar[str] = "last_value"
+    skips_late: ClassVar[bool] = True
     takes_back: ClassVar[bool] = True
     image_replaces = True
 
@@ -53,6 +54,7 @@ class FirstNonNullValue(AggregateFunction):
     """The first value that is not null."""
 
     name: ClassVar[str] = "first_non_null_value"
+    late_replaces: ClassVar[bool] = True
     image_replaces = True
 
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
