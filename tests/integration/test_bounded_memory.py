@@ -20,7 +20,7 @@ SMALL = {
     "spill-compression": "lz4",
     "file.compression": "none",
 }
-WIDE_ROWS, WIDE = 200, 1_000_000
+WIDE_ROWS, WIDE = 320, 1_000_000
 LIMIT = 224 * MB
 GROWTH = 64 * MB
 
