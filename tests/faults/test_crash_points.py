@@ -10,7 +10,6 @@ import pytest
 
 import pkray
 from pkray.storage.object_store import ObjectStore
-from tests.effort import EFFORT
 from tests.faults.clean_run import CleanRun
 from tests.faults.faulty_store import Fault, Killed, Storage, faulty, put_files
 from tests.faults.named import unnamed
@@ -82,13 +81,11 @@ def _every(script: Script, kind: str, *, slow: bool = False) -> Any:
 )
 def test_a_job_goes_on_from_every_crash_point(script, kind, new_root, process, survived):
     """What is left of a killed process is its files: so each different state is met once, for
-    all of the operations between which the process may have been killed to leave it. Every
-    third of the states is met, unless more effort is asked for."""
+    all of the operations between which the process may have been killed to leave it."""
     run = Sweep(script, new_root(kind), process)
-    states = [*dict.fromkeys(run.points(torn=kind == "disk"))][:: 3 if EFFORT == 1 else 1]
-    points = [point for point in run.points(torn=kind == "disk") if point in set(states)]
+    points = run.points(torn=kind == "disk")
     failed = {}
-    for point in states:
+    for point in dict.fromkeys(points):
         try:
             _recover(run, point, new_root(kind), process)
         except Exception as error:

@@ -17,7 +17,7 @@ import pkray
 from tests.integration.readers import read_with_rust
 
 SCHEMA = pa.schema([("id", pa.int64()), ("user", pa.int32()), ("turn", pa.int32())])
-COMMITS = 40
+COMMITS = 100
 COMMIT_ROWS = 20
 OWN_KEYS = 1_000_000
 """What the processes' distinct keys are apart by."""
@@ -57,7 +57,7 @@ def _labelled(ids: pa.Array, user: int, turn: int) -> pa.Table:
 
 
 def commit_and_read(warehouse: str, start: float, user: int, overlapping: bool) -> None:
-    """Many commits, each seen at once by this process's reads and lookups."""
+    """A hundred commits, each seen at once by this process's reads and lookups."""
     make = shared_rows if overlapping else own_rows
     with pkray.connect(warehouse) as catalog:
         table = catalog.load_table("db.t")
@@ -116,7 +116,7 @@ def content(rows: pa.Table) -> dict[int, tuple[int, int]]:
     return found
 
 
-def test_many_commits_each_to_distinct_keys(warehouse):
+def test_a_hundred_commits_each_to_distinct_keys(warehouse):
     both(commit_and_read, warehouse, False)
     expected: dict[int, tuple[int, int]] = {}
     for user in range(2):
@@ -137,7 +137,7 @@ def test_many_commits_each_to_distinct_keys(warehouse):
         assert content(table.to_arrow()) == expected
 
 
-def test_many_commits_each_to_the_same_keys(warehouse):
+def test_a_hundred_commits_each_to_the_same_keys(warehouse):
     both(commit_and_read, warehouse, True)
     with pkray.connect(warehouse) as catalog:
         table = catalog.load_table("db.t")
