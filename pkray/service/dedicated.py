@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,9 @@ from typing import Any, Protocol
 from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
+from pkray.errors import PkrayError
 from pkray.format.commit_message import CommitMessage
+from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import Snapshot
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.compaction import pick_full
@@ -24,7 +27,10 @@ from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.compaction_age import CompactionAge
 from pkray.service.compaction_planner import due
 from pkray.service.protocol import Chosen
+from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
+
+_log = logging.getLogger(__name__)
 
 _ROUNDS = 8
 """Plans one after the other, as one compaction may make the next due."""
@@ -63,11 +69,14 @@ class BucketTask:
 
     def run(self) -> CommitMessage:
         """Write what is to take the place of the bucket's files."""
-        options = {**self.schema.options, "write-only": "false"}
-        schema = replace(self.schema, options=options)
+        schema = _not_write_only(self.schema)
         files = DataFileStore(self.location.open(), self.schema, *self.bucket)
         writer = BucketWriter(schema, *self.bucket, files, self.levels, clock=lambda: self.now)
         return writer.prepare_commit(full_compact=self.full)
+
+
+def _not_write_only(schema: TableSchema) -> TableSchema:
+    return replace(schema, options={**schema.options, "write-only": "false"})
 
 
 def run_task(task: BucketTask) -> CommitMessage:
@@ -95,6 +104,9 @@ class DedicatedCompaction:
 
     Killed at any point, it leaves files that nothing names, and the next run goes on. It never
     contradicts writers; only where others compacted the same files is its work dropped.
+
+    It ends by expiring snapshots, tags, consumers and partitions as the table's options say, which
+    writers of ``write-only`` tables leave to it, as in Paimon.
 
     Args:
         spread: runs the tasks.
@@ -142,7 +154,27 @@ class DedicatedCompaction:
             report, dropped = self._round(tasks, report, parallelism, progress)
             again = self._plan(chosen) if dropped or not chosen.full else ()
             tasks = [task for task in again if not chosen.full or task.bucket in dropped]
+        self._keep_up()
         return report
+
+    def _keep_up(self) -> None:
+        """Expire what is old. The compactions are committed: nothing here makes the job fail."""
+        try:
+            latest = self._snapshots.latest()
+            if latest is None:
+                return
+            upkeep = Upkeep(self._store, self._maintained, self._clock, at_once=True)
+            old = upkeep.after_commit(latest.id)
+            upkeep.close()
+            if old:
+                user = f"pkray-expiry-{uuid.uuid4()}"
+                committer = Committer(self._store, self._schemas.newest, user, clock=self._clock)
+                committer.overwrite(0, (), ExactPartitions(frozenset(old)))
+        except PkrayError as error:
+            _log.warning("what is old is not expired: %s; the next job tries again", error)
+
+    def _maintained(self) -> TableSchema:
+        return _not_write_only(self._schemas.newest())
 
     def _plan(self, chosen: Chosen) -> Iterator[BucketTask]:
         schema = self._schemas.newest()

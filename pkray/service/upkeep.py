@@ -31,10 +31,16 @@ class Upkeep:
         store: the table's root, or a branch.
         schema: returns the table's newest schema.
         clock: epoch milliseconds.
+        at_once: look for tags and partitions after the first commit, however soon it comes.
     """
 
     def __init__(
-        self, store: ObjectStore, schema: Callable[[], TableSchema], clock: Callable[[], int]
+        self,
+        store: ObjectStore,
+        schema: Callable[[], TableSchema],
+        clock: Callable[[], int],
+        *,
+        at_once: bool = False,
     ) -> None:
         self._store = store
         self._schema = schema
@@ -44,7 +50,7 @@ class Upkeep:
         _, history = main_and_history(store)
         self._snapshots = SnapshotStore(history)
         self._tags = TagStore(history, clock=clock)
-        self._tags_seen = self._partitions_seen = clock()
+        self._tags_seen = self._partitions_seen = None if at_once else clock()
         self._pool: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
 
@@ -78,7 +84,8 @@ class Upkeep:
         if options.partition_expiration_time is None:
             return []
         interval = options.partition_expiration_check_interval
-        if not elapsed(self._partitions_seen, now, interval):
+        seen = self._partitions_seen
+        if seen is not None and not elapsed(seen, now, interval):
             return []
         self._partitions_seen = now
         return find_expired(self._store, schema, self._snapshots, now)
@@ -92,7 +99,7 @@ class Upkeep:
         try:
             self._expirer.expire(latest=latest)
             now = self._clock()
-            if elapsed(self._tags_seen, now, TAGS_EVERY_MILLIS):
+            if self._tags_seen is None or elapsed(self._tags_seen, now, TAGS_EVERY_MILLIS):
                 self._tags_seen = now
                 TagRemoval(self._store, self._newest, self._tags).expire()
         except Exception as error:  # the commit it follows has happened

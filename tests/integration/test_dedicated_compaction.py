@@ -178,3 +178,27 @@ def test_the_command(warehouse, capsys):
     with pytest.raises(SystemExit) as left:
         main(["compact", "db.t", "-w", warehouse, "--loop", "1"])
     assert left.value.code == 2
+
+
+def test_it_expires_what_writers_leave_to_it(warehouse):
+    with pkray.connect(warehouse) as catalog:
+        table = make(
+            catalog,
+            **{
+                "snapshot.num-retained.min": "1",
+                "snapshot.num-retained.max": "2",
+                "partition.expiration-time": "1 d",
+                "partition.timestamp-formatter": "yyyy-MM-dd",
+                "partition.timestamp-pattern": "$dt",
+            },
+        )
+        for number in range(5):
+            with table.open_writer() as writer:
+                days = "2020-01-01", "9999-01-01"
+                writer.upsert([{"dt": day, "id": 1, "v": f"{number}"} for day in days])
+                writer.commit()
+        assert len(table.snapshots()) == 5
+        report = table.compact_dedicated(full=True)
+        assert table.snapshots()["snapshot_id"].to_pylist()[:2] == [5, 6]
+        assert report.snapshot.id == 6
+        assert content(table.to_arrow()) == {("9999-01-01", 1, "4")}
