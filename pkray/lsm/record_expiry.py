@@ -77,8 +77,9 @@ class RecordExpiry:
         ids = [written.field(name).id for name in names]
         if self._id not in ids:
             return False
-        least = binary_row.decode([file.value_stats.min_values], written.types(names))
-        return bool(self._passed(least[ids.index(self._id)])[0])
+        rows, place = pa.array([file.value_stats.min_values]), ids.index(self._id)
+        least = binary_row.decode_column(rows, place, written.types(names))
+        return bool(self._passed(least)[0])
 
     def _passed(self, times: pa.Array) -> np.ndarray:
         late = self._seconds(times) < self._oldest

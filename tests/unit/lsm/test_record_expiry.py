@@ -212,3 +212,13 @@ def test_a_changelog_replays_the_table_while_rows_expire(
             assert sorted(replayed.values()) == bucket.content()
         if full:
             assert all(row[2] >= bucket.now - TTL for row in replayed.values())
+
+
+def test_rows_expire_beside_columns_without_an_order() -> None:
+    nested = (*COLUMNS, ("l", {"type": "ARRAY", "element": "INT"}))
+    bucket = Clocked(expiring(nested, write_only="true"))
+    bucket.write(("+I", 1, 1, 50, [1]), ("+I", 2, 2, 51, []))
+    bucket.commit()
+    bucket.now = 151
+    bucket.commit(full=True)
+    assert bucket.content() == [(2, 2, 51, [])]
