@@ -55,4 +55,6 @@ def test_the_tour_of_the_command_line(tmp_path, monkeypatch, capsys):
         assert exit_.value.code == 0, capsys.readouterr().err
     assert '{"id":2,"name":"Grace"}' in capsys.readouterr().out
     with pkray.connect("warehouse") as catalog:
-        assert catalog.load_table("shop.people").to_arrow().num_rows == 2
+        people = catalog.load_table("shop.people")
+        assert people.to_arrow().to_pylist() == [{"id": 1, "name": "Ada"}]
+        assert people.to_arrow(tag="v1").num_rows == 2
