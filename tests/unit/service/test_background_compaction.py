@@ -310,6 +310,7 @@ def test_commits_of_other_processes_count(started):
 
 def test_full_compaction_after_an_interval(started):
     options = {"changelog-producer.compaction-interval": "10 s"}
+    options["num-sorted-run.compaction-trigger"] = "50"
     a = started(**options, **{"changelog-producer": "full-compaction"})
     assert full_changes(a, 2) == [False, False]
     a.now[0] += 9_999
