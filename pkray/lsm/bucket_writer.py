@@ -16,6 +16,7 @@ from pkray.lsm.compaction import (
     pick,
     pick_full,
     pick_level_0,
+    pick_small,
     with_one_image,
 )
 from pkray.lsm.compaction_result import CompactionResult
@@ -265,7 +266,8 @@ class BucketWriter:
         frozen = self._memtable.freeze(
             self._next_sequence, ordered=self._engine.needs_order or with_input
         )
-        new = self._files.write_run(frozen.merged(self._engine), 0, APPEND_SOURCE)
+        merged = frozen.merged(self._engine, nothing_before=not self._levels.files)
+        new = self._files.write_run(merged, 0, APPEND_SOURCE)
         self._work.created.extend(new)
         changelog: list[DataFileMeta] = []
         if with_input:
@@ -311,6 +313,8 @@ class BucketWriter:
         runs = self._levels.runs()
         if self._inline or (options.commit_force_compact and not busy):
             unit = pick(runs, options, force_level_0=forced)
+        elif options.changelog_producer == "full-compaction" and not busy:
+            unit = pick_small(runs, options)
         else:
             unit = pick_level_0(runs, options, busy) if forced and options.lookup_wait else None
         if not busy:

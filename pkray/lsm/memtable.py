@@ -13,7 +13,7 @@ import pyarrow as pa
 from pkray.lsm.key_groups import KeyGroups, RowOrder, concat, empty_rows, row_schema, take
 from pkray.lsm.key_prefixes import KeyPrefixes, SortedPrefixes, spread
 from pkray.lsm.keys import NormalizedKeys
-from pkray.lsm.merge import MergeEngine
+from pkray.lsm.merge import MergeEngine, is_add
 from pkray.schema import KIND
 
 if TYPE_CHECKING:
@@ -30,10 +30,20 @@ class FrozenRows:
 
     groups: KeyGroups
 
-    def merged(self, engine: MergeEngine) -> Iterator[pa.RecordBatch]:
-        """One key-value row a key, in key order."""
+    def merged(
+        self, engine: MergeEngine, *, nothing_before: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """One key-value row a key, in key order.
+
+        Args:
+            nothing_before: there are no older rows of any key.
+        """
         for block in self._blocks():
-            yield engine.merge(block)
+            rows = engine.merge(block)
+            if nothing_before and engine.drops_passing:
+                rows = _without_passing(rows, block)
+            if rows.num_rows:
+                yield rows
 
     def every(self) -> Iterator[pa.RecordBatch]:
         """All rows by key, user sequence and arrival; needs groups that are ordered."""
@@ -43,6 +53,13 @@ class FrozenRows:
     def _blocks(self) -> Iterator[KeyGroups]:
         width = self.groups.rows.nbytes // max(1, len(self.groups))
         return self.groups.blocks(max(1, min(BLOCK_KEYS, BLOCK_BYTES // max(1, width))))
+
+
+def _without_passing(rows: pa.RecordBatch, groups: KeyGroups) -> pa.RecordBatch:
+    """Leave out the keys of several rows that are gone after the last of them."""
+    several = np.diff(groups.starts, append=len(groups.order)) > 1
+    passing = several & ~is_add(rows.column(KIND))
+    return rows.filter(pa.array(~passing)) if passing.any() else rows
 
 
 class Memtable:
