@@ -166,6 +166,11 @@ class BucketAssigner:
                 self._keys.take(partition, changed, session.new.get(partition))
             self.drop(session_id)
 
+    def give_up(self, session_id: SessionId) -> None:
+        """See other commits again: the session's own did not happen."""
+        with self._lock:
+            self._keys.ended(session_id)
+
     def drop(self, session_id: SessionId) -> None:
         """Forget a session that was not committed."""
         with self._lock:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from pkray.commit.backoff import Backoff
 from pkray.commit.committer import Committer
-from pkray.errors import CommitBaseMovedError
+from pkray.errors import CommitBaseMovedError, CommitUnknownError, PkrayError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.index_file import HASH
 from pkray.options import DYNAMIC
 from pkray.service.handle import Handle, call_all
-from pkray.service.protocol import Attempts, CommitOutcome, CommitRequest, HashFile
+from pkray.service.protocol import (
+    Attempts,
+    CommitOutcome,
+    CommitRequest,
+    HashFile,
+    SessionId,
+)
 
 _MAX_PREPARED_AGAIN = 100
 """Each time another process has published rows, so that all together go on."""
@@ -49,10 +56,21 @@ class CommitRounds:
             except CommitBaseMovedError:
                 tries += 1
                 if tries > _MAX_PREPARED_AGAIN:
+                    self._give_up(request.session)
                     raise
+            except CommitUnknownError:  # it may show at any moment
+                raise
+            except PkrayError:
+                self._give_up(request.session)
+                raise
             self.prepared_again += 1
             if tries > 1:
                 self._backoff.wait(tries)
+
+    def _give_up(self, session: SessionId) -> None:
+        """Owners need not expect the commit's snapshot; those that are not told forget it."""
+        with suppress(PkrayError):
+            call_all(self._owners, "give_up", lambda _: (session,))
 
     def _try_commit(
         self, request: CommitRequest, committer: Committer, run: str

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pkray.commit.backoff import Backoff
 from pkray.commit.committer import Committer
 from pkray.commit.overwriting import Partitions
-from pkray.errors import CommitFencedError, PkrayError
+from pkray.errors import CommitFencedError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import APPEND
@@ -70,7 +70,7 @@ class Coordinator:
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
         self._committers: dict[str, Committer] = {}
-        self._generations: dict[str, int] = {}
+        self._generations = {self._compact_user: 0, self._expiry_user: 0}
         self._lock = threading.Lock()
         self._generations_lock = threading.Lock()
 
@@ -89,7 +89,11 @@ class Coordinator:
     def begin(self, user: str) -> SessionId:
         """A new writer of the commit user; those before it are fenced."""
         with self._generations_lock:
-            generation = max(self._clock(), self._generations.get(user, 0) + 1)
+            if user not in self._generations:
+                # The clock may have been set back since a coordinator before this one.
+                known = call_all(self._owners, "newest_generation", lambda _: (user,))
+                self._generations[user] = max(known, default=0)
+            generation = max(self._clock(), self._generations[user] + 1)
             self._generations[user] = generation
             return SessionId(user, generation)
 
@@ -232,7 +236,7 @@ class Coordinator:
             if old:
                 identifier = (self._committer(self._expiry_user).committed_identifier() or 0) + 1
                 self._overwrite(self._expiry_user, identifier, (), ExactPartitions(frozenset(old)))
-        except PkrayError as error:
+        except Exception as error:
             _log.warning("partitions are not expired: %s; the next check tries again", error)
         finally:
             self._upkeep_lock.release()

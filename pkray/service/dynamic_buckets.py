@@ -148,6 +148,12 @@ class DynamicBuckets:
         if self._staged is not None:
             self._staged.end(session_id)
 
+    def give_up(self, session_id: SessionId) -> None:
+        """What was checked for the session is not published, though the session goes on."""
+        known = self._assigner or self._keys
+        if known is not None:
+            known.give_up(session_id)
+
     def drop(self, session_id: SessionId) -> None:
         known = self._assigner or self._keys
         if known is not None:

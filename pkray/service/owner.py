@@ -233,6 +233,17 @@ class BucketOwner:
             self._compaction.consider(session.writers if session is not None else ())
             return self._compaction.are_pending
 
+    def give_up(self, session_id: SessionId) -> None:
+        """What was prepared for the session is not published, though the session goes on."""
+        with self._lock:
+            self._dynamic.give_up(session_id)
+            self._sessions.land()
+
+    def newest_generation(self, user: str) -> int:
+        """Of the user's writers that pushed here; 0 without one."""
+        with self._lock:
+            return self._sessions.newest_generation(user)
+
     def compact(self, chosen: Chosen) -> int:
         """Compact committed files of the buckets chosen; returns when that is done.
 

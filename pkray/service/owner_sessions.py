@@ -70,6 +70,10 @@ class OwnerSessions:
         for session_id in list(self._sessions):
             self.drop(session_id)
 
+    def newest_generation(self, user: str) -> int:
+        """Of the user's writers; 0 without one."""
+        return self._generations.get(user, 0)
+
     def items(self) -> list[tuple[SessionId, OwnerSession]]:
         return list(self._sessions.items())
 

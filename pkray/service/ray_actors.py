@@ -69,6 +69,14 @@ class _Owner:
     def acknowledge(self, *args: Any) -> Any:
         return self._owner.acknowledge(*args)
 
+    @ray.method(concurrency_group="write")
+    def give_up(self, *args: Any) -> None:
+        self._owner.give_up(*args)
+
+    @ray.method(concurrency_group="assign")
+    def newest_generation(self, *args: Any) -> Any:
+        return self._owner.newest_generation(*args)
+
     @ray.method(concurrency_group="compact")
     def compact(self, *args: Any) -> Any:
         return self._owner.compact(*args)

@@ -235,3 +235,19 @@ def test_a_session_left_idle_is_dropped_and_its_writer_pushes_again(service):
 
 def test_session_ids_order_by_generation_then_epoch():
     assert SessionId("u", 1, 5) < SessionId("u", 2, 0) < SessionId("u", 2, 1)
+
+
+def test_a_new_writer_is_the_newest_though_the_clock_was_set_back(service):
+    old = service.coordinator.begin("job")
+    service.push(old, 0, {1: "old"})
+    service.coordinator = Coordinator(
+        [service.owner],
+        lambda user, empty: Committer(service.store, service.schema, user, ignore_empty=empty),
+        lambda: 1_000,
+    )
+    new = service.coordinator.begin("job")
+    service.push(new, 0, {1: "new"})
+    service.commit(new, 1, {(DRIVER, 0): 1})
+    assert service.content() == {1: "new"}
+    with pytest.raises(CommitFencedError):
+        service.commit(old, 2, {(DRIVER, 0): 1})
