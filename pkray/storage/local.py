@@ -25,7 +25,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LocalStore(ObjectStore):
-    """A directory of this machine. It comes into being with its first file."""
+    """A directory of this machine. It comes into being with its first file.
+
+    Nothing is forced to the disk (fsync), as in Paimon: files outlive the process, but what was
+    written in the seconds before a power failure may be lost or torn, snapshots included.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = os.path.abspath(os.path.expanduser(root))
