@@ -14,6 +14,7 @@ import pyarrow as pa
 from pkray.checksums import check_json, seal_json
 from pkray.column_checks import check_comment, check_keys, check_names
 from pkray.columns import KEY_PREFIX, KIND, SEQUENCE, no_column, refuse_text
+from pkray.default_values import default_value
 from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
 from pkray.options import TableOptions
 from pkray.schema_checks import check_table
@@ -108,6 +109,19 @@ class TableSchema:
     def arrow_schema(self) -> pa.Schema:
         """The columns with their canonical Arrow types."""
         return pa.schema([column.arrow for column in self.fields])
+
+    @cached_property
+    def default_values(self) -> dict[str, pa.Scalar]:
+        """What readers see instead of null, of the columns that have such.
+
+        Raises:
+            SchemaError, UnsupportedError: a default that is none of its column's values.
+        """
+        return {
+            name: default_value(said.default_value, self.field(name).type, name)
+            for name, said in self.core.fields.items()
+            if said.default_value is not None and name in self.names
+        }
 
     @cached_property
     def file_schema(self) -> pa.Schema:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pkray.column_checks import repeated
 from pkray.columns import no_column
+from pkray.default_values import default_value
 from pkray.errors import OptionError, SchemaError, UnsupportedError
 from pkray.field_options import UNSUPPORTED_FUNCTIONS
 from pkray.options import TableOptions
@@ -117,12 +118,15 @@ def _check_option_columns(schema: TableSchema, options: TableOptions) -> None:
         _column(schema, f"fields.{name}.*", name)
         if said.stats_mode is not None:
             modes[f"fields.{name}.stats-mode"] = said.stats_mode
-        if said.default_value is not None and name in schema.partition_keys + schema.primary_keys:
+        if said.default_value is None:
+            continue
+        if name in schema.partition_keys + schema.primary_keys:
             raise SchemaError(
                 f"key column {name!r} cannot have a default value: remove the option "
                 f"fields.{name}.default-value",
                 column=name,
             )
+        default_value(said.default_value, schema.field(name).type, name)
     for key, mode in modes.items():
         if _STATS_MODE.fullmatch(mode.lower()) is None:
             allowed = "none, counts, truncate(n) or full"

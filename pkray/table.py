@@ -12,6 +12,7 @@ from pkray.commit.commit_name import checked_identifier, checked_user
 from pkray.commit.expiry_report import ExpiryReport
 from pkray.commit.rollback import RollbackReport
 from pkray.commit.schemas import SchemaStore
+from pkray.default_values import with_defaults
 from pkray.format.snapshot import Snapshot
 from pkray.input import conform, conform_prefixes
 from pkray.maintenance.alter import Alter
@@ -115,7 +116,7 @@ class Table(StreamableTable):
         schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
         wanted = arrow_schema(schema, columns)
         checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
-        return rows.find(checked, wanted)
+        return with_defaults(rows.find(checked, wanted), schema)
 
     def lookup_prefix(
         self,
@@ -144,7 +145,8 @@ class Table(StreamableTable):
         """
         schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
         wanted = arrow_schema(schema, columns)
-        return rows.find_prefixes(conform_prefixes(keys, schema), wanted)
+        found = rows.find_prefixes(conform_prefixes(keys, schema), wanted)
+        return with_defaults(found, schema)
 
     def compact(
         self,

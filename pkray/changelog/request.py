@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray import row_kind
+from pkray.default_values import with_defaults
 from pkray.scan.predicate import Predicate
 from pkray.schema import KIND, TableSchema
 from pkray.storage.location import TableLocation
@@ -79,6 +80,7 @@ class ChangeRequest:
             rows: the columns of `needed`, and ``_VALUE_KIND`` unless ``kind`` is given.
             kind: of all rows.
         """
+        rows = with_defaults(rows, self.schema)
         if self.predicate is not None:
             rows = rows.filter(self.predicate.to_expression())
         count = rows.num_rows

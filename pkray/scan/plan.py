@@ -87,16 +87,17 @@ class ScanPlanner:
         wanted = self._known(columns)
         if snapshot is None:
             return []
-        buckets = BucketFilter.of(predicate, self._schema) if predicate else None
+        of_files = predicate and predicate.of_stored(self._schema)
+        buckets = BucketFilter.of(of_files, self._schema) if of_files else None
         manifests = data_manifests(self._store, snapshot)
-        kept = self._matching(manifests, predicate, buckets)
+        kept = self._matching(manifests, of_files, buckets)
         if 2 * _entries(kept) > _entries(manifests) or file_sets.knows(self._store, manifests):
             files = file_sets.read(self._store, manifests)
         else:
             files = file_sets.read(self._store, kept, whole=False)
         pruned = prune(
             files,
-            predicate,
+            of_files,
             self._schema,
             self._schemas.read,
             buckets,
@@ -115,11 +116,12 @@ class ScanPlanner:
         written = str(predicate.to_expression()) if predicate else None
         if snapshot is None:
             return ScanReport(self._location.name, None, wanted, written)
-        buckets = BucketFilter.of(predicate, self._schema) if predicate else None
+        of_files = predicate and predicate.of_stored(self._schema)
+        buckets = BucketFilter.of(of_files, self._schema) if of_files else None
         manifests = data_manifests(self._store, snapshot)
-        kept = self._matching(manifests, predicate, buckets)
+        kept = self._matching(manifests, of_files, buckets)
         files = file_sets.read(self._store, manifests)
-        pruned = prune(files, predicate, self._schema, self._schemas.read, buckets)
+        pruned = prune(files, of_files, self._schema, self._schemas.read, buckets)
         return replace(
             counted(files, pruned),
             table=self._location.name,

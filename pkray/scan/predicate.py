@@ -83,6 +83,14 @@ class Predicate:
             return None
         return Predicate(parts[0] if len(parts) == 1 else AllOf(parts))
 
+    def of_stored(self, schema: TableSchema) -> Predicate | None:
+        """The conjuncts that say of rows in files what they say of rows as read: those of columns
+        without a default value.
+        """
+        if not schema.default_values:
+            return self
+        return self.only(set(schema.names).difference(schema.default_values))
+
     def equalities(self) -> dict[str, pa.Array]:
         """By column, the values of which a matching row has one; FLOAT and DOUBLE are left out."""
         return _equalities(self.condition)

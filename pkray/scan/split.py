@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns import refuse_text
+from pkray.default_values import with_defaults
 from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import IndexFileMeta
 from pkray.lsm.data_files import DataFileStore
@@ -79,7 +80,8 @@ class Split:
             )
         schema = pa.schema([self.schema.arrow_schema.field(name) for name in self.columns])
         expression = self.predicate.to_expression() if self.predicate else None
-        for batch in rows:
+        for stored in rows:
+            batch = with_defaults(stored, self.schema)
             kept = batch if expression is None else batch.filter(expression)
             counters.rows_merged += batch.num_rows
             counters.rows_yielded += kept.num_rows
@@ -89,7 +91,7 @@ class Split:
 
     def _of_single_files(self) -> pc.Expression | None:
         """The filter as far as it decides for a row of a file, whatever other files hold."""
-        predicate = self.predicate
+        predicate = self.predicate and self.predicate.of_stored(self.schema)
         if predicate is not None and not self.schema.core.deletion_vectors_enabled:
             predicate = predicate.only(self.schema.trimmed_primary_keys)
         return None if predicate is None else predicate.to_expression()

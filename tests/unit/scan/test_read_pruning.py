@@ -34,6 +34,12 @@ TABLES: dict[str, dict[str, str]] = {
         "deletion-vectors.enabled": "true",
         "file.block-size": "100 b",
     },
+    "deduplicate with defaults": {
+        "deletion-vectors.enabled": "true",
+        "file.block-size": "100 b",
+        "fields.v.default-value": "1",
+        "fields.s.default-value": "b",
+    },
     "deduplicate by sequence": {"sequence.field": "v"},
     "deduplicate with an input changelog": {"changelog-producer": "input"},
     "partial-update": {
