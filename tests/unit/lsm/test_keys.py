@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.errors import UnsupportedError
+from pkray.lsm.key_groups import concat
 from pkray.lsm.keys import NormalizedKeys, sort_within_groups
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -189,3 +190,19 @@ def test_decimals_compare_as_numbers() -> None:
     column = pa.array(values, pa.decimal128(38, 1))
     order = NormalizedKeys([column]).argsort()
     assert [values[n] for n in order] == sorted(values)
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.bool_(), pa.list_(pa.int64())])
+def test_slices_side_by_side_become_one_as_others_do(kind: pa.DataType) -> None:
+    values = {pa.bool_(): [True, None, False], pa.string(): ["a", None, "bcd"]}
+    some = values.get(kind, [[1, 2], None, []] if pa.types.is_nested(kind) else [1, None, 3])
+    rows = pa.record_batch([pa.array(some * 4, kind)], ["v"])
+    cuts = [rows.slice(1, 3), rows.slice(4, 0), rows.slice(4, 5)]
+    assert concat(cuts).equals(rows.slice(1, 8))
+    assert concat(cuts[::-1]).column(0).to_pylist() == (some * 4)[4:9] + (some * 4)[1:4]
+
+
+def test_slices_side_by_side_are_not_copied() -> None:
+    rows = pa.record_batch([pa.array(range(100))], ["v"])
+    joined = concat([rows.slice(10, 20), rows.slice(30, 40)])
+    assert joined.column(0).buffers()[1].address == rows.column(0).buffers()[1].address
