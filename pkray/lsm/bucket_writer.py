@@ -17,6 +17,7 @@ from pkray.lsm.compaction import (
     pick_full,
     pick_level_0,
     pick_small,
+    shows_compaction,
     with_one_image,
 )
 from pkray.lsm.compaction_result import CompactionResult
@@ -313,10 +314,10 @@ class BucketWriter:
         runs = self._levels.runs()
         if self._inline or (options.commit_force_compact and not busy):
             unit = pick(runs, options, force_level_0=forced)
-        elif options.changelog_producer == "full-compaction" and not busy:
-            unit = pick_small(runs, options)
+        elif forced:
+            unit = pick_level_0(runs, options, busy) if options.lookup_wait else None
         else:
-            unit = pick_level_0(runs, options, busy) if forced and options.lookup_wait else None
+            unit = pick_small(runs, options) if shows_compaction(self.schema) and not busy else None
         if not busy:
             unit = with_one_image(unit, runs, options, self._engine)
         self._run(unit)

@@ -63,6 +63,20 @@ def skips_level_0(schema: TableSchema) -> bool:
     return schema.core.merge_engine == "first-row" or schema.core.deletion_vectors_enabled
 
 
+def shows_compaction(schema: TableSchema) -> bool:
+    """Whether readers see when rows are compacted, beside what was written.
+
+    It makes the changelog; or later rows are merged with what it left: a row that was merged has
+    one place by ``sequence.field``, and deletes are forgotten in the highest level.
+    """
+    options = schema.core
+    return (
+        options.changelog_producer == "full-compaction"
+        or options.merge_engine in ("partial-update", "aggregation")
+        or bool(options.sequence_field)
+    )
+
+
 def pick(
     runs: Sequence[SortedRun],
     options: TableOptions,
@@ -89,7 +103,7 @@ def pick(
 
 
 def pick_small(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUnit | None:
-    """As `pick`, where that costs so little that a commit can wait for the changelog it makes."""
+    """As `pick`, where that costs so little that a commit can wait for it."""
     unit = pick(runs, options)
     return unit if unit is None or sum(run.size for run in unit.runs) < SMALL_RUN_BYTES else None
 

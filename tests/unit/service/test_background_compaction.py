@@ -254,6 +254,16 @@ def test_force_compact_compacts_within_the_commit(started):
     assert a.levels() == [3]
 
 
+def test_a_small_compaction_whose_moment_shows_is_the_commits_own(started):
+    a = started(**{"sequence.field": "v"})
+    for number in range(3):
+        a.commit({1: f"v{number}"})
+    assert a.levels() == [3]
+    assert a.executor.waiting == []
+    a.commit({1: "v1"})
+    assert a.content() == {1: "v2"}
+
+
 def test_write_only_tables_are_compacted_only_when_asked(started):
     a = started(**{"write-only": "true"})
     for number in range(9):
