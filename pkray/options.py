@@ -505,13 +505,13 @@ class TableOptions:
 
     @property
     def keeps_changelogs_longer(self) -> bool:
-        """Whether changelogs have a retention of their own, beyond that of snapshots."""
+        """Whether changelogs have a retention of their own, beyond that of snapshots in one way."""
         kept = (
-            self.changelog_num_retained_min,
-            self.changelog_num_retained_max,
-            self.changelog_time_retained,
+            (self.changelog_num_retained_min, self.snapshot_num_retained_min),
+            (self.changelog_num_retained_max, self.snapshot_num_retained_max),
+            (self.changelog_time_retained, self.snapshot_time_retained),
         )
-        return any(value is not None for value in kept)
+        return any(own is not None and own > of_snapshots for own, of_snapshots in kept)
 
     def of_field(self, name: str) -> FieldOptions:
         """The options ``fields.<name>.*``, defaults where there are none."""

@@ -229,7 +229,8 @@ def _check_changelog(options: TableOptions) -> None:
 
 
 def _check_retention(schema: TableSchema, options: TableOptions) -> None:
-    ordered: list[tuple[str, int | None, str, int | None]] = [
+    least, most = options.changelog_num_retained_min, options.changelog_num_retained_max
+    ordered = [
         (
             "snapshot.num-retained.min",
             options.snapshot_num_retained_min,
@@ -237,26 +238,14 @@ def _check_retention(schema: TableSchema, options: TableOptions) -> None:
             options.snapshot_num_retained_max,
         ),
         (
-            "changelog.num-retained.min",
-            options.changelog_num_retained_min,
-            "changelog.num-retained.max",
-            options.changelog_num_retained_max,
-        ),
-        (
-            "snapshot.num-retained.min",
-            options.snapshot_num_retained_min,
-            "changelog.num-retained.min",
-            options.changelog_num_retained_min,
-        ),
-        (
-            "snapshot.time-retained",
-            options.snapshot_time_retained,
-            "changelog.time-retained",
-            options.changelog_time_retained,
+            f"{'snapshot' if least is None else 'changelog'}.num-retained.min",
+            options.snapshot_num_retained_min if least is None else least,
+            f"{'snapshot' if most is None else 'changelog'}.num-retained.max",
+            options.snapshot_num_retained_max if most is None else most,
         ),
     ]
     for small_key, small, large_key, large in ordered:
-        if small is not None and large is not None and small > large:
+        if small > large:
             raise OptionError(
                 f"option {large_key!r} = {large} cannot be less than {small_key!r} = {small}",
                 key=large_key,

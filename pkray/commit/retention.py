@@ -57,14 +57,18 @@ def snapshot_retention(options: TableOptions) -> Retention:
 
 
 def changelog_retention(options: TableOptions, snapshots: Retention) -> Retention:
-    """What ``changelog.num-retained.*`` and ``.time-retained`` ask for, else as the snapshots."""
+    """What ``changelog.num-retained.*`` and ``.time-retained`` ask for, else as the snapshots.
+
+    What is less than the snapshots' has no effect: the changelog of a snapshot stays with it.
+    """
 
     def either(own: int | None, of_snapshots: int) -> int:
         return of_snapshots if own is None else own
 
+    num_min = either(options.changelog_num_retained_min, snapshots.num_min)
     return Retention(
-        num_min=either(options.changelog_num_retained_min, snapshots.num_min),
-        num_max=either(options.changelog_num_retained_max, snapshots.num_max),
+        num_min=num_min,
+        num_max=max(num_min, either(options.changelog_num_retained_max, snapshots.num_max)),
         time_millis=either(options.changelog_time_retained, snapshots.time_millis),
         limit=snapshots.limit,
     )

@@ -158,6 +158,22 @@ def test_changelog_options_are_honoured(tmp_path):
     assert_whole(writer)
 
 
+def test_a_changelog_stays_with_its_snapshot(tmp_path):
+    options = {
+        "snapshot.num-retained.min": "2",
+        "snapshot.num-retained.max": "4",
+        "changelog.num-retained.min": "1",
+        "changelog.num-retained.max": "2",
+        "changelog-producer": "input",
+    }
+    writer = table(tmp_path, **options)
+    fill(writer, 8)
+    expirer(writer).expire()
+    assert len(Walk(writer.store).snapshots()) == 4
+    assert not Walk(writer.store).changelogs()
+    assert_whole(writer)
+
+
 def test_an_expired_snapshot_is_not_found(tmp_path):
     writer = table(tmp_path)
     fill(writer)

@@ -56,6 +56,17 @@ def test_changelogs_may_outlive_snapshots():
     options = TableOptions.parse({"changelog.time-retained": "1 d"})
     snapshots = snapshot_retention(options)
     assert changelog_retention(options, snapshots).outlives(snapshots)
+    assert options.keeps_changelogs_longer
+
+
+def test_changelogs_that_need_be_kept_less_long_go_with_their_snapshots():
+    said = {"changelog.time-retained": "1 s", "changelog.num-retained.max": "12"}
+    options = TableOptions.parse({**said, "changelog.num-retained.min": "2"})
+    assert not options.keeps_changelogs_longer
+    snapshots = snapshot_retention(options)
+    assert not changelog_retention(options, snapshots).outlives(snapshots)
+    options = TableOptions.parse(said)
+    assert changelog_retention(options, Retention(20, 30, 0, 50)).num_max == 20
 
 
 @given(

@@ -298,7 +298,9 @@ REFUSED = [
     {"metadata.stats-mode": "some"},
     {"fields.v.stats-mode": "truncate"},
     {"snapshot.num-retained.min": "5", "snapshot.num-retained.max": "3"},
-    {"changelog.time-retained": "1 min"},
+    {"changelog.num-retained.min": "6", "changelog.num-retained.max": "5"},
+    {"changelog.num-retained.max": "5"},
+    {"changelog.num-retained.min": "20", "snapshot.num-retained.max": "12"},
     {"record-level.expire-time": "1 d"},
     {"record-level.expire-time": "1 d", "record-level.time-field": "v"},
     {"changelog-producer.row-deduplicate-ignore-fields": "zz"},
@@ -312,6 +314,7 @@ def test_options_that_do_not_fit_the_table(options: dict[str, str]) -> None:
 
 
 ACCEPTED = [
+    {"changelog.time-retained": "1 min", "changelog.num-retained.min": "5"},
     {"sequence.field": "n,k2", "merge-engine": "partial-update"},
     {"merge-engine": "first-row", "changelog-producer": "lookup"},
     {"deletion-vectors.enabled": "true", "changelog-producer": "input"},
