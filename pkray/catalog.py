@@ -350,7 +350,7 @@ def _runtime(name: str, options: dict[str, Any]) -> Runtime:
     if name == "local":
         kind = LocalRuntime
     elif name == "ray":
-        from pkray.service.ray_runtime import RayRuntime
+        from pkray.service.ray.runtime import RayRuntime
 
         kind = RayRuntime
     else:

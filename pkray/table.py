@@ -27,8 +27,8 @@ from pkray.scan.split import arrow_schema
 from pkray.scan.travel import Timestamp
 from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
-from pkray.service.compaction_choice import choose
-from pkray.service.dedicated import CompactionReport, DedicatedCompaction, Progress
+from pkray.service.compaction.choice import choose
+from pkray.service.compaction.dedicated import CompactionReport, DedicatedCompaction, Progress
 from pkray.service.local import now_millis
 from pkray.service.lookup_client import LookupClient
 from pkray.service.lookup_state import LookupState, check_visibility

@@ -16,8 +16,8 @@ from pkray.commit.schemas import SchemaStore
 from pkray.errors import PkrayError
 from pkray.schema import TableSchema
 from pkray.service.alarm import Alarm
+from pkray.service.compaction.dedicated import spread_over_threads
 from pkray.service.coordinator import Coordinator
-from pkray.service.dedicated import spread_over_threads
 from pkray.service.handle import LocalHandle
 from pkray.service.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings

@@ -10,10 +10,10 @@ import pyarrow as pa
 from pkray.errors import PartitionBucketsError
 from pkray.lsm.keys import NormalizedKeys
 from pkray.schema import TableSchema
-from pkray.service.assigner_client import AssignerClient
+from pkray.service.dynamic.assigner_client import AssignerClient
+from pkray.service.dynamic.key_client import KeyClient
+from pkray.service.dynamic.key_ids import identify
 from pkray.service.handle import Handle, gather
-from pkray.service.key_client import KeyClient
-from pkray.service.key_ids import identify
 from pkray.service.prefix_routing import PrefixRouter, Request
 from pkray.service.protocol import Visibility
 from pkray.service.retry import persist

@@ -15,11 +15,11 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.schema import KIND, TableSchema
 from pkray.service.committed import BucketId, CommittedFiles
-from pkray.service.compaction_planner import compacts_inline
+from pkray.service.compaction.planner import compacts_inline
+from pkray.service.compaction.stop import Stop, StoppableFiles
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.protocol import Slice
 from pkray.service.schema_views import SchemaViews
-from pkray.service.stop import Stop, StoppableFiles
 from pkray.storage.object_store import ObjectStore
 
 

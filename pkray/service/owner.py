@@ -17,13 +17,13 @@ from pkray.format.commit_message import CommitMessage
 from pkray.lookup.store import LookupStore
 from pkray.lsm.fresh_rows import FreshRows
 from pkray.service.committed import CommittedFiles
-from pkray.service.compaction_age import CompactionAge
-from pkray.service.compaction_planner import CompactionPlanner
-from pkray.service.compactions import Compactions
-from pkray.service.dynamic_buckets import DynamicBuckets
+from pkray.service.compaction.age import CompactionAge
+from pkray.service.compaction.compactions import Compactions
+from pkray.service.compaction.planner import CompactionPlanner
+from pkray.service.dynamic.buckets import DynamicBuckets
+from pkray.service.dynamic.key_ids import KeyIds
 from pkray.service.elapsed import elapsed
 from pkray.service.handle import Handle
-from pkray.service.key_ids import KeyIds
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.owner_lookups import Answer, Lookup, OwnerLookups

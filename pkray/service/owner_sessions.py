@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pkray.errors import CommitFencedError
-from pkray.service.committed_keys import PENDING_MILLIS
+from pkray.service.dynamic.committed_keys import PENDING_MILLIS
 from pkray.service.elapsed import elapsed
 from pkray.service.protocol import SessionId
 from pkray.service.session import OwnerSession

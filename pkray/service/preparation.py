@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pkray.format.commit_message import CommitMessage
 from pkray.service.committed import BucketId, CommittedFiles
-from pkray.service.compaction_planner import CompactionPlanner
+from pkray.service.compaction.planner import CompactionPlanner
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.protocol import Attempts, Chosen
 from pkray.service.schema_views import SchemaViews

@@ -13,10 +13,10 @@ from pkray.format.snapshot import Snapshot
 from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
 from pkray.service import spool
-from pkray.service.dynamic_clients import DynamicClient, dynamic_client
+from pkray.service.dynamic.clients import DynamicClient, dynamic_client
+from pkray.service.dynamic.key_assigner import ASSIGNER
+from pkray.service.dynamic.key_client import KeyClient
 from pkray.service.handle import Handle, Pending, gather
-from pkray.service.key_assigner import ASSIGNER
-from pkray.service.key_client import KeyClient
 from pkray.service.protocol import (
     DRIVER,
     Attempts,

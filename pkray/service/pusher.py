@@ -13,9 +13,9 @@ from pkray.errors import InputError
 from pkray.input import conform, conform_deletes
 from pkray.options import DYNAMIC
 from pkray.schema import KIND, TableSchema
-from pkray.service.dynamic_clients import DynamicClient
+from pkray.service.dynamic.clients import DynamicClient
+from pkray.service.dynamic.key_client import KeyClient
 from pkray.service.handle import Pending
-from pkray.service.key_client import KeyClient
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
 from pkray.service.routing import Cells, Router
 

@@ -21,7 +21,7 @@ from pkray.errors import (
 )
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
-from pkray.service.dynamic_clients import dynamic_client
+from pkray.service.dynamic.clients import dynamic_client
 from pkray.service.handle import Handle, Pending
 from pkray.service.protocol import (
     DRIVER,

@@ -25,8 +25,8 @@ from pkray.format.commit_message import CommitMessage
 from pkray.format.hash_index import unique, write_hashes
 from pkray.format.paths import FileNames
 from pkray.schema import KIND, TableSchema
-from pkray.service.assigner import BucketAssigner
-from pkray.service.assigner_client import AssignerClient
+from pkray.service.dynamic.assigner import BucketAssigner
+from pkray.service.dynamic.assigner_client import AssignerClient
 from pkray.service.handle import LocalHandle
 from pkray.service.protocol import SessionId
 from pkray.service.routing import Router

@@ -32,7 +32,7 @@ class DropTarget:
     def open(self, source: int, attempt: int) -> Pusher:
         import ray
 
-        from pkray.service.ray_handle import RayHandle
+        from pkray.service.ray.handle import RayHandle
 
         if not ray.is_initialized():
             ray.init(address=self._address, namespace="pkray", log_to_driver=False)

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 from pyspark import cloudpickle
 
-from pkray.service.ray_actors import NAMESPACE, coordinator_name, owner_name
+from pkray.service.ray.actors import NAMESPACE, coordinator_name, owner_name
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors cannot import tests
 

@@ -19,11 +19,11 @@ from pkray.format.commit_message import CommitMessage
 from pkray.format.hash_index import read_hashes
 from pkray.format.index_file import HASH
 from pkray.schema import TableSchema
-from pkray.service import bucket_filling
-from pkray.service.assigner import BucketAssigner
-from pkray.service.assigners import assigner_count, assigning_owners
-from pkray.service.hash_files import HashFiles
-from pkray.service.key_index import ABSENT
+from pkray.service.dynamic import bucket_filling
+from pkray.service.dynamic.assigner import BucketAssigner
+from pkray.service.dynamic.assigners import assigner_count, assigning_owners
+from pkray.service.dynamic.hash_files import HashFiles
+from pkray.service.dynamic.key_index import ABSENT
 from pkray.service.protocol import HashFile, SessionId
 from pkray.storage.location import TableLocation
 

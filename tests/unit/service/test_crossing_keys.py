@@ -10,13 +10,13 @@ from pkray.commit.schemas import SchemaStore
 from pkray.errors import CommitConflictError, LostBatchesError, ServiceUnavailableError
 from pkray.schema import TableSchema
 from pkray.service.coordinator import Coordinator
+from pkray.service.dynamic.staged_pushes import StagingPusher
 from pkray.service.handle import LocalHandle
 from pkray.service.local import now_millis
 from pkray.service.lookup_client import LookupClient
 from pkray.service.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.push_session import PushSession
-from pkray.service.staged_pushes import StagingPusher
 from pkray.service.writer import TableWriter
 from pkray.storage.location import TableLocation
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkray.service.key_index import ABSENT, KeyIndex, distinct, ordered, pack, unpack
+from pkray.service.dynamic.key_index import ABSENT, KeyIndex, distinct, ordered, pack, unpack
 
 HASHES = st.integers(-(2**31), 2**31 - 1) | st.sampled_from([-(2**31), -1, 0, 1, 2**31 - 1])
 

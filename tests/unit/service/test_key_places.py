@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import StorageFullError
-from pkray.service import place_runs
-from pkray.service.key_ids import KeyIds, identify
-from pkray.service.key_places import KeyPlaces
-from pkray.service.place_runs import DELETED, NOWHERE
+from pkray.service.dynamic import place_runs
+from pkray.service.dynamic.key_ids import KeyIds, identify
+from pkray.service.dynamic.key_places import KeyPlaces
+from pkray.service.dynamic.place_runs import DELETED, NOWHERE
 
 
 @pytest.fixture(params=[(4, 3), (1 << 18, 1 << 19)], ids=["files", "memory"])

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pkray.service.place_runs import DELETED, NOWHERE
-from pkray.service.placement import Placement, Rule, number_of, place_of
+from pkray.service.dynamic.place_runs import DELETED, NOWHERE
+from pkray.service.dynamic.placement import Placement, Rule, number_of, place_of
 
 ABSENT = int(NOWHERE)
 

@@ -12,12 +12,13 @@ from pkray.errors import UnsupportedError
 from pkray.format.commit_message import CommitMessage
 from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
-from pkray.service.assigner import BucketAssigner
 from pkray.service.committed import BucketId
+from pkray.service.dynamic.assigner import BucketAssigner
+from pkray.service.dynamic.hash_files import HashFiles
+from pkray.service.dynamic.key_assigner import ASSIGNER, KeyAssigner
+from pkray.service.dynamic.key_ids import Bools, KeyIds
+from pkray.service.dynamic.staged_pushes import StagedPushes
 from pkray.service.handle import Handle
-from pkray.service.hash_files import HashFiles
-from pkray.service.key_assigner import ASSIGNER, KeyAssigner
-from pkray.service.key_ids import Bools, KeyIds
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import (
@@ -31,7 +32,6 @@ from pkray.service.protocol import (
     RowsPlaced,
     SessionId,
 )
-from pkray.service.staged_pushes import StagedPushes
 from pkray.storage.object_store import ObjectStore
 
 

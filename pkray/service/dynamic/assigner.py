@@ -27,11 +27,11 @@ from pkray.errors import CommitConflictError, LostBatchesError
 from pkray.format.hash_index import Hashes
 from pkray.format.index_file import IndexFileMeta
 from pkray.schema import TableSchema
-from pkray.service.assigners import KeyShare, assigner_count
-from pkray.service.assignments import Assignments, OpenAssignments
-from pkray.service.bucket_filling import BucketFilling
-from pkray.service.committed_keys import CommittedKeys
-from pkray.service.key_index import ABSENT, Buckets, Packed, distinct, ordered, unpack
+from pkray.service.dynamic.assigners import KeyShare, assigner_count
+from pkray.service.dynamic.assignments import Assignments, OpenAssignments
+from pkray.service.dynamic.bucket_filling import BucketFilling
+from pkray.service.dynamic.committed_keys import CommittedKeys
+from pkray.service.dynamic.key_index import ABSENT, Buckets, Packed, distinct, ordered, unpack
 from pkray.service.protocol import Assigned, HashFile, SessionId
 from pkray.storage.object_store import ObjectStore
 

@@ -24,8 +24,8 @@ from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
 from pkray.schema import TableSchema
 from pkray.service.committed import BucketId, CommittedFiles
-from pkray.service.compaction_age import CompactionAge
-from pkray.service.compaction_planner import due
+from pkray.service.compaction.age import CompactionAge
+from pkray.service.compaction.planner import due
 from pkray.service.protocol import Chosen
 from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation

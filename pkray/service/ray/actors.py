@@ -15,7 +15,7 @@ from pkray.service.local import now_millis
 from pkray.service.lookup_wire import decode_request, encode_answer
 from pkray.service.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.ray_handle import RayHandle
+from pkray.service.ray.handle import RayHandle
 from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory

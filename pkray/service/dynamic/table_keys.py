@@ -29,11 +29,11 @@ from pkray.lsm.live_rows import LiveRows
 from pkray.lsm.merge_read import merge_read
 from pkray.schema import TableSchema
 from pkray.service.committed import BucketId
-from pkray.service.committed_keys import PENDING_MILLIS
-from pkray.service.key_ids import Bools, KeyIds, Words, identify, join
-from pkray.service.key_places import KeyPlaces
-from pkray.service.place_runs import CHUNK_ROWS, NOWHERE
-from pkray.service.placement import is_there, number_of, place_of
+from pkray.service.dynamic.committed_keys import PENDING_MILLIS
+from pkray.service.dynamic.key_ids import Bools, KeyIds, Words, identify, join
+from pkray.service.dynamic.key_places import KeyPlaces
+from pkray.service.dynamic.place_runs import CHUNK_ROWS, NOWHERE
+from pkray.service.dynamic.placement import is_there, number_of, place_of
 from pkray.service.protocol import SessionId
 from pkray.storage.object_store import ObjectStore
 

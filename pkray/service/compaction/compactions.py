@@ -15,9 +15,9 @@ from pkray.lsm.compactor import Compactor
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.service.committed import BucketId
-from pkray.service.compaction_rests import CompactionRests
-from pkray.service.held_compaction import HeldCompaction
-from pkray.service.stop import CompactionStopped, Stop
+from pkray.service.compaction.held import HeldCompaction
+from pkray.service.compaction.rests import CompactionRests
+from pkray.service.compaction.stop import CompactionStopped, Stop
 
 OpenCompactor = Callable[[BucketId, Stop], tuple[Compactor, DataFileStore]]
 

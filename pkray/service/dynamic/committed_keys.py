@@ -13,10 +13,10 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.format.hash_index import read_hashes, unique
 from pkray.format.index_file import HASH, IndexFileMeta
 from pkray.format.snapshot import Snapshot
-from pkray.service.assigners import KeyShare
-from pkray.service.bucket_filling import MAX_BUCKETS
+from pkray.service.dynamic.assigners import KeyShare
+from pkray.service.dynamic.bucket_filling import MAX_BUCKETS
+from pkray.service.dynamic.key_index import ABSENT, KeyIndex, pack
 from pkray.service.elapsed import elapsed
-from pkray.service.key_index import ABSENT, KeyIndex, pack
 from pkray.service.protocol import HashFile, SessionId
 from pkray.storage.object_store import ObjectStore
 

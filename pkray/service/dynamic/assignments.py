@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pkray.service.key_index import ABSENT, Buckets, KeyIndex, Packed
-from pkray.service.open_sessions import OpenSessions
+from pkray.service.dynamic.key_index import ABSENT, Buckets, KeyIndex, Packed
+from pkray.service.dynamic.open_sessions import OpenSessions
 
 
 @dataclass

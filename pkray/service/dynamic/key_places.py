@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from pkray.service.key_ids import Bools, KeyIds, Words
-from pkray.service.place_runs import DELETED, NOWHERE, PlaceRun, merged, save
+from pkray.service.dynamic.key_ids import Bools, KeyIds, Words
+from pkray.service.dynamic.place_runs import DELETED, NOWHERE, PlaceRun, merged, save
 
 
 class KeyPlaces:

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from pkray.errors import StorageError, StorageFullError
-from pkray.service.key_ids import Ints, KeyIds, Words, join
+from pkray.service.dynamic.key_ids import Ints, KeyIds, Words, join
 
 NOWHERE = np.uint64(2**64 - 1)
 """The place of a key that is not known."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from pkray.errors import OptionError
 from pkray.format.hash_index import Hashes
-from pkray.service.assigners import classes
-from pkray.service.key_index import Buckets
+from pkray.service.dynamic.assigners import classes
+from pkray.service.dynamic.key_index import Buckets
 
 MAX_BUCKETS = 32767
 """Buckets a partition; Paimon keeps their numbers in 16 bits."""

@@ -14,9 +14,9 @@ from pkray.format.hash_index import Hashes
 from pkray.format.partition import PartitionSpec
 from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
-from pkray.service.assigners import assigner_count, assigning_owners
+from pkray.service.dynamic.assigners import assigner_count, assigning_owners
+from pkray.service.dynamic.key_index import Buckets
 from pkray.service.handle import Handle, gather
-from pkray.service.key_index import Buckets
 from pkray.service.protocol import Assigned, SessionId
 from pkray.service.retry import persist
 from pkray.service.routing import Cells

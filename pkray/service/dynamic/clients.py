@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from pkray.schema import TableSchema
-from pkray.service.assigner_client import AssignerClient
+from pkray.service.dynamic.assigner_client import AssignerClient
+from pkray.service.dynamic.key_client import KeyClient
 from pkray.service.handle import Handle
-from pkray.service.key_client import KeyClient
 
 DynamicClient: TypeAlias = AssignerClient | KeyClient
 

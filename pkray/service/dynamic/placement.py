@@ -15,8 +15,8 @@ import pyarrow as pa
 from pkray import row_kind
 from pkray.lsm.merge import is_add
 from pkray.schema import KIND, TableSchema
-from pkray.service.key_ids import Bools, Ints, Words
-from pkray.service.place_runs import DELETED, NOWHERE
+from pkray.service.dynamic.key_ids import Bools, Ints, Words
+from pkray.service.dynamic.place_runs import DELETED, NOWHERE
 
 _BUCKET_BITS = np.uint64(16)
 _BUCKET = np.uint64((1 << 16) - 1)

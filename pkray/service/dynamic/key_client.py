@@ -16,10 +16,10 @@ from pkray.lsm.row_kinds import accepted_rows
 from pkray.options import DYNAMIC
 from pkray.schema import KIND, TableSchema
 from pkray.schema_checks import check_crossing
+from pkray.service.dynamic.key_assigner import ASSIGNER
+from pkray.service.dynamic.key_ids import Bools, identify
+from pkray.service.dynamic.placement import removing
 from pkray.service.handle import Handle
-from pkray.service.key_assigner import ASSIGNER
-from pkray.service.key_ids import Bools, identify
-from pkray.service.placement import removing
 from pkray.service.protocol import KeysFound, RowsPlaced, SessionId
 from pkray.service.retry import persist
 from pkray.service.routing import Cells

@@ -9,7 +9,7 @@ from pkray.lsm.compaction import CompactionUnit
 from pkray.lsm.compaction_result import CompactionResult
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
-from pkray.service.stop import Stop
+from pkray.service.compaction.stop import Stop
 
 
 @dataclass

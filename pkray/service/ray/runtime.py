@@ -12,20 +12,20 @@ import ray
 
 from pkray.errors import ServiceUnavailableError
 from pkray.schema import TableSchema
-from pkray.service.dynamic_clients import dynamic_client
+from pkray.service.dynamic.clients import dynamic_client
+from pkray.service.dynamic.staged_pushes import StagingPusher
 from pkray.service.handle import Pending
 from pkray.service.protocol import Push, RoutedBatch, SessionId
 from pkray.service.push_session import PushTarget
 from pkray.service.pusher import Pusher
-from pkray.service.ray_actors import (
+from pkray.service.ray.actors import (
     NAMESPACE,
     CoordinatorActor,
     coordinator_name,
     owner_name,
 )
-from pkray.service.ray_handle import RayHandle, RayOwnerHandle, RayPending
+from pkray.service.ray.handle import RayHandle, RayOwnerHandle, RayPending
 from pkray.service.runtime import TableService, default_owners
-from pkray.service.staged_pushes import StagingPusher
 from pkray.storage.location import TableLocation
 
 

@@ -21,8 +21,8 @@ from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
 from pkray.schema import TableSchema
 from pkray.service.committed import BucketId
-from pkray.service.compaction_age import CompactionAge
-from pkray.service.compactions import Compactions
+from pkray.service.compaction.age import CompactionAge
+from pkray.service.compaction.compactions import Compactions
 
 _log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from pkray.errors import LostBatchesError
 from pkray.schema import TableSchema
+from pkray.service.dynamic.key_assigner import ASSIGNER
+from pkray.service.dynamic.key_client import KeyClient
+from pkray.service.dynamic.open_sessions import OpenSessions
 from pkray.service.handle import Handle, Pending
-from pkray.service.key_assigner import ASSIGNER
-from pkray.service.key_client import KeyClient
-from pkray.service.open_sessions import OpenSessions
 from pkray.service.protocol import DRIVER, Attempts, Push, PushReport, RoutedBatch, SessionId
 from pkray.service.pusher import Pusher
 from pkray.service.staging import StagingArea

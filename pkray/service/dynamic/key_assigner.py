@@ -25,12 +25,12 @@ import numpy.typing as npt
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitConflictError, LostBatchesError, StorageError
 from pkray.schema import TableSchema
-from pkray.service.bucket_filling import BucketFilling
-from pkray.service.key_ids import Bools, KeyIds, Words
-from pkray.service.key_places import KeyPlaces
-from pkray.service.open_sessions import OpenSessions
-from pkray.service.place_runs import NOWHERE
-from pkray.service.placement import (
+from pkray.service.dynamic.bucket_filling import BucketFilling
+from pkray.service.dynamic.key_ids import Bools, KeyIds, Words
+from pkray.service.dynamic.key_places import KeyPlaces
+from pkray.service.dynamic.open_sessions import OpenSessions
+from pkray.service.dynamic.place_runs import NOWHERE
+from pkray.service.dynamic.placement import (
     Placed,
     Placement,
     Rule,
@@ -39,8 +39,8 @@ from pkray.service.placement import (
     number_of,
     place_of,
 )
+from pkray.service.dynamic.table_keys import TableKeys
 from pkray.service.protocol import KeysFound, RowsPlaced, SessionId
-from pkray.service.table_keys import TableKeys
 from pkray.storage.object_store import ObjectStore
 
 ASSIGNER = 0

@@ -1,0 +1,1 @@
+"""Where rows go that no hash alone places: dynamic buckets, keys that cross partitions."""

@@ -1,0 +1,1 @@
+"""The service as Ray actors; alone imports ray."""
