@@ -60,6 +60,6 @@ def test_rows_of_a_megabyte_take_no_more_than_the_buffers(options: dict[str, str
     ids=["aggregation-many-runs", "first-row-lookup"],
 )
 def test_four_times_the_rows_take_no_more(options: dict[str, str]) -> None:
-    few = peaks(100_000, 24, 2, options)
-    many = peaks(400_000, 24, 2, options)
+    few = peaks(400_000, 24, 2, options)
+    many = peaks(1_600_000, 24, 2, options)
     assert {step: many[step] for step in many if many[step] > few[step] + GROWTH} == {}
