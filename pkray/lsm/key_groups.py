@@ -169,10 +169,13 @@ def take(rows: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
     if _are_all(numbers, rows.num_rows):
         return rows
     wanted = pa.array(numbers)
-    columns = [
-        pc.take(column, wanted, boundscheck=False, memory_pool=_POOL) for column in rows.columns
-    ]
+    columns = [taken(column, wanted) for column in rows.columns]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def taken(column: pa.Array, numbers: pa.Array) -> pa.Array:
+    """Values by number, which is known to be in range; null where it is."""
+    return pc.take(column, numbers, boundscheck=False, memory_pool=_POOL)
 
 
 def _are_all(numbers: np.ndarray, count: int) -> bool:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pkray.lsm.engines.functions import AggregateFunction
 from pkray.lsm.engines.segments import Bools, Ints, Segments
-from pkray.lsm.key_groups import KeyGroups, take
+from pkray.lsm.key_groups import KeyGroups, take, taken
 from pkray.lsm.merge import MergeEngine, is_add
 from pkray.row_kind import DELETE, INSERT
 from pkray.schema import KIND, SEQUENCE, TableSchema
@@ -59,7 +58,7 @@ class FieldwiseEngine(MergeEngine):
             elif name == KIND:
                 plain[name] = _merged_kinds(rows.column(name), last, selected.asis)
             elif name == SEQUENCE or name in self._keys:
-                plain[name] = pc.take(rows.column(name), wanted, boundscheck=False)
+                plain[name] = taken(rows.column(name), wanted)
         columns = self._merge_columns(rows, selected, wanted)
         arrays = [plain[name] if name in plain else columns[name] for name in rows.schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
@@ -130,10 +129,10 @@ def keep_asis(merged: pa.Array, column: pa.Array, selected: Selected) -> pa.Arra
     if asis is None or not asis.any():
         return merged
     keys = np.flatnonzero(asis)
-    single = pc.take(column, pa.array(rows.order[rows.ends[keys] - 1]), boundscheck=False)
+    single = taken(column, pa.array(rows.order[rows.ends[keys] - 1]))
     places = np.arange(len(merged))
     places[keys] = len(merged) + np.arange(len(keys))
-    return pc.take(pa.concat_arrays([merged, single]), pa.array(places), boundscheck=False)
+    return taken(pa.concat_arrays([merged, single]), pa.array(places))
 
 
 def _retracts(rows: pa.RecordBatch, order: Ints) -> Bools | None:

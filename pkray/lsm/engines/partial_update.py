@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pkray.errors import MergeError
 from pkray.lsm.engines.fieldwise import FieldwiseEngine, Selected, merge_column
 from pkray.lsm.engines.functions import AggregateFunction, aggregate_function
 from pkray.lsm.engines.segments import Segments, take_numbers
 from pkray.lsm.engines.sequence_group import SequenceGroup
+from pkray.lsm.key_groups import taken
 from pkray.schema import TableSchema
 
 
@@ -97,7 +97,7 @@ class PartialUpdate(FieldwiseEngine):
             elif column.null_count or adds is not selected.rows:
                 merged[name] = take_numbers(column, adds.numbers(adds.last_valid(column)))
             else:
-                merged[name] = pc.take(column, last, boundscheck=False)
+                merged[name] = taken(column, last)
         for group in self._groups:
             merged |= group.merge(rows, selected)
         return merged

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pkray.format.words import fixed_values
+from pkray.lsm.key_groups import taken
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -172,7 +172,7 @@ def take_numbers(column: pa.Array, numbers: Ints) -> pa.Array:
     """Rows by number; null where the number is -1."""
     absent = numbers < 0
     wanted = pa.array(numbers, mask=absent) if absent.any() else pa.array(numbers)
-    return pc.take(column, wanted, boundscheck=False)
+    return taken(column, wanted)
 
 
 def valid_at(array: pa.Array, numbers: Ints) -> Bools:

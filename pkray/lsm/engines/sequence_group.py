@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pkray.lsm.engines.fieldwise import Selected, keep_asis
 from pkray.lsm.engines.functions import AggregateFunction
 from pkray.lsm.engines.segments import Bools, Ints, Segments, take_numbers, valid_at
+from pkray.lsm.key_groups import taken
 from pkray.lsm.keys import NormalizedKeys
 
 _SPAN = 1 << 62
@@ -95,7 +95,7 @@ class SequenceGroup:
 def _in_order(sequence: Sequence[pa.Array], rows: Segments) -> Bools:
     """For each place, whether its sequence is not less than that of any row before."""
     numbers = pa.array(rows.order)
-    keys = NormalizedKeys([pc.take(column, numbers, boundscheck=False) for column in sequence])
+    keys = NormalizedKeys([taken(column, numbers) for column in sequence])
     rank, exact = keys.prefix()
     low, high = int(rank.min()), int(rank.max())
     if not exact or (high - low + 1) * len(rows) >= _SPAN:

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.segments import Segments, take_numbers
+from pkray.lsm.key_groups import taken
 from pkray.lsm.key_words import words_of
 from pkray.lsm.keys import NormalizedKeys, sort_within_groups
 
@@ -30,7 +30,7 @@ class _Extreme(AggregateFunction):
             return self.single(column, rows)
         if len(rows.order) == len(rows):
             return take_numbers(column, rows.numbers(rows.starts))
-        values = pc.take(column, pa.array(rows.order), boundscheck=False)
+        values = taken(column, pa.array(rows.order))
         (words,) = words_of(values, signed_zeros=True)
         if words.width == 1 and not words.tail:
             places = self._place_of_word(words.chunk(0), rows)
@@ -39,7 +39,7 @@ class _Extreme(AggregateFunction):
             order = np.arange(len(values))
             by_size = sort_within_groups(order, rows.starts, keys)
             places = by_size[rows.ends - 1 if self.largest else rows.starts]
-        return rows.spread(pc.take(values, pa.array(places), boundscheck=False))
+        return rows.spread(taken(values, pa.array(places)))
 
     def _place_of_word(self, word: np.ndarray, rows: Segments) -> np.ndarray:
         operation = np.maximum if self.largest else np.minimum

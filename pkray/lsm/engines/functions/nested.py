@@ -15,6 +15,7 @@ from pkray.lsm.engines.functions.codes import codes
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.functions.lists import list_array, list_parts, runs_of_equal
 from pkray.lsm.engines.segments import Bools, Ints, Segments
+from pkray.lsm.key_groups import taken
 from pkray.types import DataType
 
 
@@ -27,7 +28,7 @@ class _OfElements(AggregateFunction):
         rows = rows.valid(column)
         if not len(rows):
             return pa.nulls(rows.keys, column.type)
-        values = pc.take(column, pa.array(rows.order), boundscheck=False)
+        values = taken(column, pa.array(rows.order))
         lengths, elements = list_parts(values)
         segment = np.repeat(rows.of_place(), lengths)
         back = None if rows.retract is None else np.repeat(rows.retract, lengths)

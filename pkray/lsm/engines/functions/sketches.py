@@ -15,6 +15,7 @@ from pkray.errors import MergeError
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.functions.hll_image import flaw_of_hll
 from pkray.lsm.engines.segments import Ints, Segments
+from pkray.lsm.key_groups import taken
 
 
 class _Sketch(AggregateFunction):
@@ -28,7 +29,7 @@ class _Sketch(AggregateFunction):
         rows = rows.valid(column)
         if not len(rows):
             return pa.nulls(rows.keys, column.type)
-        values = pc.take(column, pa.array(rows.order[rows.starts]), boundscheck=False)
+        values = taken(column, pa.array(rows.order[rows.starts]))
         several = rows.sizes > 1
         if several.any():
             places = zip(rows.starts[several], rows.ends[several], strict=True)

@@ -13,6 +13,7 @@ from pkray.lsm.engines.functions.codes import codes
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.functions.lists import first_of_each, list_array
 from pkray.lsm.engines.segments import Segments
+from pkray.lsm.key_groups import taken
 from pkray.types import STRINGS, DataType
 
 
@@ -36,7 +37,7 @@ class ListAgg(AggregateFunction):
         rows = rows.valid(column)
         if not len(rows):
             return pa.nulls(rows.keys, column.type)
-        texts = pc.take(column, pa.array(rows.order), boundscheck=False)
+        texts = taken(column, pa.array(rows.order))
         if self.distinct:
             parts, offsets = self._distinct_parts(texts, rows)
         elif len(rows.order) == len(rows):
