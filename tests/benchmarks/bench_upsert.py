@@ -40,7 +40,10 @@ def pkray(tables: list[pa.Table], folder: str) -> object:
 
 
 def floor(tables: list[pa.Table], folder: str) -> object:
-    """One sort, one deduplication, one Parquet write of the final rows with system columns."""
+    """One sort, one deduplication, one Parquet write of the final rows with system columns.
+
+    With the table's codec.
+    """
     rows = pa.concat_tables(tables).combine_chunks()
     keys = rows.column("k").to_numpy()
     order = np.argsort(keys, kind="stable")
@@ -53,11 +56,12 @@ def floor(tables: list[pa.Table], folder: str) -> object:
         "_VALUE_KIND": pa.array(np.zeros(len(last), np.int8)),
     }
     columns |= {name: final.column(name) for name in SCHEMA.names}
+    codec = OPTIONS.get("file.compression", "zstd")
     pq.write_table(
         pa.table(columns),
         f"{folder}/final.parquet",
-        compression="zstd",
-        compression_level=1,
+        compression=codec,
+        compression_level=1 if codec == "zstd" else None,
         use_dictionary=["_VALUE_KIND"],  # faster than dictionaries of columns without repeats
     )
     return len(last)
