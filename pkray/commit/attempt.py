@@ -56,6 +56,7 @@ class Attempt:
         self._index: tuple[Snapshot | None, str | None] | None = None
         self._unanswered = 0
         self._certain = True
+        self._deltas: set[str] = set()
 
     def publish(self, latest: Snapshot | None) -> Snapshot | None:
         """Try to be the snapshot after the latest; None if that id was taken.
@@ -118,6 +119,11 @@ class Attempt:
         self._lists = self._index = None
         self._change = change
 
+    def wrote(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot that carries the change's uuid is this attempt's: a commit may be
+        repeated under it, with other files."""
+        return snapshot.delta_manifest_list in self._deltas
+
     def discard(self) -> None:
         """Delete the files of a change, unless a snapshot may name them."""
         if self._certain:
@@ -130,7 +136,7 @@ class Attempt:
             there = self._snapshots.read(snapshot.id, fresh=True)
         except SnapshotNotFoundError:
             return None
-        if there.uuid != snapshot.uuid:
+        if there.uuid != snapshot.uuid or not self.wrote(there):
             return None
         self._snapshots.published(there)
         return there
@@ -156,8 +162,7 @@ class Attempt:
         change, user = self._change, self._change.user
         return CommitUnknownError(
             f"whether commit {change.identifier} of {user!r} to {self._store.url!r} happened is "
-            f"not known, as the store does not answer: {error.message}; commit again with this "
-            "identifier",
+            f"not known, as the store does not answer: {error.message}; {change.again}",
             user=user,
             identifier=change.identifier,
         )
@@ -204,6 +209,7 @@ class Attempt:
             if change.changelog:
                 changelog = files.write_list(files.write_manifests(change.changelog))
             self._lists = delta, changelog
+            self._deltas.add(delta.name)
         return self._lists
 
     def _base_list(self, latest: Snapshot | None) -> WrittenList:

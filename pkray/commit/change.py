@@ -16,6 +16,7 @@ class Change:
 
     Args:
         token: the snapshot's uuid, the same in every attempt: by it a lost answer is found again.
+        is_numbered: the caller chose the identifier, and repeats the commit by it.
         assigned_at: the snapshot whose hash indexes gave the rows their dynamic buckets; 0 before
             the first.
         base: the snapshot after which the rows were numbered; 0 before the first, None: any will
@@ -35,6 +36,12 @@ class Change:
     assigned_at: int | None = None
     base: int | None = None
     upper_files: Mapping[BucketId, bytes] = field(default_factory=dict)
+    is_numbered: bool = True
+
+    @property
+    def again(self) -> str:
+        """How to repeat the commit, for messages."""
+        return "commit again with this identifier" if self.is_numbered else "commit again"
 
     @property
     def is_empty(self) -> bool:

@@ -51,7 +51,7 @@ class CommitChecks:
         if moved:
             raise CommitBaseMovedError(
                 f"{self._named(change)} was prepared on snapshot {base} of its buckets, and "
-                f"{moved}; nothing was committed: commit again with this identifier",
+                f"{moved}; nothing was committed: {change.again}",
                 user=change.user,
                 identifier=change.identifier,
                 base=base,

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from pkray.errors import OptionError
 from pkray.whole_number import whole_number
 
 _LEAST = -(1 << 63)
+
+
+class CommitToken(msgspec.Struct, frozen=True):
+    """Names a commit whose identifier is chosen as it is made, lest two writers choose the same.
+
+    Args:
+        uuid: of this commit alone; its snapshot carries it.
+        since: epoch milliseconds; the commit was not made before.
+    """
+
+    uuid: str
+    since: int
+
+
+CommitName = int | CommitToken
+"""With the commit user: an identifier that the caller chose, or a token where it chose none."""
 
 
 def checked_user(user: object) -> str:

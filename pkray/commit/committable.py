@@ -28,7 +28,9 @@ class Committable:
     watermark: int | None = None
     properties: dict[str, str] | None = None
 
-    def appended(self, token: str, assigned_at: int | None, base: int | None) -> Change:
+    def appended(
+        self, token: str, assigned_at: int | None, base: int | None, is_numbered: bool = True
+    ) -> Change:
         """New rows, with their changelog."""
         return Change(
             self.user,
@@ -42,6 +44,7 @@ class Committable:
             self.properties,
             assigned_at,
             base,
+            is_numbered=is_numbered,
         )
 
     def compacted(self, token: str) -> Change:

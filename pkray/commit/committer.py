@@ -11,16 +11,18 @@ from dataclasses import dataclass, replace
 from pkray.commit.backoff import Backoff
 from pkray.commit.change import Change
 from pkray.commit.checks import CommitChecks
+from pkray.commit.commit_name import CommitName, CommitToken
 from pkray.commit.committable import Committable
 from pkray.commit.overwriting import Partitions, overwrite_entries
 from pkray.commit.publisher import CommittedElsewhere, OutrunError, Publisher
 from pkray.commit.table_state import TableState
-from pkray.errors import CommitConflictError
+from pkray.errors import CommitConflictError, CommitError, CommitUnknownError
 from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.whole_number import GREATEST
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Committer:
 
     def commit(
         self,
-        identifier: int,
+        name: CommitName,
         messages: Sequence[CommitMessage],
         *,
         watermark: int | None = None,
@@ -92,7 +94,9 @@ class Committer:
         """Publish an APPEND snapshot, then a COMPACT snapshot if the messages compact.
 
         An identifier not above the newest committed one makes no APPEND snapshot again; of the
-        newest one the COMPACT snapshot is still made, where it is missing.
+        newest one the COMPACT snapshot is still made, where it is missing. A token does so where
+        a snapshot carries it; otherwise it gets the next identifier, whoever uses the commit
+        user beside this committer.
 
         Args:
             assigned_at: for a table with dynamic buckets, the snapshot (0 before the first) by
@@ -110,18 +114,23 @@ class Committer:
             CommitError: others kept committing first; nothing was committed.
             StorageError: a file could not be read or written; commit again with this identifier.
         """
-        committable = Committable(self.commit_user, identifier, messages, watermark, properties)
-        if self._is_committed(identifier):
-            return self._repeat(committable)
-        change = committable.appended(self._token(), assigned_at, base)
-        published = None
-        if not (change.is_empty and self._ignore_empty):
-            try:
-                published = self._publish(change)
-            except CommittedElsewhere:
+        is_numbered = not isinstance(name, CommitToken)
+        while True:
+            known = self.find(name)
+            identifier = self._next_identifier(name) if known is None else known
+            committable = Committable(self.commit_user, identifier, messages, watermark, properties)
+            if known is not None:
                 return self._repeat(committable)
-        compact, conflict = self._compact(committable)
-        return CommitResult(published, compact, bool(published or compact), conflict)
+            uuid = name.uuid if isinstance(name, CommitToken) else self._uuid()
+            change = committable.appended(uuid, assigned_at, base, is_numbered)
+            published = None
+            try:
+                if not (change.is_empty and self._ignore_empty):
+                    published = self._publish(change)
+            except CommittedElsewhere:  # by whom, is seen now
+                continue
+            compact, conflict = self._compact(committable)
+            return CommitResult(published, compact, bool(published or compact), conflict)
 
     def overwrite(
         self,
@@ -149,10 +158,10 @@ class Committer:
             CommitBaseMovedError: rows of these partitions have changed since ``read_at``.
             As `commit`.
         """
-        if self._is_committed(identifier):
+        if self.find(identifier) is not None:
             return CommitResult(self._history.find(identifier).append, None, False)
         committable = Committable(self.commit_user, identifier, messages, watermark, properties)
-        overwriting = committable.overwriting(self._token())
+        overwriting = committable.overwriting(self._uuid())
 
         def on_top_of(latest: Snapshot | None) -> Change:
             live = self._table.live.at(latest)
@@ -189,14 +198,47 @@ class Committer:
         latest = self._table.take_base()
         return latest.id if latest else 0
 
-    def _is_committed(self, identifier: int) -> bool:
+    def find(self, name: CommitName) -> int | None:
+        """The identifier of a commit; None where it was not made."""
         self._table.synchronise()
+        if isinstance(name, CommitToken):
+            return self._history.find_uuid(name.uuid)
         newest = self._history.identifier
-        return newest is not None and identifier <= newest
+        return name if newest is not None and name <= newest else None
+
+    def refuse_forgotten(self, token: CommitToken) -> None:
+        """That a commit's snapshot is not found says nothing where it may have expired.
+
+        Raises:
+            CommitUnknownError: it may.
+        """
+        earliest = next(self.snapshots.all(), None)
+        if earliest is None or earliest.id == 1 or earliest.time_millis <= token.since:
+            return
+        raise CommitUnknownError(
+            f"whether a commit of {self.commit_user!r} to {self._store.url!r} happened is not "
+            "known, as the service restarted and snapshots made since have expired: look for its "
+            "rows, and write those that are missing in a new writer",
+            user=self.commit_user,
+            uuid=token.uuid,
+        )
+
+    def _next_identifier(self, name: CommitName) -> int:
+        if not isinstance(name, CommitToken):
+            return name
+        newest = self._history.identifier
+        if newest == GREATEST:
+            raise CommitError(
+                f"commit user {self.commit_user!r} has no identifier left after {newest}, which "
+                "jobs that commit once use: open a writer with another commit user",
+                user=self.commit_user,
+                identifier=newest,
+            )
+        return 0 if newest is None else max(newest + 1, 0)
 
     def _compact(self, committable: Committable) -> tuple[Snapshot | None, bool]:
         """The COMPACT snapshot, if there is anything for it; and whether it was dropped."""
-        change = committable.compacted(self._token())
+        change = committable.compacted(self._uuid())
         if change.is_empty:
             return None, False
         try:
@@ -219,7 +261,7 @@ class Committer:
     ) -> Snapshot:
         return self._publisher.publish(change, self._schema, on_top_of)
 
-    def _token(self) -> str:
+    def _uuid(self) -> str:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     @property

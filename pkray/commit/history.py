@@ -10,6 +10,8 @@ from pkray.format.snapshot import COMPACT, Snapshot
 
 KEPT = 256
 """Identifiers whose snapshots are remembered."""
+KEPT_UUIDS = 1 << 14
+"""Snapshots whose identifiers are remembered by their uuids, some 150 bytes each."""
 
 
 class Committed(NamedTuple):
@@ -34,12 +36,14 @@ class CommitHistory:
         self._user = user
         self._scanned = 0
         self._commits: OrderedDict[int, Committed] = OrderedDict()
+        self._by_uuid: OrderedDict[str, int] | None = None
         self.identifier: int | None = None
 
     def reset(self) -> None:
         """Forget everything: the table was rolled back."""
         self._scanned = 0
         self._commits.clear()
+        self._by_uuid = None
         self.identifier = None
 
     def advance(self, latest: Snapshot | None) -> None:
@@ -79,7 +83,25 @@ class CommitHistory:
                     append = snapshot
         return Committed(append, compact)
 
+    def find_uuid(self, uuid: str) -> int | None:
+        """The identifier of the commit whose snapshot has the uuid, as far as it is known."""
+        if self._by_uuid is None:
+            self._by_uuid = OrderedDict()
+            for snapshot in reversed(list(self._snapshots.backwards(self._scanned))):
+                if snapshot.commit_user == self._user:
+                    self._note_uuid(self._by_uuid, snapshot)
+        return self._by_uuid.get(uuid)
+
+    @staticmethod
+    def _note_uuid(known: OrderedDict[str, int], snapshot: Snapshot) -> None:
+        if snapshot.commit_kind != COMPACT and snapshot.uuid is not None:
+            known[snapshot.uuid] = snapshot.commit_identifier
+            if len(known) > KEPT_UUIDS:
+                known.popitem(last=False)
+
     def _note(self, snapshot: Snapshot) -> None:
+        if self._by_uuid is not None:
+            self._note_uuid(self._by_uuid, snapshot)
         identifier = snapshot.commit_identifier
         known = self._commits.get(identifier, Committed())
         if snapshot.commit_kind == COMPACT:

@@ -75,7 +75,7 @@ class Publisher:
                 # At first what was found before the commit began: if that is no longer the
                 # latest, creating the next one fails.
                 latest = self._table.newest if tries == 0 else self._table.synchronise()
-                snapshot = self._published_before(change)
+                snapshot = self._published_before(change, attempt)
                 if snapshot is None and attempt.may_be_there and rollbacks != self._table.rollbacks:
                     raise attempt.rolled_back()
                 try:
@@ -101,12 +101,12 @@ class Publisher:
             attempt.discard()
             raise
 
-    def _published_before(self, change: Change) -> Snapshot | None:
+    def _published_before(self, change: Change, attempt: Attempt) -> Snapshot | None:
         """Our own snapshot, where its answer was lost."""
         history = self._table.history
         found = history.find(change.identifier)
         known = found.compact if change.kind == COMPACT else found.append
-        if known is not None and known.uuid == change.token:
+        if known is not None and known.uuid == change.token and attempt.wrote(known):
             return known
         behind = history.identifier is not None and history.identifier > change.identifier
         if known is not None or behind:
@@ -116,8 +116,8 @@ class Publisher:
     def _outrun(self, change: Change, tries: int) -> OutrunError:
         return OutrunError(
             f"commit {change.identifier} of {change.user!r} to {self._store.url!r} gave up after "
-            f"{tries} attempts, as other commits came first each time: commit again with this "
-            "identifier, or raise commit.max-retries",
+            f"{tries} attempts, as other commits came first each time: {change.again}, or raise "
+            "commit.max-retries",
             user=change.user,
             identifier=change.identifier,
             attempts=tries,

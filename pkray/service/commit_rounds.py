@@ -93,7 +93,7 @@ class CommitRounds:
         messages: list[CommitMessage] = [message for answer in prepared for message in answer]
         dynamic = any(message.total_buckets == DYNAMIC for message in messages)
         result = committer.commit(
-            request.identifier,
+            request.name,
             messages,
             watermark=request.watermark,
             assigned_at=base if dynamic else None,

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from pkray.commit.backoff import Backoff
+from pkray.commit.commit_name import CommitName, CommitToken
 from pkray.commit.committer import Committer
 from pkray.commit.overwriting import Partitions
 from pkray.errors import CommitFencedError
@@ -116,10 +117,11 @@ class Coordinator:
             CommitFencedError: a newer writer of the user has begun.
             LostBatchesError: owners restarted; push again, then repeat the request.
             CommitConflictError: another commit contradicts this one; nothing was committed.
+            CommitUnknownError: whether it is committed is not known.
         """
         session = request.session
         with self._lock:
-            known = self._known(session.user, request.identifier)
+            known = self._known(session.user, request.name)
             if known is not None:
                 call_all(self._owners, "abort", lambda _: (session,))
             else:
@@ -253,17 +255,20 @@ class Coordinator:
             newest = committer.committed_identifier()
             request = CommitRequest(
                 session=session,
-                identifier=0 if newest is None else newest + 1,
+                name=0 if newest is None else newest + 1,
                 compaction=chosen or _NO_BUCKETS,
             )
             return self._rounds.run(request, committer)[0]
 
-    def _known(self, user: str, identifier: int) -> CommitOutcome | None:
+    def _known(self, user: str, name: CommitName) -> CommitOutcome | None:
         committer = self._committer(user)
-        newest = committer.committed_identifier()
-        if newest is None or newest < identifier:
-            return None
-        return CommitOutcome(committer.snapshot_of(identifier), new=False)
+        identifier = committer.find(name)
+        if identifier is not None:
+            return CommitOutcome(committer.snapshot_of(identifier), new=False)
+        if isinstance(name, CommitToken) and user not in self._generations:
+            # The writer began under a coordinator before this one, which may have made it.
+            committer.refuse_forgotten(name)
+        return None
 
     def _committer(self, user: str, *, ignore_empty: bool = False) -> Committer:
         if user not in self._committers:

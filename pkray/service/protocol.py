@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pkray.commit.commit_name import CommitName
 from pkray.format.index_file import IndexFileMeta
 from pkray.format.snapshot import Snapshot
 
@@ -190,6 +191,7 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Ask the coordinator to commit a session.
 
     Args:
+        name: the commit's, beside the user's.
         reports: the attempts that count; nothing else that was pushed is taken.
         compaction: nothing was written: only commit what was compacted, and compact these
             buckets where commits have to do that themselves.
@@ -198,7 +200,7 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     session: SessionId
-    identifier: int
+    name: CommitName
     reports: tuple[PushReport, ...] = ()
     compaction: Chosen | None = None
     full_compact: bool = False

@@ -184,7 +184,7 @@ class PushSession:
             reports = [self._place_staged(reports)]
         request = CommitRequest(
             session=self._session,
-            identifier=self._identifier,
+            name=self._identifier,
             reports=tuple(reports),
             watermark=watermark,
         )

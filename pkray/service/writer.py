@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -12,8 +13,15 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from pkray.commit.commit_name import checked_identifier, checked_watermark
+from pkray.commit.commit_name import (
+    CommitName,
+    CommitToken,
+    checked_identifier,
+    checked_watermark,
+)
 from pkray.errors import (
+    CommitConflictError,
+    CommitUnknownError,
     LostBatchesError,
     ServiceError,
     ServiceUnavailableError,
@@ -72,6 +80,7 @@ class TableWriter:
         self._kept: dict[int, list[object]] = defaultdict(list)
         self._pusher = self._open_pusher()
         self._dirty = False
+        self._unknown: CommitName | None = None
         self._is_closed = False
 
     def upsert(self, data: object) -> None:
@@ -123,7 +132,7 @@ class TableWriter:
         Args:
             commit_identifier: names the commit together with the commit user; an identifier at
                 or below the user's newest changes nothing and what was written is dropped.
-                Default: the newest plus one.
+                Default: the newest plus one as it happens, which no other commit has.
             full_compact: also compact every bucket into one sorted run.
             watermark: event time in epoch milliseconds, kept in the snapshot.
 
@@ -135,18 +144,17 @@ class TableWriter:
             OptionError: an identifier or watermark that is no whole number of 64 bits.
             CommitFencedError: a newer writer of the commit user took over.
             CommitConflictError: nothing was committed; write again.
+            CommitUnknownError: whether it happened is not known: commit again as before, or
+                abort. Until then the writer takes no rows.
         """
         self._require_open()
-        if commit_identifier is None:
-            newest = self._coordinator.call("last_identifier", self.commit_user)
-            commit_identifier = 0 if newest is None else newest + 1
-        identifier = checked_identifier(commit_identifier)
+        name = self._name(commit_identifier)
         event_time = checked_watermark(watermark)
 
         def attempt() -> CommitOutcome:
             request = CommitRequest(
                 session=self._session,
-                identifier=identifier,
+                name=name,
                 reports=(self._pusher.finish(),),
                 full_compact=full_compact,
                 watermark=event_time,
@@ -154,13 +162,20 @@ class TableWriter:
             outcome: CommitOutcome = self._coordinator.call("commit", request)
             return outcome
 
-        outcome = self._persist(attempt)
+        try:
+            outcome = self._persist(attempt)
+        except (CommitUnknownError, ServiceUnavailableError):
+            self._unknown = name
+            raise
+        except CommitConflictError:
+            self._unknown = None
+            raise
         self._renew()
         return outcome.snapshot
 
     def abort(self) -> None:
         """Drop everything since the last commit."""
-        if self._dirty:
+        if self._dirty or self._unknown is not None:
             self._coordinator.call("abort", self._session)
             self._renew()
 
@@ -182,9 +197,36 @@ class TableWriter:
     ) -> None:
         self.close()
 
+    def _name(self, identifier: int | None) -> CommitName:
+        """The commit's name; that of the commit before, if it is to be repeated."""
+        unknown = self._unknown
+        if identifier is None and isinstance(unknown, CommitToken):
+            return unknown
+        name: CommitName
+        if identifier is None:
+            name = CommitToken(str(uuid.uuid4()), time.time_ns() // 1_000_000)
+        else:
+            name = checked_identifier(identifier)
+        if name != unknown:
+            self._require_known()
+        return name
+
+    def _require_known(self) -> None:
+        """No rows are taken that a repeated commit, once found done, would drop."""
+        if self._unknown is None:
+            return
+        identifier = "" if isinstance(self._unknown, CommitToken) else self._unknown
+        raise CommitUnknownError(
+            f"whether the last commit of {self.commit_user!r} happened is not known: call "
+            f"commit({identifier}) again before anything else, or abort() to drop what it may "
+            "not have committed",
+            user=self.commit_user,
+        )
+
     def _push(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Returns when the owners have the rows: lookups see them from then on."""
         self._require_open()
+        self._require_known()
         for batch in batches:
             self._dirty = True
             if self._assigner is not None and self._keep is not None:
@@ -272,3 +314,4 @@ class TableWriter:
         self._unassigned.clear()
         self._pusher = self._open_pusher()
         self._dirty = False
+        self._unknown = None

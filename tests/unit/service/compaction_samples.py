@@ -108,9 +108,8 @@ class Process:
         return self.coordinator.commit(
             CommitRequest(
                 session=session,
-                identifier=self.identifier,
                 reports=(PushReport(DRIVER, 0, 0, {0: batches}),),
-                **wanted,
+                **{"name": self.identifier, **wanted},
             )
         )
 

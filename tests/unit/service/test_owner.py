@@ -62,7 +62,7 @@ class Service:
             for (source, attempt), count in counts.items()
         )
         return self.coordinator.commit(
-            CommitRequest(session=session, identifier=identifier, reports=reports)
+            CommitRequest(session=session, name=identifier, reports=reports)
         )
 
     def content(self, visibility="committed"):

@@ -1,0 +1,129 @@
+"""Writers that leave commit identifiers to pkray: beside each other, and after lost answers."""
+
+from __future__ import annotations
+
+import pytest
+from compaction_samples import Process
+
+import pkray
+from pkray.commit.commit_name import CommitToken
+from pkray.commit.expiry import SnapshotExpirer
+from pkray.commit.retention import Retention
+from pkray.errors import CommitUnknownError
+
+COLUMNS = [("id", "BIGINT"), ("n", "BIGINT")]
+SUM = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
+
+
+def ones(*ids):
+    return [{"id": each, "n": 1} for each in ids]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """One table, as two processes hold it."""
+    with pkray.connect(tmp_path) as first, pkray.connect(tmp_path) as second:
+        created = first.create_table("db.t", COLUMNS, ["id"], options=SUM)
+        yield created, second.load_table("db.t")
+
+
+def before_commits(writer, action):
+    """Do something between the writer's choice of a name and the commit, once."""
+    coordinator, actions = writer._coordinator, [action]
+    plain = coordinator.call
+
+    def call(method, *args):
+        if method == "commit" and actions:
+            actions.pop()()
+        return plain(method, *args)
+
+    coordinator.call = call
+
+
+def lose_answers(writer, times=1):
+    """Commits happen, and the writer is not told."""
+    coordinator, left = writer._coordinator, [times]
+    plain = coordinator.call
+
+    def call(method, *args):
+        answer = plain(method, *args)
+        if method == "commit" and left[0]:
+            left[0] -= 1
+            raise CommitUnknownError("no answer")
+        return answer
+
+    coordinator.call = call
+
+
+def test_two_processes_with_one_commit_user_lose_nothing(tables):
+    with tables[0].open_writer("job") as mine, tables[1].open_writer("job") as theirs:
+        mine.upsert(ones(1))
+        theirs.upsert(ones(2))
+        before_commits(mine, theirs.commit)
+        assert mine.commit().commit_identifier == 1
+    assert tables[0].to_arrow().to_pylist() == ones(1, 2)
+
+
+def test_a_commit_that_was_not_answered_is_repeated_without_an_identifier(tables):
+    with tables[0].open_writer("job") as writer, tables[1].open_writer("job") as other:
+        writer.upsert(ones(1))
+        lose_answers(writer)
+        with pytest.raises(CommitUnknownError):
+            writer.commit()
+        other.upsert(ones(1))
+        other.commit()
+        assert writer.commit().id == 1
+        writer.upsert(ones(1))
+        writer.commit()
+    assert tables[0].to_arrow().to_pylist() == [{"id": 1, "n": 3}]
+
+
+@pytest.mark.parametrize("identifier", [None, 7])
+def test_rows_that_a_repeated_commit_would_drop_are_not_taken(tables, identifier):
+    with tables[0].open_writer("job") as writer:
+        writer.upsert(ones(1))
+        lose_answers(writer)
+        with pytest.raises(CommitUnknownError):
+            writer.commit(identifier)
+        with pytest.raises(CommitUnknownError, match=r"commit\(7?\) again before anything else"):
+            writer.upsert(ones(2))
+        with pytest.raises(CommitUnknownError, match="again before anything else"):
+            writer.commit(8)
+        writer.commit(identifier)
+        writer.upsert(ones(2))
+        writer.commit()
+    assert tables[0].to_arrow().to_pylist() == ones(1, 2)
+
+
+def test_an_abort_leaves_open_what_was_not_answered(tables):
+    with tables[0].open_writer("job") as writer:
+        writer.upsert(ones(1))
+        lose_answers(writer)
+        with pytest.raises(CommitUnknownError):
+            writer.commit()
+        writer.abort()
+        writer.upsert(ones(2))
+        writer.commit()
+    assert tables[0].to_arrow().to_pylist() == ones(1, 2)
+
+
+def test_a_restarted_coordinator_does_not_guess_what_expired_snapshots_held(tmp_path):
+    now = [1000]
+    process = Process(tmp_path, "a", lambda: now[0])
+    process.commit({1: "old"})
+    session = process.begin()
+    process.write(session, {2: "new"})
+    now[0] = 2000
+    token = CommitToken("mine", 2000)
+    process.finish(session, name=token)
+    now[0] = 3000
+    for number in range(3):
+        process.commit({3: str(number)})
+    process.restart()
+    assert not process.finish(session, name=token).new
+    SnapshotExpirer(process.store, lambda: process.schema).expire(Retention(1, 1, 0, 100))
+    process.restart()
+    with pytest.raises(CommitUnknownError, match="look for its rows"):
+        process.finish(session, name=token)
+    assert process.content() == {1: "old", 2: "new", 3: "2"}
+    process.close()
