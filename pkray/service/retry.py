@@ -19,6 +19,10 @@ def persist(work: Callable[[], T], patience_seconds: float = PATIENCE_SECONDS) -
     Raises:
         ServiceUnavailableError: still, after ``patience_seconds``.
     """
+    try:
+        return work()  # asking for one key takes about as long as making ready to repeat it
+    except ServiceUnavailableError:
+        pass
     attempts = Retrying(
         retry=retry_if_exception_type(ServiceUnavailableError),
         wait=wait_exponential_jitter(multiplier=0.1, max=2.0),
