@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pkray
+from pkray.storage.object_store import ObjectStore
 from tests.faults.faulty_store import Storage, faulty, put_files
 from tests.faults.script import Outcome, Script, outcome
+
+_SNAPSHOT = re.compile(r"shop\.db/orders/snapshot/snapshot-(\d+)")
 
 
 class CleanRun:
@@ -22,10 +26,12 @@ class CleanRun:
         self.storage = Storage(root)
         self.step_of: list[int] = []
         self.after: list[Outcome] = []
+        self._files: list[dict[str, bytes]] = [{}]
         with faulty(self.storage), process(root) as catalog:
             for number, step in enumerate(script.steps):
                 step(catalog)
                 self._began_in(number)
+                self._files.append(self.storage.state(len(self.storage.changes)))
                 self._look(root, process)
         self._began_in(len(script.steps) - 1)
 
@@ -35,14 +41,24 @@ class CleanRun:
     def _look(self, root: str, process: Callable[[str], pkray.Catalog]) -> None:
         """With eyes of another process, and unseen by the storage."""
         copy = f"{root}-look{len(self.after)}"
-        put_files(copy, self.storage.state(len(self.storage.changes)))
+        put_files(copy, self._files[-1])
         with process(copy) as other:
             self.after.append(outcome(other))
 
     def state_before(self, step: int) -> dict[str, bytes]:
         """The files when a step began."""
-        first = self.step_of.index(step) if step in self.step_of else len(self.step_of)
-        changes = (
-            self.storage.seen[first][0] if first < len(self.step_of) else len(self.storage.changes)
-        )
-        return self.storage.state(changes)
+        return self._files[step]
+
+    def check(self, step: int, root: str, catalog: pkray.Catalog) -> None:
+        """A warehouse in which the step was done in another way is as this run left it.
+
+        What the step left alone has to be there byte for byte. So snapshots from before it are what
+        this run saw them to be, and only the others are read.
+        """
+        before, after = self._files[step : step + 2]
+        kept = {path: data for path, data in before.items() if after.get(path) == data}
+        store = ObjectStore.open(root)
+        for path, data in kept.items():
+            assert store.read(path) == data, path
+        known = {int(found[1]) for path in kept if (found := _SNAPSHOT.fullmatch(path))}
+        assert outcome(catalog, known) == self.after[step]

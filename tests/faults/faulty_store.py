@@ -307,10 +307,13 @@ def faulty(storage: Storage) -> Iterator[None]:
 def put_files(root: str, files: dict[str, bytes]) -> None:
     """Make a warehouse of these files."""
     store = ObjectStore.open(root)
-    for path, data in files.items():
-        local = store.local_path(path)
-        if local is None:
+    local = store.local_path("")
+    if local is None:
+        for path, data in files.items():
             store.write(path, data)
-        else:
-            Path(local).parent.mkdir(parents=True, exist_ok=True)
-            Path(local).write_bytes(data)
+        return
+    for folder in {path.rpartition("/")[0] for path in files}:
+        Path(local, folder).mkdir(parents=True, exist_ok=True)
+    for path, data in files.items():
+        with open(f"{local}/{path}", "wb", buffering=0) as file:  # noqa: PTH123 - there are many
+            file.write(data)

@@ -23,7 +23,6 @@ from tests.faults.script import (
     clean,
     commit,
     compact,
-    outcome,
 )
 
 FOLDER = "shop.db/orders/"
@@ -110,7 +109,7 @@ def _recover(
     put_files(root, files)
     with process(root) as catalog:
         run.script.steps[point.step](catalog)
-        assert outcome(catalog) == run.after[point.step]
+        run.check(point.step, root, catalog)
         clean()(catalog)
         assert unnamed(_files(root)) == []
         _use(catalog, run.after[point.step])

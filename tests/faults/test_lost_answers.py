@@ -2,109 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
 
 import pytest
 
 import pkray
-from pkray.errors import PkrayError, StorageError, StorageFullError
+from pkray.errors import PkrayError, StorageFullError
 from tests.faults.clean_run import CleanRun
-from tests.faults.faulty_store import MUTATIONS, Fault, Operation, Storage, faulty, put_files
-from tests.faults.script import DELETION_VECTORS, LOOKUP, WRITE_ONLY, Script, outcome
+from tests.faults.faulty_store import (
+    MUTATIONS,
+    Fault,
+    Operation,
+    Plan,
+    Storage,
+    faulty,
+    put_files,
+)
+from tests.faults.script import DELETION_VECTORS, LOOKUP, WRITE_ONLY, Script
 
 TRIES = 4
+SCRIPTS = pytest.mark.parametrize(
+    "script", [LOOKUP, DELETION_VECTORS, WRITE_ONLY], ids=lambda script: script.name
+)
 
 
-def _faulty_step(
-    run: CleanRun,
-    number: int,
-    make_fault: Callable[[Operation], Any],
-    root: str,
-    process: Callable[[str], pkray.Catalog],
-) -> int:
-    """Do the step of an operation, which meets the fault; again in the same process until it is
-    done. The number of errors the job saw."""
-    step = run.step_of[number]
-    put_files(root, run.state_before(step))
-    within = number - run.step_of.index(step)
-    storage = Storage(root, lambda op: make_fault(op) if op.number >= within else None)
-    errors = 0
-    with faulty(storage), process(root) as catalog:
-        for _ in range(TRIES):
+class Sweep:
+    """One fault at each of the operations of a clean run, and a job that goes on.
+
+    Args:
+        name: of the fault.
+        make_plan: a new plan of it, which begins with the operation.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make_plan: Callable[[], Plan],
+        script: Script,
+        root: Callable[[], str],
+        process: Callable[[str], pkray.Catalog],
+    ) -> None:
+        self.name = name
+        self.make_plan = make_plan
+        self.root = root
+        self.process = process
+        self.run = CleanRun(script, root(), process)
+
+    def meet(self, names: Collection[str] | None = None) -> str:
+        """Have the fault at every operation, or at every one of these names, in turn.
+
+        Returns:
+            The count of those survived.
+        """
+        operations = self.run.storage.operations
+        chosen = [each for each in operations if names is None or each.name in names]
+        failed, errors = {}, 0
+        for operation in chosen:
             try:
-                run.script.steps[step](catalog)
-                break
-            except PkrayError:  # anything else fails the test
-                errors += 1
-    assert errors < TRIES
-    with process(root) as catalog:
-        assert outcome(catalog) == run.after[step], run.storage.operations[number]
-    return errors
+                errors += self._at(operation)
+            except Exception as error:
+                failed[operation] = error
+        good = f"{len(chosen) - len(failed)} of {len(chosen)}"
+        example = next(iter(failed.items()), None)
+        assert not failed, f"{good} operations survived: {example}"
+        what = "operations" if names is None else "operations that change files"
+        return (
+            f"{self.run.script.name}, {self.name}: {good} {what} survived "
+            f"({errors} errors were seen)"
+        )
+
+    def _at(self, operation: Operation) -> int:
+        """Do the step of an operation, which meets the fault; again in the same process until it is
+        done. The number of errors the job saw."""
+        run, root = self.run, self.root()
+        step = run.step_of[operation.number]
+        put_files(root, run.state_before(step))
+        within = operation.number - run.step_of.index(step)
+        plan = self.make_plan()
+        storage = Storage(root, lambda op: plan(op) if op.number >= within else None)
+        errors = 0
+        with faulty(storage), self.process(root) as catalog:
+            for _ in range(TRIES):
+                try:
+                    run.script.steps[step](catalog)
+                    break
+                except PkrayError:  # anything else fails the test
+                    errors += 1
+        assert errors < TRIES
+        with self.process(root) as catalog:
+            run.check(step, root, catalog)
+        return errors
 
 
-def _once(fault: Any, times: int = 1) -> Callable[[Operation], Any]:
+def _first(times: int, fault: Callable[[Operation], Fault | Exception | None]) -> Plan:
+    """The first operations fail that the fault says something of."""
     left = [times]
 
-    def plan(_: Operation) -> Any:
-        left[0] -= 1
-        return fault if left[0] >= 0 else None
+    def plan(operation: Operation) -> Fault | Exception | None:
+        found = fault(operation) if left[0] else None
+        left[0] -= found is not None
+        return found
 
     return plan
 
 
-def _sweep(
-    script: Script, kind: str, name: str, fault: Any, every: int, tools: Any, times: int = 1
-) -> None:
-    new_root, process, survived = tools
-    run = CleanRun(script, new_root(kind), process)
-    chosen = [
-        op.number
-        for op in run.storage.operations
-        if op.name in MUTATIONS or fault is Fault.FAIL or isinstance(fault, Exception)
-    ][::every]
-    errors = 0
-    for number in chosen:
-        errors += _faulty_step(run, number, _once(fault, times), new_root(kind), process)
-    survived(
-        f"{script.name}, {kind}, {name}: {len(chosen)} of {len(chosen)} survived "
-        f"({errors} errors were seen)"
-    )
+def _full(operation: Operation) -> Exception | None:
+    if operation.name not in ("write", "create", "open_output", "close"):
+        return None
+    return StorageFullError("no space left, as planned", path=operation.path)
 
 
 @pytest.fixture
-def tools(new_root, process, survived):
-    return new_root, process, survived
+def sweep(new_root, process) -> Callable[..., Sweep]:
+    def make(name: str, make_plan: Callable[[], Plan], script: Script, kind: str) -> Sweep:
+        return Sweep(f"{kind}, {name}", make_plan, script, lambda: new_root(kind), process)
+
+    return make
 
 
-@pytest.mark.parametrize("script", [LOOKUP, DELETION_VECTORS, WRITE_ONLY], ids=lambda s: s.name)
-def test_a_lost_answer_changes_nothing(script, tools):
-    _sweep(script, "memory", "answers lost", Fault.LOSE_ANSWER, 7, tools)
+@SCRIPTS
+def test_a_lost_answer_changes_nothing(script, sweep, survived):
+    """Of what changes files: without an answer, other operations are failed ones."""
+    lost = sweep("answers lost", lambda: _first(1, lambda _: Fault.LOSE_ANSWER), script, "memory")
+    survived(lost.meet(MUTATIONS))
 
 
-def test_a_torn_write_changes_nothing(tools):
-    _sweep(LOOKUP, "disk", "torn", Fault.TEAR, 16, tools)
+def test_a_torn_write_changes_nothing(sweep, survived):
+    torn = sweep("torn", lambda: _first(1, lambda _: Fault.TEAR), LOOKUP, "disk")
+    survived(torn.meet(MUTATIONS))
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_what_fails_in_passing_is_done_again(tools, times):
-    _sweep(LOOKUP, "memory", f"failed {times} times", Fault.FAIL, 61, tools, times)
+@SCRIPTS
+def test_what_fails_in_passing_is_done_again(script, sweep, survived):
+    failed = sweep("failed", lambda: _first(1, lambda _: Fault.FAIL), script, "memory")
+    survived(failed.meet())
 
 
-def test_a_full_disk_of_the_table_loses_nothing(tools):
-    """Every write fails until there is space again."""
-    new_root, process, survived = tools
-    run = CleanRun(LOOKUP, new_root("disk"), process)
-    writes = [op for op in run.storage.operations if op.name in ("write", "create", "close")]
-    for operation in writes[::16]:
-        full = StorageFullError("no space left, as planned", path=operation.path)
-        left = [3]
+def test_what_fails_together_with_the_next_is_done_again(sweep, survived):
+    """What tidies up after a failure fails too."""
+    both = sweep("failed with the next", lambda: _first(2, lambda _: Fault.FAIL), LOOKUP, "memory")
+    survived(both.meet())
 
-        def plan(op: Operation, full: StorageError = full, left: list[int] = left) -> Any:
-            if op.name not in ("write", "create", "open_output", "close"):
-                return None
-            left[0] -= 1
-            return full if left[0] >= 0 else None
 
-        _faulty_step(run, operation.number, plan, new_root("disk"), process)
-    survived(f"full disk of the table: {len(writes[::16])} of {len(writes[::16])} survived")
+def test_a_full_disk_of_the_table_loses_nothing(sweep, survived):
+    """Three writes fail, then there is space again."""
+    full = sweep("full", lambda: _first(3, _full), LOOKUP, "disk")
+    survived(full.meet(("write", "create", "open_output", "close")))
