@@ -32,9 +32,12 @@ class FreshRows:
 
     def keep(self, file_name: str, rows: Sequence[pa.RecordBatch]) -> None:
         """Keep a file's rows if there is room for them."""
+        size = _size(rows)
+        if size > self.free_bytes:
+            return
         with self._lock:
             self._files[file_name] = tuple(rows)
-            self._bytes += _size(rows)
+            self._bytes += size
         self.trim()
 
     def trim(self) -> None:
@@ -59,7 +62,8 @@ class FreshRows:
 
 
 def _size(rows: Sequence[pa.RecordBatch]) -> int:
-    return sum(batch.nbytes for batch in rows)
+    """Of the memory that they keep, which may be that of rows which they are a slice of."""
+    return int(pa.Table.from_batches(rows).get_total_buffer_size()) if rows else 0
 
 
 def _pieces(

@@ -146,6 +146,12 @@ def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 
 
+def detached(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """A copy: it does not hold the memory of larger rows that these are a slice of."""
+    columns = [pa.concat_arrays([column], memory_pool=_POOL) for column in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
 def _joined(pieces: Sequence[pa.Array]) -> pa.Array:
     first, last = pieces[0], pieces[-1]
     if pa.types.is_nested(first.type):

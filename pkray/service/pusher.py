@@ -11,6 +11,7 @@ import pyarrow as pa
 from pkray import row_kind
 from pkray.errors import InputError
 from pkray.input import conform, conform_deletes
+from pkray.lsm.key_groups import detached
 from pkray.options import DYNAMIC
 from pkray.schema import KIND, TableSchema
 from pkray.service.dynamic.clients import DynamicClient
@@ -25,6 +26,8 @@ Send = Callable[[int, Push, RoutedBatch], Pending | None]
 _MAX_IN_FLIGHT = 6
 _MAX_ROWS, _MAX_BYTES = 1 << 18, 16 << 20
 """Of a batch that is sent."""
+_MAX_HELD = 4
+"""A slice of more than so many times its size is copied: memtables would hold the rest with it."""
 
 
 class Pusher:
@@ -155,10 +158,14 @@ def deletions(keys: object, schema: TableSchema) -> Iterator[pa.RecordBatch]:
 
 
 def _in_batches(table: pa.Table) -> list[pa.RecordBatch]:
-    rows = _MAX_BYTES * table.num_rows // max(1, table.nbytes)
+    size = table.nbytes
+    rows = _MAX_BYTES * table.num_rows // max(1, size)
     if any(column.num_chunks > 1 for column in table.columns):
         table = table.combine_chunks()
-    return table.to_batches(max_chunksize=max(1, min(_MAX_ROWS, rows)))
+    batches = table.to_batches(max_chunksize=max(1, min(_MAX_ROWS, rows)))
+    if table.get_total_buffer_size() > _MAX_HELD * size:
+        return [detached(batch) for batch in batches]
+    return batches
 
 
 def _take_kinds(

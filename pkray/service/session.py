@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pkray.errors import LostBatchesError, MissingFileError, SchemaChangedError
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.bucket_writer import BucketWriter
+from pkray.lsm.key_groups import detached
 from pkray.lsm.levels import Levels
 from pkray.lsm.uncommitted import Uncommitted
 from pkray.service.committed import BucketId
@@ -233,6 +234,8 @@ class OwnerSession:
         self._buckets.refuse_others(batch.slices)
         for piece in batch.slices:
             rows = current.slice(piece.offset, piece.length)
+            if 2 * rows.nbytes < current.nbytes:  # a bucket of few rows would hold all the others'
+                rows = detached(rows)
             bucket = (piece.partition, piece.bucket)
             if piece.new_hashes:
                 self.new_hashes.setdefault(bucket, []).append(piece.new_hashes)

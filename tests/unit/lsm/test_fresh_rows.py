@@ -24,12 +24,15 @@ class Files:
         self.fresh = FreshRows(limit, lambda: self.in_use)
         self.files = DataFileStore(self.store, SCHEMA, UNPARTITIONED, 0, fresh=self.fresh)
 
-    def write(self, keys: range) -> DataFileMeta:
+    def write(self, keys: range, some: slice = slice(None)) -> DataFileMeta:
+        """A file of these keys, or of some of them."""
         rows = incoming(SCHEMA, [("+I", key, f"v{key}", key % 7) for key in keys])
         numbers = pa.array(range(len(keys)), pa.int64())
         columns = [numbers, *rows.select(row_schema(SCHEMA).names[1:]).columns]
         whole = pa.RecordBatch.from_arrays(columns, schema=row_schema(SCHEMA))
-        halves = [whole.slice(0, len(keys) // 2), whole.slice(len(keys) // 2)]
+        whole = whole[some]
+        half = whole.num_rows // 2
+        halves = [whole.slice(0, half), whole.slice(half)]
         (file,) = self.files.write_run(halves, 0, APPEND_SOURCE)
         return file
 
@@ -80,4 +83,11 @@ def test_deleted_files_are_not_kept() -> None:
     bucket = Files()
     file = bucket.write(range(10))
     bucket.files.delete([file])
+    assert not bucket.is_kept(file)
+
+
+def test_a_slice_of_many_rows_is_not_kept() -> None:
+    """It would hold all of them."""
+    bucket = Files(limit=8 << 10)
+    file = bucket.write(range(1000), slice(10))
     assert not bucket.is_kept(file)
