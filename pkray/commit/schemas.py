@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pkray.errors import StorageError, TableExistsError, TableNotFoundError
 from pkray.format import paths
 from pkray.format.schema_files import SchemaFiles
+from pkray.lsm.engines import check_functions
 from pkray.schema import TableSchema
 from pkray.schema_changes import SchemaChange
 from pkray.schema_draft import apply_changes
@@ -90,6 +91,7 @@ class SchemaStore:
             changed = apply_changes(
                 self.latest(), changes, has_snapshots=has_snapshots(), now_millis=clock()
             )
+            check_functions(changed)
             path, data = paths.schema(changed.id), changed.to_json()
             if self._create(path, data):
                 return changed
@@ -112,7 +114,9 @@ class SchemaStore:
 
         Raises:
             TableExistsError: another process published this id first.
+            SchemaError, UnsupportedError: an aggregate function does not fit its column.
         """
+        check_functions(schema)
         if not self._create(paths.schema(schema.id), schema.to_json()):
             raise TableExistsError(
                 f"table {self._table} exists already: use it, or create it only if it does "

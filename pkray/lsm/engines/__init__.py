@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from pkray.lsm.compaction import forces_level_0_up
 from pkray.lsm.engines.aggregation import Aggregation
 from pkray.lsm.engines.deduplicate import Deduplicate
+from pkray.lsm.engines.fieldwise import FieldwiseEngine
 from pkray.lsm.engines.first_row import FirstRow
 from pkray.lsm.engines.partial_update import PartialUpdate
 from pkray.lsm.merge import MergeEngine
 from pkray.schema import TableSchema
+
+_log = logging.getLogger(__name__)
 
 ENGINES: dict[str, Callable[[TableSchema], MergeEngine]] = {
     "deduplicate": lambda _: Deduplicate(),
@@ -27,6 +31,7 @@ def merge_engine(schema: TableSchema) -> MergeEngine:
 
     Raises:
         UnsupportedError: an aggregate function that pkray does not have.
+        SchemaError: one that is not for its column's type.
     """
     engine = ENGINES[schema.core.merge_engine](schema)
     engine.whole_above_0 = not engine.keeps_newest and forces_level_0_up(schema)
@@ -39,4 +44,34 @@ def merge_engine(schema: TableSchema) -> MergeEngine:
     return engine
 
 
-__all__ = ["Aggregation", "Deduplicate", "FirstRow", "MergeEngine", "PartialUpdate", "merge_engine"]
+def check_functions(schema: TableSchema) -> None:
+    """See, before a table is defined so, that its aggregate functions fit its columns.
+
+    Sums, products and extremes of other types are let through, as in Paimon, where they fail once
+    a key has two values: that is said in the log.
+
+    Raises:
+        As `merge_engine`.
+    """
+    engine = merge_engine(schema)
+    if isinstance(engine, FieldwiseEngine):
+        for name, function in engine.functions.items():
+            if not function.merges_its_type:
+                _log.warning(
+                    "column %r is %s, which the aggregate function %r cannot merge: rows of one "
+                    "key will be refused when they meet; choose another function",
+                    name,
+                    function.data_type,
+                    function.name,
+                )
+
+
+__all__ = [
+    "Aggregation",
+    "Deduplicate",
+    "FirstRow",
+    "MergeEngine",
+    "PartialUpdate",
+    "check_functions",
+    "merge_engine",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pkray.lsm.engines.fieldwise import FieldwiseEngine, Selected, merge_column
-from pkray.lsm.engines.functions import AggregateFunction, aggregate_function
+from pkray.lsm.engines.functions import aggregate_function
 from pkray.lsm.engines.functions.arithmetic import Count
 from pkray.lsm.engines.segments import Segments
 from pkray.schema import TableSchema
@@ -27,21 +27,20 @@ class Aggregation(FieldwiseEngine):
         super().__init__(schema)
         options = schema.core
         self._delete_clears = options.aggregation_remove_record_on_delete
-        self._functions: dict[str, AggregateFunction] = {}
         for name in self._names:
             of_field = options.of_field(name)
             default = options.default_aggregate_function or DEFAULT_FUNCTION
             function = of_field.aggregate_function or default
             if name in options.sequence_field:
                 function = DEFAULT_FUNCTION
-            self._functions[name] = aggregate_function(
+            self.functions[name] = aggregate_function(
                 function, name, schema.field(name).type, of_field
             )
         self.images_replace = not self._delete_clears and all(
-            function.image_replaces for function in self._functions.values()
+            function.image_replaces for function in self.functions.values()
         )
         self._counted = [
-            name for name, function in self._functions.items() if isinstance(function, Count)
+            name for name, function in self.functions.items() if isinstance(function, Count)
         ]
 
     def incoming(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -59,7 +58,7 @@ class Aggregation(FieldwiseEngine):
         self, rows: pa.RecordBatch, selected: Selected, last: pa.Array
     ) -> dict[str, pa.Array]:
         return {
-            name: merge_column(self._functions[name], rows.column(name), selected.rows, selected)
+            name: merge_column(self.functions[name], rows.column(name), selected.rows, selected)
             for name in rows.schema.names
-            if name in self._functions
+            if name in self.functions
         }

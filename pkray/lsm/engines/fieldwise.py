@@ -33,6 +33,9 @@ class FieldwiseEngine(MergeEngine):
     """Merges the rows of a key column by column.
 
     A key's only row stays as it is, kind included, unless ``always`` is asked for.
+
+    Attributes:
+        functions: the aggregate functions, by column.
     """
 
     #: A -D makes what was before it as if it had never been.
@@ -42,6 +45,7 @@ class FieldwiseEngine(MergeEngine):
         self._keys = frozenset(schema.primary_keys)
         self._by_arrival = not schema.core.sequence_field
         self._names = [field.name for field in schema.fields if field.name not in self._keys]
+        self.functions: dict[str, AggregateFunction] = {}
 
     def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:
         rows = groups.rows

@@ -35,7 +35,7 @@ class PartialUpdate(FieldwiseEngine):
         self._delete_clears = options.partial_update_remove_record_on_delete
         self.drops_passing = self._delete_clears
         self._ignores_retract = options.ignore_delete or self._delete_clears
-        functions = self._aggregates(schema)
+        functions = self.functions = self._aggregates(schema)
         self.images_replace = not self._delete_clears and all(
             function.image_replaces for function in functions.values()
         )

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray.errors import MergeError
+from pkray.errors import MergeError, SchemaError
 
 ROWS = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.int32())])
 
@@ -161,3 +161,28 @@ def test_uncommitted_sums_are_seen_by_latest_lookups(catalog: pkray.Catalog) -> 
         assert sorted(found.column("v").to_pylist()) == [1, 10]
         writer.commit()
     assert content(table) == [(1, 10), (2, 1)]
+
+
+def test_a_function_that_is_not_for_its_column_is_refused_as_the_table_is_created(
+    catalog: pkray.Catalog,
+) -> None:
+    with pytest.raises(SchemaError, match="'v' is INT; the aggregate function 'listagg'"):
+        create(catalog, **{"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"})
+    assert catalog.list_tables() == []
+
+
+def test_a_function_that_is_not_for_its_column_is_refused_as_options_change(
+    catalog: pkray.Catalog,
+) -> None:
+    table = create(catalog, **{"merge-engine": "aggregation"})
+    with pytest.raises(SchemaError, match="'v' is INT; the aggregate function 'merge_map'"):
+        table.alter.set_options({"fields.v.aggregate-function": "merge_map"})
+    assert table.system("schemas").num_rows == 1
+
+
+def test_that_a_sum_of_texts_will_fail_is_said_as_the_table_is_created(
+    catalog: pkray.Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.string())])
+    create(catalog, texts, **{"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"})
+    assert "column 'v' is STRING, which the aggregate function 'sum' cannot merge" in caplog.text

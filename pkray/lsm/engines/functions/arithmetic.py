@@ -14,8 +14,17 @@ from pkray.lsm.engines.functions import decimals
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.segments import Bools, Ints, Segments, Step, Values, values_at
 
+_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_NUMBERS = (*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
 
-class Sum(AggregateFunction):
+
+class _Arithmetic(AggregateFunction):
+    @property
+    def merges_its_type(self) -> bool:
+        return self.data_type.root in _NUMBERS
+
+
+class Sum(_Arithmetic):
     """The sum of the values that are not null; integers wrap around.
 
     A DECIMAL of more than 18 digits that overflows gives null; a smaller one keeps the digits.
@@ -29,16 +38,15 @@ class Sum(AggregateFunction):
         rows = rows.valid(column)
         if not len(rows):
             return pa.nulls(rows.keys, column.type)
+        if not self.merges_its_type:
+            return self.single(column, rows)
         kind = column.type
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-            dtype = np.dtype(kind.to_pandas_dtype())
-            values = values_at(column, dtype, rows.order)
-            if rows.retract is not None:
-                values = np.where(rows.retract, -values, values)
-            return rows.spread(pa.array(_add(values, rows)))
         if pa.types.is_decimal128(kind):
             return rows.spread(self._decimals(column, rows))
-        return self.single(column, rows)
+        values = values_at(column, np.dtype(kind.to_pandas_dtype()), rows.order)
+        if rows.retract is not None:
+            values = np.where(rows.retract, -values, values)
+        return rows.spread(pa.array(_add(values, rows)))
 
     def _decimals(self, column: pa.Array, rows: Segments) -> pa.Array:
         sign = 1 if rows.retract is None else np.where(rows.retract, -1, 1)
@@ -54,7 +62,7 @@ class Count(Sum):
     """How many values are not null: rows come in as ones and zeros (``as_counts``)."""
 
     name: ClassVar[str] = "count"
-    roots: ClassVar[tuple[str, ...] | None] = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+    roots: ClassVar[tuple[str, ...] | None] = _INTEGERS
 
     @staticmethod
     def as_counts(column: pa.Array) -> pa.Array:
@@ -62,7 +70,7 @@ class Count(Sum):
         return pc.is_valid(column).cast(column.type)
 
 
-class Product(AggregateFunction):
+class Product(_Arithmetic):
     """The product of the values that are not null; taking back divides.
 
     Integers wrap around and are divided towards zero; decimals are rounded half up to their scale
@@ -77,12 +85,12 @@ class Product(AggregateFunction):
         rows = rows.valid(column)
         if not len(rows):
             return pa.nulls(rows.keys, column.type)
+        if not self.merges_its_type:
+            return self.single(column, rows)
         kind = column.type
         retract = rows.retract
         if pa.types.is_decimal128(kind):
             return rows.spread(self._decimals(column, rows, retract))
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            return self.single(column, rows)
         values = values_at(column, np.dtype(kind.to_pandas_dtype()), rows.order)
         with np.errstate(all="ignore"):
             if retract is not None:

@@ -21,12 +21,15 @@ class _Extreme(AggregateFunction):
     image_replaces = True
     largest: ClassVar[bool]
 
+    @property
+    def merges_its_type(self) -> bool:
+        return self.data_type.root not in ("BOOLEAN", "ARRAY", "MAP", "MULTISET", "ROW")
+
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
         rows = rows.valid(column)
         if not len(rows):
             return pa.nulls(rows.keys, column.type)
-        kind = column.type
-        if pa.types.is_boolean(kind) or pa.types.is_nested(kind):
+        if not self.merges_its_type:
             return self.single(column, rows)
         if len(rows.order) == len(rows):
             return take_numbers(column, rows.numbers(rows.starts))

@@ -64,6 +64,11 @@ class AggregateFunction(ABC):
                 type=str(data_type),
             )
 
+    @property
+    def merges_its_type(self) -> bool:
+        """Whether several values of the column's type become one."""
+        return True
+
     def __call__(self, column: pa.Array, rows: Segments) -> pa.Array:
         """One value a key.
 
