@@ -8,12 +8,14 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
 from pkray.commit.branches import Branches
 from pkray.commit.schemas import SchemaStore
+from pkray.commit.table_identity import read_identity
 from pkray.errors import (
     DatabaseExistsError,
     DatabaseNotFoundError,
@@ -313,6 +315,8 @@ class Catalog:
         return TableLocation(url, name, self._storage_options)
 
     def _load(self, location: TableLocation) -> Table:
+        # Before the schema: a table created between the two is refused later on.
+        location = _identified(location)
         schemas = SchemaStore(location.open(), location.name)
         try:
             return Table(location, schemas.latest(), self.runtime)
@@ -321,6 +325,7 @@ class Catalog:
 
     def _stop(self, location: TableLocation) -> None:
         """End the services of a table and of its branches."""
+        location = _identified(location)
         self.runtime.stop(location)
         for branch in Branches(location.open(), location.name).names():
             self.runtime.stop(location.on_branch(branch))
@@ -336,6 +341,11 @@ class Catalog:
         return TableExistsError(
             f"table {table} exists already in {self.warehouse}: {remedy}", table=table
         )
+
+
+def _identified(location: TableLocation) -> TableLocation:
+    """Of the table that is there now."""
+    return replace(location, identity=read_identity(location.open()))
 
 
 def _remove_folders(store: ObjectStore) -> None:

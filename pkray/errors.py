@@ -13,6 +13,7 @@
     │   ├── DatabaseNotFoundError
     │   ├── TableExistsError
     │   ├── TableNotFoundError
+    │   ├── TableReplacedError          dropped and created anew: load it again
     │   ├── TagExistsError
     │   ├── TagNotFoundError
     │   ├── BranchExistsError
@@ -108,6 +109,10 @@ class TableExistsError(TableError):
 
 class TableNotFoundError(TableError):
     """No table of this name."""
+
+
+class TableReplacedError(TableError):
+    """The table was dropped, and another one created in its place: load it again."""
 
 
 class TagExistsError(TableError):

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pkray.changelog.changes import Changes
 from pkray.commit.schemas import SchemaStore
+from pkray.commit.table_identity import TableIdentity
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.snapshot import Snapshot
 from pkray.scan.plan import ScanPlanner
@@ -30,6 +31,7 @@ class ReadableTable:
         self._store = location.open()
         self._schemas = SchemaStore(self._store, self.name)
         self._history = History(self._store)
+        self._identity = TableIdentity(self._store, self.name, location.identity)
         self._use(schema)
 
     def __repr__(self) -> str:
@@ -172,15 +174,15 @@ class ReadableTable:
             SnapshotNotFoundError: there is no such snapshot, or it has expired.
             TagNotFoundError: there is no such tag.
             TableNotFoundError: the table was dropped.
+            TableReplacedError: and another one was created in its place.
         """
         moment = Moment.of(self.schema.core, snapshot_id, tag, timestamp, watermark)
-        snapshot, schema, planner = self._history.find(moment), self.schema, self._planner
-        if snapshot is None:
-            self._schemas.latest()
-        if snapshot and not moment.is_latest and snapshot.schema_id != schema.id:
-            schema = self._schemas.read(snapshot.schema_id)
-            planner = ScanPlanner(self.location, self._store, schema)
-        return SnapshotView(self._store, planner, schema, snapshot)
+        view = self._view(moment)
+        if moment.is_latest:
+            self._identity.refuse_other_after(self._history.doubts)
+        else:
+            self._identity.refuse_other()
+        return view
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot; None before the first commit."""
@@ -239,6 +241,7 @@ class ReadableTable:
         timestamp: Timestamp | None = None,
     ) -> pa.RecordBatchReader:
         """As `system`, batch by batch."""
+        self._identity.refuse_other()
         moment = None
         if (snapshot_id, tag, timestamp) != (None, None, None):
             moment = self.view(snapshot_id, tag, timestamp).snapshot
@@ -248,9 +251,19 @@ class ReadableTable:
         self.schema = schema
         self._planner = ScanPlanner(self.location, self._store, schema)
 
+    def _view(self, moment: Moment) -> SnapshotView:
+        snapshot, schema, planner = self._history.find(moment), self.schema, self._planner
+        if snapshot is None:
+            self._schemas.latest()
+        if snapshot and not moment.is_latest and snapshot.schema_id != schema.id:
+            schema = self._schemas.read(snapshot.schema_id)
+            planner = ScanPlanner(self.location, self._store, schema)
+        return SnapshotView(self._store, planner, schema, snapshot)
+
     def _reads_changes(self, *moment: object) -> bool:
         """Whether the table's ``incremental-between`` says what is read, and no argument does."""
         return all(each is None for each in moment) and names_changes(self.schema.core)
 
     def _changes(self) -> Changes:
+        self._identity.refuse_other()
         return Changes(self.location, self._store, self.schema)

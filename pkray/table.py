@@ -24,7 +24,7 @@ from pkray.maintenance.partitions import PartitionWork
 from pkray.maintenance.rollback import roll_back
 from pkray.maintenance.tags import Tags
 from pkray.scan.split import arrow_schema
-from pkray.scan.travel import Timestamp
+from pkray.scan.travel import Moment, Timestamp
 from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
 from pkray.service.compaction.choice import choose
@@ -50,6 +50,7 @@ class Table(StreamableTable):
     @property
     def alter(self) -> Alter:
         """Changes of the columns, options and comments: ``table.alter.add_column("x", "INT")``."""
+        self._identity.refuse_other()
         return Alter(self._store, self.name, self._use)
 
     def open_writer(self, commit_user: str | None = None) -> TableWriter:
@@ -171,11 +172,13 @@ class Table(StreamableTable):
     @property
     def tags(self) -> Tags:
         """Snapshots with names, which do not expire: ``table.tags.create("v1")``."""
+        self._identity.refuse_other()
         return Tags(self.location, self._store, self.schema, now_millis)
 
     @property
     def branches(self) -> Branches:
         """Histories of their own beside the table's: ``table.branches.create("b", tag="v1")``."""
+        self._identity.refuse_other()
         return Branches(self.location, self._store, self.schema, self.runtime.stop)
 
     def branch(self, name: str) -> Table:
@@ -201,11 +204,13 @@ class Table(StreamableTable):
             SnapshotNotFoundError: the snapshot has expired or was never made.
             TagNotFoundError: there is no such tag.
         """
+        self._identity.refuse_other()
         return roll_back(self._store, self._schemas.latest(), snapshot_id, tag)
 
     @property
     def consumers(self) -> Consumers:
         """Readers of the changes that keep their place: ``table.consumers.reset("job", 7)``."""
+        self._identity.refuse_other()
         return Consumers(self._store)
 
     def expire_snapshots(
@@ -228,6 +233,7 @@ class Table(StreamableTable):
         Raises:
             OptionError: ``retain_min`` above ``retain_max``, or one below 1.
         """
+        self._identity.refuse_other()
         schema = self._schemas.latest()
         return expire_snapshots(
             self._store, schema, retain_max, retain_min, older_than, max_deletes
@@ -250,6 +256,7 @@ class Table(StreamableTable):
         Returns:
             ``path``, ``size`` and ``modified`` of each.
         """
+        self._identity.refuse_other()
         schema = self._schemas.latest()
         return remove_orphan_files(self._store, schema, older_than, dry_run, progress)
 
@@ -330,6 +337,7 @@ class Table(StreamableTable):
         Raises:
             PkrayError: a bucket failed; the others were committed.
         """
+        self._identity.refuse_other()
         self.schema.core.require_supported()
         chosen = choose(self._store, self.schema, full, partitions, buckets)
         job = DedicatedCompaction(self.location, self.runtime.spread, now_millis)
@@ -365,7 +373,7 @@ class Table(StreamableTable):
         check_visibility(visibility, names_moment)
         if not names_moment:
             return self.schema, LookupState(lambda: self._lookups(self.schema), visibility)
-        view = self.view(*moment)
+        view = self._view(Moment.of(self.schema.core, *moment))  # owners know another table
         snapshot, schema = view.snapshot, view.schema
         if tag is not None and snapshot is not None and not self._history.holds(snapshot):
             return schema, view  # the owners know snapshots by their ids
@@ -381,6 +389,7 @@ class Table(StreamableTable):
         return self._client[1]
 
     def _partitions(self) -> PartitionWork:
+        self._identity.refuse_other()
         schema = self._schemas.latest()
         schema.core.require_supported()
         return PartitionWork(self._store, schema, lambda: self._service().coordinator, now_millis)

@@ -33,6 +33,11 @@ class ChangeHistory:
         """Grows when `latest` finds that the table was rolled back."""
         return self._snapshots.rollbacks
 
+    @property
+    def doubts(self) -> int:
+        """As of `SnapshotStore`."""
+        return self._snapshots.doubts
+
     def holds(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot, or its changelog, is there, or expired in good order."""
         return self._snapshots.rests_on(snapshot)

@@ -15,6 +15,7 @@ from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.progress import Progress
 from pkray.changelog.splits import ChangeSplit
 from pkray.changelog.start import Position, Start
+from pkray.commit.table_identity import TableIdentity
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.snapshot import Snapshot
 from pkray.storage.location import TableLocation
@@ -84,6 +85,7 @@ class ChangeStream(Iterator[pa.RecordBatch]):
         self._progress = progress
         self._ignores_progress = ignore_progress
         self._history = ChangeHistory(store)
+        self._identity = TableIdentity(store, location.name, location.identity)
         self._closed = threading.Event()
         self._wait = wait or self._closed.wait
         self._latest = 0
@@ -223,6 +225,7 @@ class ChangeStream(Iterator[pa.RecordBatch]):
             latest = self._history.latest()
             self._latest = latest.id if latest is not None else 0
             rolled_back = self._history.rollbacks != rollbacks
+            self._identity.refuse_other_after(self._history.doubts)
             if self._latest < next_id - 1 or (rolled_back and not self._stands()):
                 raise SnapshotNotFoundError(
                     f"the table at {self._store.url!r} was rolled back to snapshot "

@@ -10,12 +10,14 @@ from pkray.commit.live import data_manifests, live_files
 from pkray.commit.manifest_files import ManifestFiles, WrittenList
 from pkray.commit.manifest_merge import merge_manifests
 from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.table_identity import TableIdentity
 from pkray.errors import (
     CommitConflictError,
     CommitUnknownError,
     SnapshotNotFoundError,
     StorageError,
     StorageFullError,
+    TableError,
 )
 from pkray.format import paths
 from pkray.format.snapshot import VERSION, Snapshot
@@ -32,6 +34,7 @@ class Attempt:
     Args:
         names: gives the names of new manifests.
         clock: epoch milliseconds.
+        identity: of the table that is meant; None: whichever is there.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Attempt:
         names: paths.FileNames,
         clock: Callable[[], int],
         change: Change,
+        identity: TableIdentity | None = None,
     ) -> None:
         self._store = store
         self._snapshots = snapshots
@@ -49,6 +53,7 @@ class Attempt:
         self._names = names
         self._clock = clock
         self._change = change
+        self._identity = identity
         self._own = self._manifest_files()
         self._base_files = self._manifest_files()
         self._lists: tuple[WrittenList, WrittenList | None] | None = None
@@ -65,9 +70,14 @@ class Attempt:
             CommitConflictError: a rollback removed the latest meanwhile, and with it this one.
             CommitUnknownError: the store gave no answer, several times.
             StorageError: writing failed; nothing was published.
+            TableReplacedError: another table is there; nothing was published.
         """
+        if self._identity is not None:
+            self._identity.refuse_other()
         snapshot = self._snapshot(latest)
         published = self._publish(snapshot)
+        if published is not None:
+            self._refuse_other_table(published)
         if published is None or latest is None or self._rests_on(latest):
             return published
         # The rollback may have met it, and delete its files: it is not to come again.
@@ -102,6 +112,17 @@ class Attempt:
             return self._find(snapshot)
         except StorageError as error:
             raise self._unknown(error) from error
+
+    def _refuse_other_table(self, published: Snapshot) -> None:
+        """The table may have been replaced in the moment before."""
+        try:
+            if self._identity is not None:
+                self._identity.refuse_other()
+        except TableError:
+            self._snapshots.withdraw(published)
+            raise
+        except StorageError:  # a replacement at this very moment is less likely
+            return
 
     def _rests_on(self, base: Snapshot) -> bool:
         try:

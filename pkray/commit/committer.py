@@ -15,6 +15,7 @@ from pkray.commit.commit_name import CommitName, CommitToken
 from pkray.commit.committable import Committable
 from pkray.commit.overwriting import Partitions, overwrite_entries
 from pkray.commit.publisher import CommittedElsewhere, OutrunError, Publisher
+from pkray.commit.table_identity import TableIdentity
 from pkray.commit.table_state import TableState
 from pkray.errors import CommitConflictError, CommitError, CommitUnknownError
 from pkray.format import paths
@@ -55,6 +56,7 @@ class Committer:
         sleep: takes seconds.
         ignore_empty: make no APPEND snapshot when nothing is to be appended. Paimon's streaming
             commits do make one.
+        identity: of the table that is meant; None: whichever is there.
     """
 
     def __init__(
@@ -67,13 +69,14 @@ class Committer:
         *,
         sleep: Callable[[float], None] = time.sleep,
         ignore_empty: bool = False,
+        identity: TableIdentity | None = None,
     ) -> None:
         self.commit_user = commit_user
         self._store = store
         self._schema_source = schema
         self._rng = rng or random.SystemRandom()
         self._ignore_empty = ignore_empty
-        self._table = TableState(store, commit_user)
+        self._table = TableState(store, commit_user, identity)
         self.snapshots = self._table.snapshots
         self._history = self._table.history
         self._checks = CommitChecks(store, self._table)
@@ -112,6 +115,7 @@ class Committer:
                 adds above level 0 overlap others, or hash indexes have changed.
             CommitUnknownError: the store gave no answer; commit again with this identifier.
             CommitError: others kept committing first; nothing was committed.
+            TableReplacedError: another table is there; nothing was committed.
             StorageError: a file could not be read or written; commit again with this identifier.
         """
         is_numbered = not isinstance(name, CommitToken)

@@ -65,7 +65,13 @@ class Publisher:
             CommitError: as `CommitChecks` and `Attempt` say.
         """
         attempt = Attempt(
-            self._store, self._table.snapshots, schema, self._names, self._clock, change
+            self._store,
+            self._table.snapshots,
+            schema,
+            self._names,
+            self._clock,
+            change,
+            self._table.identity,
         )
         timeout = schema.core.commit_timeout
         give_up = None if timeout is None else self._clock() + timeout

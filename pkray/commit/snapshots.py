@@ -36,6 +36,9 @@ class SnapshotStore:
         self.rollbacks = 0
         """Grows when `latest` finds that snapshots it knew are no more: what was concluded from
         them is void."""
+        self.doubts = 0
+        """Grows when `latest` or `rests_on` finds nothing that it knew to be there: another
+        table may be in the place of this one."""
 
     def latest_id(self) -> int | None:
         """The newest snapshot's id, or None on a table without snapshots."""
@@ -166,13 +169,23 @@ class SnapshotStore:
         for hint in hints:
             self._write_hint(hint, snapshot.id)
 
+    def withdraw(self, snapshot: Snapshot) -> None:
+        """Delete a snapshot just published, which has got into another table."""
+        if self.holds(snapshot):
+            for path in (paths.LATEST_HINT, paths.EARLIEST_HINT, paths.snapshot(snapshot.id)):
+                self._store.delete(path)
+            self.write_hints()
+
     def rests_on(self, base: Snapshot) -> bool:
         """Whether a snapshot just published on ``base`` has it below still: a rollback may have
         removed the base between the two. Expiry may too, but it leaves nothing older."""
         try:
-            return self._load(base.id) == base
+            is_there = self._load(base.id) == base
         except SnapshotNotFoundError as error:
+            self.doubts += 1
             return error.earliest is None or error.earliest > base.id
+        self.doubts += not is_there
+        return is_there
 
     def remove_from(self, first: int) -> builtins.list[Snapshot]:
         """Delete the snapshots from an id on, the newest first, until no more come.
@@ -215,9 +228,12 @@ class SnapshotStore:
 
     def _notice(self, latest: Snapshot | None, mark: Hashable) -> None:
         known = self._newest[0] if self._newest is not None else None
-        if known is not None and latest != known:
+        if known is None:
+            self.doubts += latest is not None or self.doubts == 0
+        elif latest != known:
             follows = latest is not None and latest.id > known.id and self.rests_on(known)
             if not follows:
+                self.doubts += 1
                 with self._lock:
                     self._kept.clear()
                     self.rollbacks += 1

@@ -6,6 +6,7 @@ from pkray.commit.change import Change
 from pkray.commit.history import CommitHistory
 from pkray.commit.live_cache import LiveCache
 from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.table_identity import TableIdentity
 from pkray.format.snapshot import Snapshot
 from pkray.storage.object_store import ObjectStore
 
@@ -15,9 +16,13 @@ class TableState:
 
     Args:
         user: the commit user.
+        identity: of the table that is meant; None: whichever is there.
     """
 
-    def __init__(self, store: ObjectStore, user: str) -> None:
+    def __init__(
+        self, store: ObjectStore, user: str, identity: TableIdentity | None = None
+    ) -> None:
+        self.identity = identity
         self.snapshots = SnapshotStore(store)
         self.history = CommitHistory(self.snapshots, user)
         self.live = LiveCache(store, self.snapshots)
@@ -27,8 +32,14 @@ class TableState:
         self._based_at: int | None = None
 
     def synchronise(self) -> Snapshot | None:
-        """See what others committed meanwhile; the newest snapshot."""
+        """See what others committed meanwhile; the newest snapshot.
+
+        Raises:
+            TableReplacedError: another table is there.
+        """
         latest = self.snapshots.latest()
+        if self.identity is not None:
+            self.identity.refuse_other_after(self.snapshots.doubts)
         if self.snapshots.rollbacks != self.rollbacks:
             self.rollbacks = self.snapshots.rollbacks
             self.history.reset()

@@ -103,6 +103,11 @@ class History:
             return self._compacted(latest)
         return latest
 
+    @property
+    def doubts(self) -> int:
+        """As of `SnapshotStore`."""
+        return self._snapshots.doubts
+
     def holds(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is there by its id, and not in a tag alone."""
         return self._snapshots.holds(snapshot)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pkray.commit.index_files import index_files
 from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.table_identity import TableIdentity
 from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
 from pkray.format.index_file import DELETION_VECTORS
@@ -32,6 +33,7 @@ class CommittedFiles:
     Args:
         owns: whether this owner has the bucket; others are not kept.
         on_removed: told the names of files that the newest snapshot no longer has.
+        identity: of the table that is meant; None: whichever is there.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class CommittedFiles:
         snapshots: SnapshotStore,
         owns: Callable[[bytes, int], bool],
         on_removed: Callable[[set[str]], None] = lambda _: None,
+        identity: TableIdentity | None = None,
     ) -> None:
+        self._identity = identity
         self._store = store
         self._schema = schema
         self._snapshots = snapshots
@@ -73,6 +77,9 @@ class CommittedFiles:
         """Move on to the snapshot (the latest by default).
 
         Going back is not done, unless the table was rolled back: then everything is read anew.
+
+        Raises:
+            TableReplacedError: another table is there.
         """
         with self._lock:
             for _ in range(_TRIES):
@@ -85,7 +92,10 @@ class CommittedFiles:
     def _advance(self, snapshot_id: int | None) -> int:
         latest = self._snapshots.latest() if snapshot_id is None else None
         target = snapshot_id if latest is None else latest.id
-        if self._was_rolled_back(latest):
+        was_rolled_back = self._was_rolled_back(latest)
+        if self._identity is not None:
+            self._identity.refuse_other_after(self._snapshots.doubts)
+        if was_rolled_back:
             self._start_anew(self._snapshots.latest())
         elif target is not None and target > self.snapshot_id:
             self._move(latest or self._snapshots.read(target, fresh=True))

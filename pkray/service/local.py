@@ -13,6 +13,7 @@ from typing import Any
 
 from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
+from pkray.commit.table_identity import TableIdentity
 from pkray.errors import PkrayError
 from pkray.schema import TableSchema
 from pkray.service.alarm import Alarm
@@ -82,6 +83,7 @@ class LocalRuntime:
         self._closer()
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
+        TableIdentity.at(location).refuse_other()
         count = self._owners or default_owners(schema, os.cpu_count() or 1)
         directory = f"{self._directory}/{location.fingerprint}-{uuid.uuid4().hex[:8]}"
         owners = [
@@ -101,7 +103,12 @@ class LocalRuntime:
 
         def make_committer(user: str, ignore_empty: bool) -> Committer:
             return Committer(
-                store, schemas.newest, user, clock=now_millis, ignore_empty=ignore_empty
+                store,
+                schemas.newest,
+                user,
+                clock=now_millis,
+                ignore_empty=ignore_empty,
+                identity=TableIdentity(store, location.name, location.identity),
             )
 
         upkeep = Upkeep(store, schemas.newest, now_millis)

@@ -7,12 +7,15 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
 
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.table_identity import TableIdentity
+from pkray.errors import TableError
 from pkray.format.commit_message import CommitMessage
 from pkray.lookup.store import LookupStore
 from pkray.lsm.fresh_rows import FreshRows
@@ -91,7 +94,12 @@ class BucketOwner:
         )
         self._fresh = FreshRows(schema.core.write_buffer_size, lambda: self._sessions.memory_bytes)
         self._committed = CommittedFiles(
-            store, schema, SnapshotStore(store), self._owns, self._files_gone
+            store,
+            schema,
+            SnapshotStore(store),
+            self._owns,
+            self._files_gone,
+            TableIdentity.at(location),
         )
         self._committed.advance()
         self._views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
@@ -281,7 +289,8 @@ class BucketOwner:
             written = list(session.writers) if session is not None else []
             if session is not None:
                 session.end()
-            self._advance()
+            with suppress(TableError):  # nothing is left to be compacted
+                self._advance()
             # It may be committed in part: the coordinator was killed between its two snapshots.
             self._preparation.note_interrupted(written)
             self._compaction.settle()

@@ -25,6 +25,7 @@ from pkray.errors import (
     LostBatchesError,
     ServiceError,
     ServiceUnavailableError,
+    TableError,
     WriterClosedError,
 )
 from pkray.format.snapshot import Snapshot
@@ -183,7 +184,7 @@ class TableWriter:
         """Drop what was not committed, and take nothing more; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
-            with suppress(ServiceUnavailableError):  # what has ended holds nothing
+            with suppress(ServiceUnavailableError, TableError):  # what is gone holds nothing
                 self.abort()
 
     def __enter__(self) -> TableWriter:

@@ -21,12 +21,14 @@ class TableLocation:
         name: ``database.table``, for messages.
         storage_options: what the object store needs to be opened.
         branch: the branch whose metadata count; None is the table itself.
+        identity: tells the table from one created in its place; None: whichever is there.
     """
 
     url: str
     name: str
     storage_options: Mapping[str, Any] = field(default_factory=dict)
     branch: str | None = None
+    identity: str | None = None
 
     def open(self) -> ObjectStore:
         store = ObjectStore.open(self.url, **self.storage_options)
@@ -45,4 +47,6 @@ class TableLocation:
         text = self.url.rstrip("/")
         if self.branch is not None:
             text += f"$branch_{self.branch}"
+        if self.identity is not None:
+            text += f"#{self.identity}"
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

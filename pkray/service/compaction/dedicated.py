@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.table_identity import TableIdentity
 from pkray.errors import PkrayError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
@@ -129,7 +130,12 @@ class DedicatedCompaction:
         self._snapshots = SnapshotStore(self._store)
         user = commit_user or f"pkray-dedicated-{uuid.uuid4()}"
         self._committer = Committer(
-            self._store, self._schemas.newest, user, clock=clock, ignore_empty=True
+            self._store,
+            self._schemas.newest,
+            user,
+            clock=clock,
+            ignore_empty=True,
+            identity=TableIdentity.at(location),
         )
         newest = self._committer.committed_identifier()
         self._identifier = 0 if newest is None else newest + 1
@@ -168,7 +174,13 @@ class DedicatedCompaction:
             upkeep.close()
             if old:
                 user = f"pkray-expiry-{uuid.uuid4()}"
-                committer = Committer(self._store, self._schemas.newest, user, clock=self._clock)
+                committer = Committer(
+                    self._store,
+                    self._schemas.newest,
+                    user,
+                    clock=self._clock,
+                    identity=TableIdentity.at(self._location),
+                )
                 committer.overwrite(0, (), ExactPartitions(frozenset(old)))
         except PkrayError as error:
             _log.warning("what is old is not expired: %s; the next job tries again", error)

@@ -8,6 +8,7 @@ import ray
 
 from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
+from pkray.commit.table_identity import TableIdentity
 from pkray.service.alarm import Alarm
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import Handle, LocalHandle
@@ -163,7 +164,12 @@ class _Coordinator:
 
         def make_committer(user: str, ignore_empty: bool) -> Committer:
             return Committer(
-                store, schemas.newest, user, clock=now_millis, ignore_empty=ignore_empty
+                store,
+                schemas.newest,
+                user,
+                clock=now_millis,
+                ignore_empty=ignore_empty,
+                identity=TableIdentity(store, location.name, location.identity),
             )
 
         handles = [RayHandle(owner, "owner") for owner in self._owners]

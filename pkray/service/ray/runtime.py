@@ -10,6 +10,7 @@ from typing import Any
 
 import ray
 
+from pkray.commit.table_identity import TableIdentity
 from pkray.errors import ServiceUnavailableError
 from pkray.schema import TableSchema
 from pkray.service.dynamic.clients import dynamic_client
@@ -111,6 +112,7 @@ class RayRuntime:
             ray.shutdown()
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
+        TableIdentity.at(location).refuse_other()
         resources: Any = ray.cluster_resources  # it has no types
         processors = int(resources().get("CPU", 1))
         wanted = self._owners or default_owners(schema, processors)
