@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 import pkray
 from pkray.storage.object_store import ObjectStore
 from tests.faults.faulty_store import Storage, faulty, put_files
 from tests.faults.script import Outcome, Script, outcome
 
-_SNAPSHOT = re.compile(r"shop\.db/orders/snapshot/snapshot-(\d+)")
+_TABLE = "shop.db/orders/"
 
 
 class CleanRun:
@@ -52,13 +51,31 @@ class CleanRun:
     def check(self, step: int, root: str, catalog: pkray.Catalog) -> None:
         """A warehouse in which the step was done in another way is as this run left it.
 
-        What the step left alone has to be there byte for byte. So snapshots from before it are what
-        this run saw them to be, and only the others are read.
+        What the step left alone has to be there byte for byte. So snapshots, tags and branches from
+        before it are what this run saw them to be, and only the others are read.
         """
         before, after = self._files[step : step + 2]
         kept = {path: data for path, data in before.items() if after.get(path) == data}
         store = ObjectStore.open(root)
         for path, data in kept.items():
             assert store.read(path) == data, path
-        known = {int(found[1]) for path in kept if (found := _SNAPSHOT.fullmatch(path))}
-        assert outcome(catalog, known) == self.after[step]
+        assert outcome(catalog, self._known(step, kept.keys())) == self.after[step]
+
+    def _known(self, step: int, kept: Set[str]) -> Outcome:
+        """What of a step's outcome was there before it."""
+        there = self.after[step]
+
+        def is_kept(branch: str) -> bool:
+            folder = f"{_TABLE}branch/branch-{branch}/"
+            files = {path for path in self._files[step] if path.startswith(folder)}
+            return bool(files) and files <= kept
+
+        return Outcome(
+            tagged={t: rows for t, rows in there.tagged.items() if f"{_TABLE}tag/tag-{t}" in kept},
+            branches={name: rows for name, rows in there.branches.items() if is_kept(name)},
+            history={
+                number: rows
+                for number, rows in there.history.items()
+                if f"{_TABLE}snapshot/snapshot-{number}" in kept
+            },
+        )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +16,9 @@ FOREVER = 2**42
 """A moment that all files are older than."""
 
 Step = Callable[[pkray.Catalog], None]
+Rows = list[dict[str, Any]]
+State = dict[tuple[Any, ...], tuple[Any, ...]]
+"""Values by key."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,23 @@ LOOKUP = Script(
         clean(),
     ),
 )
+LOOKUP_IN_SHORT = Script(
+    "lookup changelog in short",
+    (
+        create(changelog_producer="lookup", write_buffer_size="1 mb"),
+        commit("a", 0, {(n, dt): n for n in range(3) for dt in "xy"}),
+        tag("v1"),
+        commit("a", 1, {(1, "x"): 11, (5, "x"): 15}, deleted=((2, "x"),)),
+        compact(full=True),
+        add_column("note"),
+        on_table(lambda table: table.consumers.reset("reader", 5)),
+        commit("b", 0, {(1, "x"): 21, (0, "y"): 20}, note=1),
+        expire(2),
+        drop_partition("y"),
+        clean(),
+    ),
+)
+"""Each kind of operation on each kind of file that `LOOKUP` has."""
 DELETION_VECTORS = Script(
     "deletion vectors in dynamic buckets",
     (
@@ -185,24 +204,28 @@ WRITE_ONLY = Script(
 class Outcome:
     """What of a table has to be the same however it came about."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: Rows = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
-    tagged: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    branches: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    tagged: dict[str, Rows] = field(default_factory=dict)
+    branches: dict[str, Rows] = field(default_factory=dict)
     consumers: list[str] = field(default_factory=list)
     last: dict[str, int] = field(default_factory=dict)
+    history: dict[int, State] = field(default_factory=dict, compare=False)
+    """Snapshots between which the changelog leads; how many there are is left to chance."""
 
 
-def outcome(catalog: pkray.Catalog, known: Collection[int] = ()) -> Outcome:
+def outcome(catalog: pkray.Catalog, known: Outcome | None = None) -> Outcome:
     """The table's contents now; its snapshots and changelog are checked on the way.
 
     Args:
-        known: snapshots that were checked before, and all of whose files are as they were.
+        known: snapshots, tags and branches all of whose files are as they were when these rows
+            were read.
     """
     if not catalog.table_exists(NAME):
         return Outcome()
+    known = known or Outcome()
     table = catalog.load_table(NAME)
-    check_history(table, known)
+    history = check_history(table, known.history)
     tags = table.tags.list()["tag_name"].to_pylist()
     branches = table.branches.list()["branch_name"].to_pylist()
     coordinator = table.runtime.service(table.location, table.schema).coordinator
@@ -210,16 +233,24 @@ def outcome(catalog: pkray.Catalog, known: Collection[int] = ()) -> Outcome:
     return Outcome(
         rows=_sorted(table.to_arrow()),
         columns=table.arrow_schema.names,
-        tagged={tag: _sorted(table.to_arrow(tag=tag)) for tag in tags},
-        branches={name: _sorted(table.branch(name).to_arrow()) for name in branches},
+        tagged={tag: known.tagged.get(tag) or _sorted(table.to_arrow(tag=tag)) for tag in tags},
+        branches={
+            name: known.branches.get(name) or _sorted(table.branch(name).to_arrow())
+            for name in branches
+        },
         consumers=table.consumers.list()["consumer_id"].to_pylist(),
         last={user: last for user, last in users.items() if last is not None},
+        history=history,
     )
 
 
-def check_history(table: pkray.Table, known: Collection[int]) -> None:
+def check_history(table: pkray.Table, known: Mapping[int, State]) -> dict[int, State]:
     """Snapshot ids have no gap, no commit is there twice, and the changelog leads from the first
-    snapshot to every other."""
+    snapshot to every other.
+
+    Returns:
+        The snapshots between which it leads.
+    """
     snapshots = table.system("snapshots").to_pylist()
     ids = [each["snapshot_id"] for each in snapshots]
     assert ids == (list(range(ids[0], ids[0] + len(ids))) if ids else [])
@@ -227,29 +258,28 @@ def check_history(table: pkray.Table, known: Collection[int]) -> None:
     assert len(set(names)) == len(names), names
     producer = table.options.get("changelog-producer", "none")
     if producer == "none":
-        return
+        return {}
     keys = table.schema.primary_keys
     values = [name for name in table.arrow_schema.names if name not in keys]
-
-    @functools.cache
-    def rows_of(number: int) -> dict[Any, Any]:
-        return _by_key(table.to_arrow(snapshot_id=number), keys, values)
-
-    before: int | None = None
+    history: dict[int, State] = {}
+    before: State | None = None
     for number, kind in zip(ids, (each["commit_kind"] for each in snapshots), strict=True):
         if producer == "lookup" and kind == APPEND:
             continue  # its changes are those of the COMPACT snapshot after it
-        if number not in known:
-            there = rows_of(number)
+        if number in known:
+            there = known[number]
+        else:
+            there = _by_key(table.to_arrow(snapshot_id=number), keys, values)
             if before is not None and kind != OVERWRITE:
-                state = dict(rows_of(before))
+                state = dict(before)
                 for row in table.changelog(number, number).to_pylist():
                     _apply(row, state, keys, values, complete=producer == "lookup")
                 assert state == there, f"changelog up to snapshot {number}"
-        before = number
+        history[number] = before = there
+    return history
 
 
-def _apply(row: Any, state: dict[Any, Any], keys: Any, values: Any, *, complete: bool) -> None:
+def _apply(row: Any, state: State, keys: Any, values: Any, *, complete: bool) -> None:
     key = tuple(row[name] for name in keys)
     image = tuple(row[name] for name in values)
     kind = row["_row_kind"]
@@ -262,12 +292,12 @@ def _apply(row: Any, state: dict[Any, Any], keys: Any, values: Any, *, complete:
         state.pop(key, None)
 
 
-def _by_key(rows: pa.Table, keys: Any, values: list[str]) -> dict[Any, Any]:
+def _by_key(rows: pa.Table, keys: Any, values: list[str]) -> State:
     return {
         tuple(row[name] for name in keys): tuple(row.get(name) for name in values)
         for row in rows.to_pylist()
     }
 
 
-def _sorted(rows: pa.Table) -> list[dict[str, Any]]:
+def _sorted(rows: pa.Table) -> Rows:
     return rows.sort_by([("k", "ascending"), ("dt", "ascending")]).to_pylist()

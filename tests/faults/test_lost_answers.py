@@ -18,11 +18,11 @@ from tests.faults.faulty_store import (
     faulty,
     put_files,
 )
-from tests.faults.script import DELETION_VECTORS, LOOKUP, WRITE_ONLY, Script
+from tests.faults.script import DELETION_VECTORS, LOOKUP_IN_SHORT, WRITE_ONLY, Script
 
 TRIES = 4
 SCRIPTS = pytest.mark.parametrize(
-    "script", [LOOKUP, DELETION_VECTORS, WRITE_ONLY], ids=lambda script: script.name
+    "script", [LOOKUP_IN_SHORT, DELETION_VECTORS, WRITE_ONLY], ids=lambda script: script.name
 )
 
 
@@ -128,7 +128,7 @@ def test_a_lost_answer_changes_nothing(script, sweep, survived):
 
 
 def test_a_torn_write_changes_nothing(sweep, survived):
-    torn = sweep("torn", lambda: _first(1, lambda _: Fault.TEAR), LOOKUP, "disk")
+    torn = sweep("torn", lambda: _first(1, lambda _: Fault.TEAR), LOOKUP_IN_SHORT, "disk")
     survived(torn.meet(MUTATIONS))
 
 
@@ -140,11 +140,13 @@ def test_what_fails_in_passing_is_done_again(script, sweep, survived):
 
 def test_what_fails_together_with_the_next_is_done_again(sweep, survived):
     """What tidies up after a failure fails too."""
-    both = sweep("failed with the next", lambda: _first(2, lambda _: Fault.FAIL), LOOKUP, "memory")
+    both = sweep(
+        "failed with the next", lambda: _first(2, lambda _: Fault.FAIL), LOOKUP_IN_SHORT, "memory"
+    )
     survived(both.meet())
 
 
 def test_a_full_disk_of_the_table_loses_nothing(sweep, survived):
     """Three writes fail, then there is space again."""
-    full = sweep("full", lambda: _first(3, _full), LOOKUP, "disk")
+    full = sweep("full", lambda: _first(3, _full), LOOKUP_IN_SHORT, "disk")
     survived(full.meet(("write", "create", "open_output", "close")))
