@@ -66,7 +66,7 @@ class Committable:
             },
         )
 
-    def overwriting(self, token: str) -> Change:
+    def overwriting(self, token: str, is_numbered: bool = True) -> Change:
         """Before it is known what goes, and so without entries."""
         return Change(
             self.user,
@@ -75,6 +75,7 @@ class Committable:
             token,
             watermark=self.watermark,
             properties=self.properties,
+            is_numbered=is_numbered,
         )
 
 

@@ -13,6 +13,7 @@ from pkray.commit.change import Change
 from pkray.commit.checks import CommitChecks
 from pkray.commit.commit_name import CommitName, CommitToken
 from pkray.commit.committable import Committable
+from pkray.commit.message_files import missing_files
 from pkray.commit.overwriting import Partitions, overwrite_entries
 from pkray.commit.publisher import CommittedElsewhere, OutrunError, Publisher
 from pkray.commit.table_identity import TableIdentity
@@ -138,7 +139,7 @@ class Committer:
 
     def overwrite(
         self,
-        identifier: int,
+        name: CommitName,
         messages: Sequence[CommitMessage],
         replaced: Partitions,
         *,
@@ -148,8 +149,8 @@ class Committer:
     ) -> CommitResult:
         """Publish an OVERWRITE snapshot: new files in the place of all that are in some partitions.
 
-        An identifier not above the newest committed one changes nothing. No changelog is made, as
-        in Paimon.
+        An identifier not above the newest committed one, or a token that a snapshot carries,
+        changes nothing. No changelog is made, as in Paimon.
 
         Args:
             messages: of these the ``new_files`` and ``index_files`` count; they are finished
@@ -162,10 +163,13 @@ class Committer:
             CommitBaseMovedError: rows of these partitions have changed since ``read_at``.
             As `commit`.
         """
-        if self.find(identifier) is not None:
-            return CommitResult(self._history.find(identifier).append, None, False)
+        known = self.find(name)
+        if known is not None:
+            return CommitResult(self._history.find(known).append, None, False)
+        identifier, is_numbered = self._next_identifier(name), not isinstance(name, CommitToken)
         committable = Committable(self.commit_user, identifier, messages, watermark, properties)
-        overwriting = committable.overwriting(self._uuid())
+        uuid = name.uuid if isinstance(name, CommitToken) else self._uuid()
+        overwriting = committable.overwriting(uuid, is_numbered)
 
         def on_top_of(latest: Snapshot | None) -> Change:
             live = self._table.live.at(latest)
@@ -181,7 +185,31 @@ class Committer:
         try:
             return CommitResult(self._publish(overwriting, on_top_of), None, True)
         except CommittedElsewhere:
-            return CommitResult(self._history.find(identifier).append, None, False)
+            return self.overwrite(
+                name,
+                messages,
+                replaced,
+                watermark=watermark,
+                properties=properties,
+                read_at=read_at,
+            )
+
+    def refuse_missing(self, messages: Sequence[CommitMessage]) -> None:
+        """Look whether the new files of messages are there: a rollback deletes them, where an
+        earlier commit of theirs was not answered, and so does an orphan cleaner after a day.
+
+        Raises:
+            CommitConflictError: some are gone.
+        """
+        missing = missing_files(self._store, self._schema, messages)
+        if missing:
+            raise CommitConflictError(
+                f"{len(missing)} files to be committed by {self.commit_user!r} are gone, "
+                f"{missing[0]!r} among them: the table was rolled back, or cleaned of orphan "
+                "files, since they were written; nothing is committed: do it again",
+                user=self.commit_user,
+                missing=tuple(missing),
+            )
 
     def committed_identifier(self) -> int | None:
         """The newest identifier that the commit user committed."""

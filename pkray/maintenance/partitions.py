@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
@@ -17,8 +16,7 @@ from pkray.format.snapshot import Snapshot
 from pkray.scan.literals import fit, literal, mismatch
 from pkray.schema import TableSchema
 from pkray.service.handle import Handle
-from pkray.service.overwrite import OverwriteWriter
-from pkray.service.protocol import CommitOutcome
+from pkray.service.overwrite import OverwriteWriter, overwrite_once
 from pkray.service.pusher import incoming
 from pkray.service.rescale import Rescale
 from pkray.service.upkeep import find_expired
@@ -66,7 +64,7 @@ class PartitionWork:
                 'column, such as [{"dt": "2026-01-31"}]; to empty the table, overwrite it',
                 partitions=partitions,
             )
-        return self._commit((), self._filter(partitions))
+        return self._commit(lambda: (), self._filter(partitions))
 
     def overwrite(self, data: object, partition: Values | None) -> Snapshot | None:
         """Replace the rows of partitions by new ones.
@@ -102,14 +100,17 @@ class PartitionWork:
                     "leave them out, or name their partition",
                     partition=other,
                 )
-        writer = OverwriteWriter(self._store, schema, self._clock)
-        try:
-            writer.write(batches)
-            messages = writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
-        return self._commit(messages, replaced)
+
+        def write() -> Sequence[CommitMessage]:
+            writer = OverwriteWriter(self._store, schema, self._clock)
+            try:
+                writer.write(batches)
+                return writer.finish()
+            except BaseException:
+                writer.abort()
+                raise
+
+        return self._commit(write, replaced)
 
     def rescale(
         self,
@@ -142,13 +143,13 @@ class PartitionWork:
         spec = PartitionSpec(schema)
         old = find_expired(self._store, schema, SnapshotStore(self._store), self._clock())
         if old:
-            self._commit((), ExactPartitions(frozenset(old)))
+            self._commit(lambda: (), ExactPartitions(frozenset(old)))
         return pa.Table.from_arrays(spec.values(old), names=list(spec.names))
 
-    def _commit(self, messages: Sequence[CommitMessage], replaced: Replaced) -> Snapshot | None:
-        user = f"pkray-overwrite-{uuid.uuid4()}"  # its only commit: repeating the call is safe
-        outcome: CommitOutcome = self._coordinator().call("overwrite", user, 0, messages, replaced)
-        return outcome.snapshot
+    def _commit(
+        self, write: Callable[[], Sequence[CommitMessage]], replaced: Replaced
+    ) -> Snapshot | None:
+        return overwrite_once(self._coordinator, self._clock, write, replaced).snapshot
 
     def _filter(self, partitions: Sequence[Values]) -> PartitionFilter:
         wanted = [

@@ -72,6 +72,7 @@ class Coordinator:
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
         self._committers: dict[str, Committer] = {}
         self._generations = {self._compact_user: 0, self._expiry_user: 0}
+        self._began = clock()
         self._lock = threading.Lock()
         self._generations_lock = threading.Lock()
 
@@ -103,10 +104,14 @@ class Coordinator:
         with self._lock:
             return self._committer(user).committed_identifier()
 
-    def committed(self, user: str, identifier: int) -> CommitOutcome | None:
-        """The outcome of a commit made before, or None where it was not made."""
+    def committed(self, user: str, name: CommitName) -> CommitOutcome | None:
+        """The outcome of a commit made before, or None where it was not made.
+
+        Raises:
+            CommitUnknownError: the snapshots that would tell have expired.
+        """
         with self._lock:
-            known = self._known(user, identifier)
+            known = self._known(user, name)
         self._complete(known)
         return known
 
@@ -138,7 +143,7 @@ class Coordinator:
     def overwrite(
         self,
         user: str,
-        identifier: int,
+        name: CommitName,
         messages: Sequence[CommitMessage],
         replaced: Partitions,
         watermark: int | None = None,
@@ -146,12 +151,15 @@ class Coordinator:
     ) -> CommitOutcome:
         """Put files in the place of all that is in some partitions, once.
 
-        What other sessions have pushed is not touched: it comes on top when they commit.
+        What other sessions have pushed is not touched: it comes on top when they commit. Where it
+        was not answered, see whether it is `committed`; if not, write other files and call again
+        with this name.
 
         Raises:
             CommitConflictError: nothing was committed.
+            CommitUnknownError: whether it is committed is not known.
         """
-        outcome = self._overwrite(user, identifier, messages, replaced, watermark, read_at)
+        outcome = self._overwrite(user, name, messages, replaced, watermark, read_at)
         self._keep_up(outcome)
         return outcome
 
@@ -197,19 +205,20 @@ class Coordinator:
     def _overwrite(
         self,
         user: str,
-        identifier: int,
+        name: CommitName,
         messages: Sequence[CommitMessage],
         replaced: Partitions,
         watermark: int | None = None,
         read_at: int | None = None,
     ) -> CommitOutcome:
         with self._lock:
-            known = self._known(user, identifier)
+            known = self._known(user, name)
             if known is not None:
                 return known
             committer = self._committer(user)
+            committer.refuse_missing(messages)
             result = committer.overwrite(
-                identifier, messages, replaced, watermark=watermark, read_at=read_at
+                name, messages, replaced, watermark=watermark, read_at=read_at
             )
             if result.append is not None:
                 # Not its hash files: assigners must see that buckets were given anew.
@@ -265,8 +274,8 @@ class Coordinator:
         identifier = committer.find(name)
         if identifier is not None:
             return CommitOutcome(committer.snapshot_of(identifier), new=False)
-        if isinstance(name, CommitToken) and user not in self._generations:
-            # The writer began under a coordinator before this one, which may have made it.
+        if isinstance(name, CommitToken) and name.since < self._began:
+            # A coordinator before this one may have been asked for it.
             committer.refuse_forgotten(name)
         return None
 

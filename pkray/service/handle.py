@@ -28,7 +28,11 @@ class Handle(Protocol):
     def submit(self, method: str, *args: Any) -> Pending: ...
 
     def call(self, method: str, *args: Any) -> Any:
-        """`submit` and wait."""
+        """`submit` and wait, again while the callee restarts: for what may be done twice."""
+        ...
+
+    def call_once(self, method: str, *args: Any) -> Any:
+        """`submit` and wait; what is not answered may have been done, or not."""
         ...
 
 
@@ -57,6 +61,9 @@ class LocalHandle:
 
     def call(self, method: str, *args: Any) -> Any:
         return getattr(self.target, method)(*args)
+
+    def call_once(self, method: str, *args: Any) -> Any:
+        return self.call(method, *args)
 
     def close(self) -> None:
         self._pool.shutdown()

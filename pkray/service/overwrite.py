@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+import uuid
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pkray.errors import UnsupportedError
+from pkray.commit.commit_name import CommitToken
+from pkray.commit.overwriting import Partitions
+from pkray.errors import CommitUnknownError, ServiceUnavailableError, UnsupportedError
 from pkray.format import paths
 from pkray.format.bucket import hash_rows
 from pkray.format.commit_message import CommitMessage
@@ -20,11 +23,52 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
+from pkray.service.handle import Handle
+from pkray.service.protocol import CommitOutcome
 from pkray.service.routing import Cells, Router
 from pkray.storage.object_store import ObjectStore
 
 BucketId = tuple[bytes, int]
 """(partition, bucket)."""
+
+_TRIES = 3
+"""Times that an overwrite is written and sent, as long as it is not answered."""
+
+
+def overwrite_once(
+    coordinator: Callable[[], Handle],
+    clock: Callable[[], int],
+    write: Callable[[], Sequence[CommitMessage]],
+    replaced: Partitions,
+) -> CommitOutcome:
+    """Put what is written in the place of partitions, once, though answers are lost.
+
+    Args:
+        coordinator: the table's.
+        clock: epoch milliseconds.
+        write: makes new files; again where an answer was lost and the commit did not happen, or
+            was rolled back, as a rollback deletes the files that it meets.
+
+    Raises:
+        CommitUnknownError, ServiceUnavailableError: whether it happened is not known.
+    """
+    user = f"pkray-overwrite-{uuid.uuid4()}"
+    name = CommitToken(str(uuid.uuid4()), clock())
+    tries = 0
+    while True:
+        messages = write()
+        try:
+            outcome: CommitOutcome = coordinator().call_once(
+                "overwrite", user, name, messages, replaced
+            )
+            return outcome
+        except (ServiceUnavailableError, CommitUnknownError):
+            tries += 1
+            if tries == _TRIES:
+                raise
+        known: CommitOutcome | None = coordinator().call("committed", user, name)
+        if known is not None:
+            return known
 
 
 class OverwriteWriter:

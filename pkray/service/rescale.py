@@ -14,7 +14,7 @@ from pkray.commit.live import live_files
 from pkray.commit.overwriting import Partitions
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
-from pkray.errors import CommitBaseMovedError
+from pkray.errors import CommitBaseMovedError, CommitUnknownError, ServiceUnavailableError
 from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.partition_filter import ExactPartitions
@@ -29,11 +29,12 @@ from pkray.schema import KIND, TableSchema
 from pkray.schema_changes import ChangeBuckets
 from pkray.service.handle import Handle
 from pkray.service.overwrite import OverwriteWriter
-from pkray.service.protocol import CommitOutcome
 from pkray.storage.object_store import ObjectStore
 
 MAX_TRIES = 20
 """Times that one partition is rewritten while other processes change its rows."""
+MAX_UNANSWERED = 3
+"""Times that one partition is rewritten as long as nobody says that it is."""
 
 Files = dict[int, list[DataFileMeta]]
 """A partition's data files by bucket."""
@@ -105,7 +106,7 @@ class Rescale:
         return {e.partition for e in entries if e.total_buckets != schema.core.bucket}
 
     def _rewrite(self, schema: TableSchema, partition: bytes) -> None:
-        tries = 0
+        tries = unanswered = 0
         while True:
             snapshot = self._snapshots.latest()
             files = self._files(snapshot, schema, partition)
@@ -119,17 +120,22 @@ class Rescale:
                 writer.abort()
                 raise
             replaced = ExactPartitions(frozenset([partition]))
-            user = f"pkray-rescale-{uuid.uuid4()}"  # its only commit: repeating the call is safe
+            user = f"pkray-rescale-{uuid.uuid4()}"  # its only commit
             arguments = (user, 0, messages, replaced, None, snapshot.id)
             try:
-                outcome: CommitOutcome = self._coordinator().call("overwrite", *arguments)
+                self._coordinator().call_once("overwrite", *arguments)
+                return
             except CommitBaseMovedError:
                 tries += 1
                 if tries >= MAX_TRIES:
                     raise
-                continue
-            assert outcome.new
-            return
+            except (CommitUnknownError, ServiceUnavailableError):
+                # Whether it happened, the partition shows. Its files are not sent again: a
+                # rollback may have met them.
+                unanswered += 1
+                if unanswered >= MAX_UNANSWERED:
+                    raise
+                self._coordinator().call("ping")
 
     def _files(self, snapshot: Snapshot | None, schema: TableSchema, partition: bytes) -> Files:
         """None where others have rewritten the partition meanwhile."""

@@ -60,7 +60,10 @@ class RayHandle:
         return RayPending(ref, self._callee, self._timeout)
 
     def call(self, method: str, *args: Any) -> Any:
-        return persist(lambda: self.submit(method, *args).result(), self._patience)
+        return persist(lambda: self.call_once(method, *args), self._patience)
+
+    def call_once(self, method: str, *args: Any) -> Any:
+        return self.submit(method, *args).result()
 
 
 class RayOwnerHandle(RayHandle):

@@ -1,0 +1,39 @@
+"""The files that commit messages hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from pkray.format import paths
+from pkray.format.commit_message import CommitMessage
+from pkray.format.partition import PartitionSpec
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+_LOOKS = 32
+"""Files looked for at once in an object store."""
+
+
+def missing_files(
+    store: ObjectStore, schema: TableSchema, messages: Sequence[CommitMessage]
+) -> list[str]:
+    """Paths of new files that are not there; a request each."""
+    named = list(_new_files(schema, messages))
+    if store.local_path("") is not None or len(named) < 2:
+        there = [store.exists(path) for path in named]
+    else:
+        with ThreadPoolExecutor(min(_LOOKS, len(named))) as pool:
+            there = list(pool.map(store.exists, named))
+    return [path for path, is_there in zip(named, there, strict=True) if not is_there]
+
+
+def _new_files(schema: TableSchema, messages: Sequence[CommitMessage]) -> Iterator[str]:
+    partitions = PartitionSpec(schema)
+    for message in messages:
+        folder = partitions.path(message.partition)
+        for file in (*message.new_files, *message.changelog_files):
+            for name in (file.file_name, *file.extra_files):
+                yield paths.data_file(folder, message.bucket, name)
+        for index in message.index_files:
+            yield paths.index(index.file_name)
