@@ -91,6 +91,10 @@ class Pusher:
         while len(self._in_flight) > _MAX_IN_FLIGHT:
             self._in_flight.popleft().result()
 
+    def move_to(self, session: SessionId) -> None:
+        """Go on in another session, to which all that was sent is sent again."""
+        self._session = session
+
     def drain(self) -> None:
         """Forget the answers still to come."""
         self._in_flight.clear()

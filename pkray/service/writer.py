@@ -253,26 +253,35 @@ class TableWriter:
 
     def _persist(self, work: Callable[[], T]) -> T:
         """Repeat work whose owners or coordinator were lost, pushing again what they held."""
-        wait = _FIRST_WAIT_SECONDS
+        wait, lost = _FIRST_WAIT_SECONDS, 0
         for left in range(_ATTEMPTS, 0, -1):
             try:
                 return work()
-            except (LostBatchesError, ServiceUnavailableError):
+            except (LostBatchesError, ServiceUnavailableError) as error:
                 if self._keep is None or left == 1:
                     raise
+                lost += isinstance(error, LostBatchesError)
             time.sleep(wait)
             wait = min(wait * 2, 5.0)
             try:
-                self._push_again()
+                self._push_again(anew=lost > 1)
             except ServiceError:
                 continue
         raise AssertionError("unreachable")
 
-    def _push_again(self) -> None:
+    def _push_again(self, anew: bool = False) -> None:
+        """
+        Args:
+            anew: in a new session: owners may have ended this one, if it was committed and the
+                table rolled back before that was answered.
+        """
         self._pusher.drain()
         if self._assigner is not None:
             self._assign_again()
             return
+        if anew:
+            self._next_session()
+            self._pusher.move_to(self._session)
         pending: list[Pending] = []
         for owner, batches in self._kept.items():
             for index, batch in enumerate(batches):
@@ -284,12 +293,15 @@ class TableWriter:
     def _assign_again(self) -> None:
         """In a new session, as an owner may have forgotten what it had assigned in this one."""
         assert self._fetch is not None
-        self._coordinator.call("abort", self._session)
-        self._session = self._session.next()
+        self._next_session()
         self._pusher = self._open_pusher()
         for kept in self._unassigned:
             self._pusher.push_checked(self._fetch(kept).rows)
         self._pusher.settle()
+
+    def _next_session(self) -> None:
+        self._coordinator.call("abort", self._session)
+        self._session = self._session.next()
 
     def _send(self, owner: int, push: Push, batch: RoutedBatch) -> Pending:
         carried: object = batch

@@ -9,7 +9,8 @@ import pkray
 from pkray.commit.commit_name import CommitToken
 from pkray.commit.expiry import SnapshotExpirer
 from pkray.commit.retention import Retention
-from pkray.errors import CommitUnknownError
+from pkray.errors import CommitUnknownError, ServiceUnavailableError
+from pkray.service.writer import TableWriter
 
 COLUMNS = [("id", "BIGINT"), ("n", "BIGINT")]
 SUM = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
@@ -93,6 +94,39 @@ def test_rows_that_a_repeated_commit_would_drop_are_not_taken(tables, identifier
         writer.upsert(ones(2))
         writer.commit()
     assert tables[0].to_arrow().to_pylist() == ones(1, 2)
+
+
+@pytest.mark.parametrize("identifier", [None, 7])
+def test_a_commit_that_was_rolled_back_unanswered_is_pushed_again(tables, monkeypatch, identifier):
+    """Its session has ended at the owners, as they know it to be committed."""
+    table, other = tables
+    with other.open_writer("job") as writer:
+        writer.upsert(ones(1))
+        writer.commit()
+    service = table._service()
+    coordinator, plain, left = service.coordinator, service.coordinator.call, [1]
+
+    def call(method, *args):
+        answer = plain(method, *args)
+        if method == "commit" and left[0]:
+            left[0] -= 1
+            other.rollback_to(1)
+            raise ServiceUnavailableError("it was killed")
+        return answer
+
+    monkeypatch.setattr(coordinator, "call", call)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+    def itself(batch):
+        return batch
+
+    arguments = (table.schema, coordinator, service.owners, "job")
+    with TableWriter(*arguments, keep=itself, fetch=itself) as writer:
+        writer.upsert(ones(2, 3))
+        writer.commit(identifier)
+        writer.upsert(ones(2))
+        writer.commit()
+    assert table.to_arrow().to_pylist() == [*ones(1), {"id": 2, "n": 2}, *ones(3)]
 
 
 def test_an_abort_leaves_open_what_was_not_answered(tables):
