@@ -24,6 +24,7 @@ from pkray.lsm.compaction_result import CompactionResult
 from pkray.lsm.compactor import Compactor
 from pkray.lsm.data_files import Clock, DataFileStore, now_millis
 from pkray.lsm.engines import merge_engine
+from pkray.lsm.freed_memory import give_back
 from pkray.lsm.handed_over import HandedOver
 from pkray.lsm.levels import Levels
 from pkray.lsm.memtable import Memtable
@@ -278,8 +279,11 @@ class BucketWriter:
         self._work.changelog_files.extend(changelog)
         self._levels = self._levels.apply((), new)
         self._next_sequence += self._memtable.rows
+        written = self._memtable.bytes
         self._memtable = Memtable(self.schema)
         self._show()
+        del frozen, merged
+        give_back(written, self._options.write_buffer_size // 2)
 
     def _show(self) -> None:
         """Let others see what there is now, all at once."""

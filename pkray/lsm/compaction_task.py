@@ -11,6 +11,7 @@ from pkray.format.data_file import COMPACT_SOURCE, DataFileMeta
 from pkray.lsm.compaction import CompactionUnit
 from pkray.lsm.compaction_result import CompactionResult
 from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.freed_memory import give_back
 from pkray.lsm.key_ranges import Section, sections
 from pkray.lsm.levels import Levels, SortedRun
 from pkray.lsm.merge import MergeEngine, without_deletes
@@ -135,6 +136,7 @@ class CompactionTask:
                 for rows, changes in self._rows.merged(section, with_changes):
                     data.write(without_deletes(rows) if self._rows.drops_deletes else rows)
                     changelog.write(changes)
+                    give_back(rows.nbytes, self._options.write_buffer_size)
         self._result.before.extend(file for section in chosen for file in section.files)
         self._keep(data.files, self._result.after)
         self._keep(changelog.files, self._result.changelog)

@@ -10,6 +10,7 @@ from pkray.lsm.compaction import CompactionUnit
 from pkray.lsm.compaction_result import CompactionResult
 from pkray.lsm.compaction_task import CompactionTask
 from pkray.lsm.data_files import Clock, DataFileStore, now_millis
+from pkray.lsm.freed_memory import give_back
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge import MergeEngine
 from pkray.lsm.sorted_streams import MergeLimits
@@ -79,4 +80,6 @@ class Compactor:
             undo.callback(task.undo)
             result = task.run()
             undo.pop_all()
+        del task
+        give_back(sum(run.size for run in unit.runs), self._schema.core.write_buffer_size // 2)
         return result

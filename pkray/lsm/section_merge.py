@@ -211,9 +211,11 @@ class SectionMerge:
             above = found.search(self.order.keys(keys))[1] if len(found) else np.zeros(0, bool)
             new = np.ones(len(groups), bool)
             new[unknown[: len(above)][above]] = False
-            first, known = first.filter(pa.array(new)), known[new]
-        shown = ~known if self._producer == "lookup" else np.zeros(len(known), bool)
-        return first, first.filter(pa.array(shown))
+            if not new.all():
+                first, known = first.filter(pa.array(new)), known[new]
+        if self._producer != "lookup":
+            return first, first.slice(0, 0)
+        return first, first.filter(pa.array(~known)) if known.any() else first
 
     def _with_older_rows(
         self, groups: KeyGroups, level: np.ndarray
