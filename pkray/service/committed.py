@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pkray.commit.index_files import index_files
 from pkray.commit.snapshots import SnapshotStore
@@ -12,7 +12,7 @@ from pkray.commit.table_identity import TableIdentity
 from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
 from pkray.format.index_file import DELETION_VECTORS
-from pkray.format.snapshot import OVERWRITE, Snapshot
+from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.levels import Levels
 from pkray.scan.files import delta_entries, live_files
@@ -112,6 +112,14 @@ class CommittedFiles:
             if number not in self._versions:
                 self._keep(number, self._load(self._snapshots.read(number, fresh=True)))
             return number, self._versions[number]
+
+    def appended_by(self, user: str, after: int, until: int) -> Iterator[tuple[int, set[str]]]:
+        """The files that a user's APPEND snapshots added, by id, after one snapshot and up to
+        another; those that expired are left out."""
+        for snapshot in self._snapshots.range(after + 1, until):
+            if snapshot.commit_user == user and snapshot.commit_kind == APPEND:
+                entries = delta_entries(self._store, snapshot)
+                yield snapshot.id, {entry.file.file_name for entry in entries}
 
     def _was_rolled_back(self, latest: Snapshot | None) -> bool:
         held = self._snapshot

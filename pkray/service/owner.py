@@ -52,6 +52,7 @@ from pkray.service.routing import owner_of
 from pkray.service.schema_views import SchemaViews
 from pkray.service.session import InFlight, OwnerSession
 from pkray.service.staging import StagingArea
+from pkray.service.unanswered import UnansweredCommits
 from pkray.storage.location import TableLocation
 
 
@@ -136,6 +137,7 @@ class BucketOwner:
             self._views,
             self._buckets,
             self._sessions,
+            UnansweredCommits(self._sessions, self._committed),
             self._lock,
             self._refresh,
         )
@@ -207,6 +209,7 @@ class BucketOwner:
                     written, full = self._preparation.prepare(session, wanted)
                     if session.messages is not None:
                         messages = self._dynamic.indexed(session.messages, session.new_hashes)
+                        session.handed_over.add(base, messages)
                         session.in_flight = InFlight(base, self._clock())
                         return messages
                 self._compaction.make_room(written, full)

@@ -22,6 +22,7 @@ from pkray.service.owner_sessions import OwnerSessions
 from pkray.service.protocol import ANY_BUCKET, ANY_PARTITION, Slice, Visibility
 from pkray.service.schema_views import SchemaViews
 from pkray.service.session import OwnerSession
+from pkray.service.unanswered import UnansweredCommits
 from pkray.storage.object_store import ObjectStore
 
 _TRIES = 3
@@ -60,6 +61,7 @@ class OwnerLookups:
     """Lookups in committed files, and in what sessions hold beside them.
 
     Args:
+        unanswered: finds sessions that are committed though nobody said so.
         lock: of the sessions.
         refresh: sees what other processes have committed; told whether that cannot wait.
     """
@@ -72,6 +74,7 @@ class OwnerLookups:
         views: SchemaViews,
         buckets: OwnedBuckets,
         sessions: OwnerSessions,
+        unanswered: UnansweredCommits,
         lock: threading.RLock,
         refresh: Callable[[bool], None],
     ) -> None:
@@ -81,6 +84,7 @@ class OwnerLookups:
         self._views = views
         self._buckets = buckets
         self._sessions = sessions
+        self._unanswered = unanswered
         self._lock = lock
         self._refresh = refresh
 
@@ -149,14 +153,23 @@ class OwnerLookups:
         """
         if not asked.sees_uncommitted:
             return *self._committed.version(asked.snapshot_id), ()
-        with self._lock:
-            sessions = [session for _, session in self._sessions.items()]
-            base = self._sessions.base_in_flight()
-            wanted = self._committed.snapshot_id if base is None else base
+        sessions, wanted = self._uncommitted()
         try:
-            return *self._committed.version(wanted), sessions
+            answered, levels = self._committed.version(wanted)
         except SnapshotNotFoundError:  # rolled back or expired meanwhile
-            return *self._committed.version(None), sessions
+            answered, levels = self._committed.version(None)
+        return answered, levels, [s for s in sessions if not s.handed_over.is_in(answered)]
+
+    def _uncommitted(self) -> tuple[Sequence[OwnerSession], int]:
+        """All sessions, and the snapshot to lay them on."""
+        while True:
+            self._unanswered.find_out()
+            with self._lock:
+                if self._unanswered.is_found_out:
+                    base = self._sessions.base_in_flight()
+                    newest = self._committed.snapshot_id
+                    sessions = [session for _, session in self._sessions.items()]
+                    return sessions, newest if base is None else base
 
     def _reached(
         self, asked: Lookup, held: Iterable[BucketId], snapshot_id: int

@@ -77,6 +77,17 @@ class OwnerSessions:
     def items(self) -> list[tuple[SessionId, OwnerSession]]:
         return list(self._sessions.items())
 
+    def unanswered(self) -> list[tuple[SessionId, OwnerSession]]:
+        """Those whose commit is not under way, and may have been published for all they know."""
+        now = self._clock()
+        return [
+            (session_id, held)
+            for session_id, held in self.items()
+            if held.handed_over.names
+            and held.handed_over.landed_in is None
+            and (held.in_flight is None or elapsed(held.in_flight.since, now, PENDING_MILLIS))
+        ]
+
     def base_in_flight(self) -> int | None:
         """The snapshot under a commit that may be published at any moment, None without one."""
         flights = [held.in_flight for held in self._sessions.values() if held.in_flight]

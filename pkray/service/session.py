@@ -14,6 +14,7 @@ from pkray.lsm.key_groups import detached
 from pkray.lsm.levels import Levels
 from pkray.lsm.uncommitted import Uncommitted
 from pkray.service.committed import BucketId
+from pkray.service.handed_over_files import HandedOverFiles
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.protocol import Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
@@ -60,6 +61,7 @@ class OwnerSession:
         """The coordinator's run that was last given messages and has not been answered for."""
         self.in_flight: InFlight | None = None
         """That run's messages, while nothing is known of their outcome."""
+        self.handed_over = HandedOverFiles()
         self.new_hashes: dict[BucketId, list[bytes]] = {}
         """Of dynamic buckets: key hashes that their committed index may lack."""
         self.touched = 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from compaction_samples import Process
 
+from pkray.errors import CommitUnknownError
 from pkray.format.partition_filter import ExactPartitions
 from pkray.lsm.compactor import Compactor
 
@@ -65,6 +67,62 @@ def test_rows_of_a_commit_whose_end_the_owner_was_not_told_count_once(started):
     owner.acknowledge = acknowledge
     assert process.content("committed") == {1: "a,b"}
     assert process.content("latest") == {1: "a,b"}
+
+
+SUMS = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
+
+
+def unanswered(process, session, rows, *, publish=True):
+    """Commit, or not quite, as a coordinator that is killed before it tells the owner."""
+    process.write(session, rows)
+    owner = process.owner.target
+    committer = process.coordinator._committer(session.user)
+    acknowledge, commit = owner.acknowledge, committer.commit
+    owner.acknowledge = owner.give_up = lambda *_: False
+
+    def fail(*_, **__):
+        raise CommitUnknownError("killed")
+
+    if not publish:
+        committer.commit = fail
+    with contextlib.suppress(CommitUnknownError):
+        process.finish(session)
+    committer.commit, owner.acknowledge = commit, acknowledge
+    del owner.give_up
+
+
+@pytest.mark.parametrize("many", [0, 70], ids=["followed", "read anew"])
+def test_rows_of_an_unanswered_commit_count_once_when_others_have_compacted_it(
+    tmp_path, started, many
+):
+    now = [1_000_000]
+    process, other = started(**SUMS), started("b")
+    process.owner.target._sessions._clock = lambda: now[0]
+    process.commit({1: "a"})
+    unanswered(process, process.begin(), {1: "b"})
+    other.compact()
+    for number in range(many):
+        other.commit({5: str(number)})
+    now[0] += 61_000
+    for _ in range(2):
+        assert process.content("latest", keys=[1]) == {1: "a,b"}
+    process.commit({1: "c"})
+    other.compact()
+    assert process.content("latest", keys=[1]) == {1: "a,b,c"}
+    assert process.content("committed", keys=[1]) == {1: "a,b,c"}
+
+
+def test_rows_of_a_commit_that_did_not_happen_stay_on_top(started):
+    now = [1_000_000]
+    process, other = started(**SUMS), started("b")
+    process.owner.target._sessions._clock = lambda: now[0]
+    process.commit({1: "a"})
+    unanswered(process, process.begin(), {1: "b"}, publish=False)
+    other.commit({1: "theirs"})
+    other.compact()
+    now[0] += 61_000
+    for _ in range(2):
+        assert sorted(process.content("latest", keys=[1])[1].split(",")) == ["a", "b", "theirs"]
 
 
 @pytest.mark.parametrize(
