@@ -23,20 +23,13 @@ def applied(state, changes):
     return after
 
 
-@pytest.mark.parametrize(
-    ("name", "mode"),
-    [
-        ("none", "auto"),
-        ("none", "delta"),
-        ("none", "diff"),
-        *product(["input", "lookup", "vectors-lookup"], ["auto", "delta", "changelog", "diff"]),
-    ],
-)
-def test_changes_between_any_two_snapshots_turn_one_into_the_other(tmp_path, name, mode):
+@pytest.mark.parametrize("name", ["none", "input", "lookup", "vectors-lookup"])
+def test_changes_between_any_two_snapshots_turn_one_into_the_other(tmp_path, name):
+    modes = ("auto", "delta", "diff") if name == "none" else ("auto", "delta", "changelog", "diff")
     with create(tmp_path, TABLES[name]) as catalog:
         table = catalog.load_table("db.t")
         rng = random.Random(name)
-        while table.latest_snapshot() is None or table.latest_snapshot().id < 8:
+        while table.latest_snapshot() is None or table.latest_snapshot().id < 7:
             random_step(table, rng)
         last = table.latest_snapshot().id
         kinds = [table.snapshot(number).commit_kind for number in range(1, last + 1)]
@@ -45,11 +38,10 @@ def test_changes_between_any_two_snapshots_turn_one_into_the_other(tmp_path, nam
             n for n in range(1, last + 1) if name in ("none", "input") or kinds[n - 1] == "COMPACT"
         ]
         states = {0: {}} | {number: state_at(table, number) for number in whole}
-        for start in states:
-            before = states[start]
-            for end in (n for n in whole if n >= start):
-                changes = table.changes(start, end, mode=mode)
-                assert applied(before, changes) == states[end], (start, end)
+        pairs = [(start, end) for start in states for end in whole if end >= start]
+        for (start, end), mode in product(pairs, modes):
+            changes = table.changes(start, end, mode=mode)
+            assert applied(states[start], changes) == states[end], (start, end, mode)
 
 
 @pytest.fixture

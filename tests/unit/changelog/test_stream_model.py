@@ -20,7 +20,7 @@ from change_samples import (
 from pkray.errors import UnsupportedError
 from pkray.format.snapshot import COMPACT
 
-STEPS = 8
+STEPS = 7
 COMPLETE = ("lookup", "full", "vectors-lookup", "first-row-lookup", "partial-update-lookup")
 PLAIN = ("none", "input", "dynamic", "vectors", *COMPLETE)
 
@@ -106,7 +106,7 @@ def test_a_consumer_killed_anywhere_loses_and_repeats_nothing(tmp_path, name, no
         complete = normalize or name in COMPLETE
         saved: State = {}
         put(table, {1: "first"})
-        for _ in range(8):
+        for _ in range(6):
             for _ in range(rng.randrange(1, 4)):
                 random_step(table, rng, overwrites=normalize and name not in COMPLETE)
             table.expire_snapshots(retain_max=1, retain_min=1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import random
-import shutil
+import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ KEEP_TWO = Retention(num_min=2, num_max=2, time_millis=0, limit=50)
 KEEP_FOUR = Retention(num_min=4, num_max=4, time_millis=0, limit=50)
 
 
-def table(path: Path, seed: int = 7, **options: str) -> Writer:
+def table(path: Path | str, seed: int = 7, **options: str) -> Writer:
     schema = samples.schema(partitioned=True, **MANIFESTS, **options)
     return Writer(ObjectStore.open(path), schema, random.Random(seed))
 
@@ -215,15 +216,15 @@ def test_costs_grow_with_what_expires(tmp_path):
 
 @pytest.mark.parametrize("producer", ["none", "input"])
 @pytest.mark.parametrize("after", [False, True])
-def test_an_expiry_killed_anywhere_is_finished_by_the_next(tmp_path, producer, after):
-    origin = table(tmp_path / "origin", changelog_producer=producer)
+def test_an_expiry_killed_anywhere_is_finished_by_the_next(producer, after):
+    origin = table(f"memory://{uuid.uuid4().hex}", changelog_producer=producer)
     fill(origin, 5)
     TagStore(origin.store).create("kept", SnapshotStore(origin.store).read(3))
+    files = {file.path: origin.store.read(file.path) for file in origin.store.list("", hidden=True)}
     points = 0
     while True:
         writer = copy.copy(origin)
-        shutil.copytree(tmp_path / "origin", tmp_path / str(points))
-        writer.store = ObjectStore.open(tmp_path / str(points))
+        writer.store = in_memory(files)
         killing = KillingStore(writer.store, points, after)
         try:
             expirer(writer, killing).expire(KEEP_TWO, KEEP_FOUR)
@@ -235,9 +236,15 @@ def test_an_expiry_killed_anywhere_is_finished_by_the_next(tmp_path, producer, a
         else:
             break
         points += 1
-        shutil.rmtree(tmp_path / str(points - 1))
     assert points > 20
     print(f"{points} of {points}")
+
+
+def in_memory(files: Mapping[str, bytes]) -> ObjectStore:
+    store = ObjectStore.open(f"memory://{uuid.uuid4().hex}")
+    for path, data in files.items():
+        store.write(path, data)
+    return store
 
 
 def assert_readable(writer: Writer) -> None:
@@ -273,10 +280,8 @@ ACTIONS = st.lists(
     st.integers(1, 6),
     st.integers(0, 1000),
 )
-def test_random_histories(
-    tmp_path_factory: Any, actions: Any, producer: str, more: int, limit: int, seed: int
-) -> None:
-    writer = table(tmp_path_factory.mktemp("t"), seed, changelog_producer=producer)
+def test_random_histories(actions: Any, producer: str, more: int, limit: int, seed: int) -> None:
+    writer = table(f"memory://{uuid.uuid4().hex}", seed, changelog_producer=producer)
     store, process = writer.store, expirer(writer)
     consumers, tags = ConsumerStore(store), TagStore(store)
     for action, value in actions:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import tempfile
+import uuid
 
 import pytest
 from commit_samples import WrappedStore, data_file, message, schema
@@ -15,6 +15,7 @@ from pkray.format.manifest import ManifestFileMeta
 from pkray.format.stats import EMPTY_STATS
 from pkray.scan.files import live_files
 from pkray.storage.object_store import ObjectStore
+from tests.effort import examples
 
 KB = 1 << 10
 
@@ -79,7 +80,7 @@ def test_a_file_moved_to_another_level_stays():
     assert merge_entries(entries) == ([entries[2]], [])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     steps=st.lists(st.lists(st.integers(0, 11), max_size=6), max_size=30),
     merge_count=st.integers(1, 6),
@@ -95,41 +96,41 @@ def test_merging_changes_nothing_of_what_is_there(steps, merge_count, target, fu
             "manifest.full-compaction-threshold-size": full,
         }
     )
-    with tempfile.TemporaryDirectory() as directory:
-        store = ObjectStore.open(directory)
-        committer = Committer(store, newest, "u", ignore_empty=True)
-        model: dict[str, int] = {}
-        for number, positions in enumerate(steps, 1):
-            gone = sorted({name for p in positions for name in list(model)[p : p + 1]})
-            after = data_file(f"f{number}", 1, number, number)
-            result = committer.commit(
-                number,
-                [
-                    message((), [data_file(n, 1, model[n], model[n]) for n in gone], [after]),
-                ],
-            )
-            assert result.compact is not None
-            for name in gone:
-                del model[name]
-            model[f"f{number}"] = number
-            snapshot = committer.snapshots.latest()
-            found = [e.file.file_name for e in live_files(store, snapshot)]
-            assert found == list(model)
-            assert snapshot.total_record_count == 5 * len(model)
+    store = ObjectStore.open(f"memory://{uuid.uuid4().hex}")
+    committer = Committer(store, newest, "u", ignore_empty=True)
+    model: dict[str, int] = {}
+    for number, positions in enumerate(steps, 1):
+        gone = sorted({name for p in positions for name in list(model)[p : p + 1]})
+        after = data_file(f"f{number}", 1, number, number)
+        result = committer.commit(
+            number,
+            [
+                message((), [data_file(n, 1, model[n], model[n]) for n in gone], [after]),
+            ],
+        )
+        assert result.compact is not None
+        for name in gone:
+            del model[name]
+        model[f"f{number}"] = number
+        snapshot = committer.snapshots.latest()
+        found = [e.file.file_name for e in live_files(store, snapshot)]
+        assert found == list(model)
+        assert snapshot.total_record_count == 5 * len(model)
 
 
 def test_the_cost_of_a_commit_does_not_grow(tmp_path):
-    """Bytes and files read by each hundred of commits, with nothing kept in memory."""
+    """Bytes and files read by each sixty commits, two merges of manifests, with nothing kept in
+    memory."""
     store = WrappedStore(ObjectStore.open(tmp_path))
     committer = Committer(store, schema(), "u")
     read, files, listed = [], [], []
-    for number in range(1, 301):
+    for number in range(1, 181):
         new = data_file(f"f{number}")
         before = [data_file(f"c{number - 1}", 5)] if number > 1 else []
         after = data_file(f"c{number}", 5)
         result = committer.commit(number, [message([new], [new, *before], [after])])
         assert result.compact is not None
-        if number % 100 == 0:
+        if number % 60 == 0:
             read.append(store.bytes_read)
             files.append(len(store.reads))
             listed.append(len(data_manifests(store, result.compact)))

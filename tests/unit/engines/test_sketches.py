@@ -175,7 +175,7 @@ def test_damaged_hll_sketches_are_refused_or_united() -> None:
     """The library crashes at some of these if it is not kept from them."""
     chance = random.Random(7)
     refused = 0
-    for _ in range(2_000):
+    for _ in range(500):
         image = bytearray(chance.choice(IMAGES))
         for _ in range(chance.choice([1, 1, 3])):
             place = chance.randrange(chance.choice([min(48, len(image)), len(image)]))
@@ -185,7 +185,7 @@ def test_damaged_hll_sketches_are_refused_or_united() -> None:
             united("hll_sketch", chance.choice(IMAGES), bytes(image))
         except MergeError:
             refused += 1
-    assert 500 < refused < 2_000
+    assert 100 < refused < 500
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def content(table: pkray.Table, **moment: Any) -> Content:
     return dict(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True))
 
 
-def contents(warehouse: Path, name: str = "db.t") -> dict[int, Content]:
+def contents(warehouse: Path | str, name: str = "db.t") -> dict[int, Content]:
     """What a new process sees, by snapshot."""
     with pkray.connect(str(warehouse)) as catalog:
         table = catalog.load_table(name)
@@ -118,16 +119,31 @@ def contents(warehouse: Path, name: str = "db.t") -> dict[int, Content]:
         return {number: content(table, snapshot_id=number) for number in ids}
 
 
-def now(warehouse: Path, name: str = "db.t") -> Content:
+def now(warehouse: Path | str, name: str = "db.t") -> Content:
     with pkray.connect(str(warehouse)) as catalog:
         return content(catalog.load_table(name))
 
 
-def root(warehouse: Path) -> ObjectStore:
+def files_of(warehouse: Path) -> dict[str, bytes]:
+    """All bytes of a warehouse, by path."""
+    paths = (path for path in warehouse.rglob("*") if path.is_file())
+    return {str(path.relative_to(warehouse)): path.read_bytes() for path in paths}
+
+
+def copy_of(files: Mapping[str, bytes]) -> str:
+    """Another warehouse of the same files, in memory."""
+    url = f"memory://{uuid.uuid4().hex}"
+    store = ObjectStore.open(url)
+    for path, data in files.items():
+        store.write(path, data)
+    return url
+
+
+def root(warehouse: Path | str) -> ObjectStore:
     return ObjectStore.open(f"{warehouse}/db.db/t")
 
 
-def schema(warehouse: Path) -> TableSchema:
+def schema(warehouse: Path | str) -> TableSchema:
     return SchemaStore(root(warehouse), "db.t").latest()
 
 

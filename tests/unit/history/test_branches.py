@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-import shutil
 
 import pytest
 from history_samples import (
@@ -9,8 +8,10 @@ from history_samples import (
     Killed,
     content,
     contents,
+    copy_of,
     create,
     data_files,
+    files_of,
     named_files,
     now,
     put,
@@ -209,7 +210,7 @@ def test_fast_forward_takes_the_schema_over(table, catalog, warehouse):
 
 
 @pytest.mark.parametrize("beginning", ["second", None, "rolled back", "old"])
-def test_fast_forward_killed_at_every_step(table, warehouse, tmp_path, beginning):
+def test_fast_forward_killed_at_every_step(table, warehouse, beginning):
     table.branches.create("b", tag=None if beginning is None else "second")
     branch = table.branch("b")
     put(branch, {9: "one"})
@@ -220,11 +221,11 @@ def test_fast_forward_killed_at_every_step(table, warehouse, tmp_path, beginning
         root(warehouse).delete([paths.snapshot(1), paths.snapshot(2)])
     goal = contents(warehouse, "db.t$branch_b")
     own = contents(warehouse)
+    files = files_of(warehouse)
     step = 0
     while True:
         step += 1
-        copy = tmp_path / f"copy-{step}"
-        shutil.copytree(warehouse, copy)
+        copy = copy_of(files)
         try:
             Branches(DyingStore(root(copy), [step]), "db.t").fast_forward("b")
         except Killed:
@@ -236,7 +237,6 @@ def test_fast_forward_killed_at_every_step(table, warehouse, tmp_path, beginning
             assert now(copy, "db.t$branch_b") == goal[max(goal)]
             Branches(root(copy), "db.t").fast_forward("b")
             assert now(copy) == goal[max(goal)]
-            shutil.rmtree(copy)
             continue
         break
     assert step > 5
@@ -245,14 +245,14 @@ def test_fast_forward_killed_at_every_step(table, warehouse, tmp_path, beginning
     assert sorted(found) == list(range(min(found), max(found) + 1))
 
 
-def test_creation_killed_at_every_step_leaves_no_half_branch(table, warehouse, tmp_path):
+def test_creation_killed_at_every_step_leaves_no_half_branch(table, warehouse):
     table.alter.add_column("w", "INT")
     put(table, {4: "wide"})
     table.tags.create("wide")
     whole = content(table)
+    files = files_of(warehouse)
     for step in range(1, 6):
-        copy = tmp_path / f"copy-{step}"
-        shutil.copytree(warehouse, copy)
+        copy = copy_of(files)
         try:
             Branches(DyingStore(root(copy), [step]), "db.t").create("b", "wide")
         except Killed:
@@ -271,12 +271,12 @@ def test_an_unfinished_creation_is_no_start_of_another(warehouse):
     assert now(warehouse, "db.t$branch_b") == {}
 
 
-def test_deletion_killed_at_every_step(table, warehouse, tmp_path):
+def test_deletion_killed_at_every_step(table, warehouse):
     table.branches.create("b", tag="second")
     put(table.branch("b"), {9: "new"})
+    files = files_of(warehouse)
     for step in range(1, 8):
-        copy = tmp_path / f"copy-{step}"
-        shutil.copytree(warehouse, copy)
+        copy = copy_of(files)
         with pytest.raises(Killed):
             Branches(DyingStore(root(copy), [step]), "db.t").delete("b")
         assert contents(copy)[3] == THIRD

@@ -9,8 +9,10 @@ from history_samples import (
     Killed,
     content,
     contents,
+    copy_of,
     create,
     data_files,
+    files_of,
     named_files,
     now,
     put,
@@ -233,17 +235,17 @@ def test_a_commit_between_the_base_and_its_rollback_takes_itself_back(warehouse)
 
 
 @pytest.mark.parametrize("expired", [False, True], ids=["snapshot", "expired"])
-def test_killed_at_every_step(warehouse, tmp_path, expired):
+def test_killed_at_every_step(warehouse, expired):
     if expired:
         expire(warehouse, keep=3)
     histories = contents(warehouse)
     target = TagStore(root(warehouse)).get("turn-3").snapshot
     whole = now_at(warehouse, "turn-3")
+    files = files_of(warehouse)
     steps = 0
     while True:
         steps += 1
-        copy = tmp_path / f"copy-{steps}"
-        shutil.copytree(warehouse, copy)
+        copy = copy_of(files)
         deaths = [steps]
         try:
             Rollback(DyingStore(root(copy), deaths), schema(copy)).to_tag("turn-3")
@@ -255,7 +257,7 @@ def test_killed_at_every_step(warehouse, tmp_path, expired):
             for number, rows in found.items():
                 assert rows == (whole if number == target.id else histories[number])
             assert now(copy) == found[newest]
-            with pkray.connect(str(copy)) as catalog:
+            with pkray.connect(copy) as catalog:
                 table = catalog.load_table("db.t")
                 assert put(table, {777: "on"}) == newest + 1
                 assert content(table) == found[newest] | {777: "on"}
@@ -264,7 +266,6 @@ def test_killed_at_every_step(warehouse, tmp_path, expired):
                 assert ids(table)[-1] == target.id
                 assert put(table, {888: "on"}) == target.id + 1
             assert now(copy) == whole | {888: "on"}
-            shutil.rmtree(copy)
             continue
         assert deaths[0] > 0
         break
@@ -272,11 +273,11 @@ def test_killed_at_every_step(warehouse, tmp_path, expired):
     print(f"killed at {steps - 1} of {steps - 1} steps")
 
 
-def test_killed_by_id_leaves_a_guard_that_the_next_one_takes(warehouse, tmp_path):
+def test_killed_by_id_leaves_a_guard_that_the_next_one_takes(warehouse):
     before = contents(warehouse)
+    files = files_of(warehouse)
     for step in range(1, 9):
-        copy = tmp_path / f"copy-{step}"
-        shutil.copytree(warehouse, copy)
+        copy = copy_of(files)
         with pytest.raises(Killed):
             Rollback(DyingStore(root(copy), [step]), schema(copy)).to_snapshot(4)
         Rollback(root(copy), schema(copy)).to_snapshot(4)

@@ -39,7 +39,7 @@ KEYS: dict[str, tuple[list[tuple[str, str]], st.SearchStrategy[Any]]] = {
 VALUES = st.none() | st.sampled_from(["", "x", "yy"])
 
 EXAMPLES = settings(
-    max_examples=examples(12),
+    max_examples=examples(8),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ def commits(draw: st.DrawFn) -> list[tuple[list[dict[str, Any]], list[dict[str, 
     Each commit's values lie close together, so that statistics tell files apart.
     """
     made = []
-    for _ in range(draw(st.integers(1, 5))):
+    for _ in range(draw(st.integers(1, 4))):
         low = draw(st.integers(-3, 7))
         near = {"a": st.integers(low, low + 2), "v": st.integers(low, low + 1) | st.none()}
         upserts = draw(st.lists(st.fixed_dictionaries({**values, **near}), min_size=1, max_size=6))
@@ -123,7 +123,7 @@ def _sql(value: Any) -> str:
 HISTORY = {
     "partitioned": st.booleans(),
     "history": commits(),
-    "filters": st.lists(conditions(), min_size=4, max_size=6),
+    "filters": st.lists(conditions(), min_size=3, max_size=5),
 }
 FEW = settings(max_examples=examples(2), deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -150,7 +150,7 @@ def check_pruned_reads(
     history: list[Any],
     filters: list[str],
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
+    with pkray.connect(f"memory://{uuid.uuid4().hex}") as catalog:
         table = _table(catalog, options, partitioned)
         with table.open_writer("w") as writer:
             for number, (upserts, gone, compact) in enumerate(history):
