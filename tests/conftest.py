@@ -1,10 +1,17 @@
-"""What runs beside what, where pytest-xdist runs the tests in several processes."""
+"""How many examples random tests have, and what runs beside what in several processes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from tests.effort import examples
+
+# A machine may be busy: how long an example takes says nothing.
+settings.register_profile("pkray", settings(), max_examples=examples(40), deadline=None)
+settings.load_profile("pkray")
 
 TOGETHER = {"ray": "cluster", "spark": "cluster", "interop_java": "java"}
 """Folders whose tests run in one process, one after another: there is one cluster at a time."""

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from pkray.errors import MergeError
 from pkray.schema import KIND
+from tests.effort import examples
 
 SMALL = st.none() | st.integers(0, 5)
 COLUMNS = [
@@ -39,7 +40,7 @@ GROUPS = {
 }
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     rows=st.lists(st.tuples(st.just(ADD), st.tuples(st.integers(0, 2), SMALL, SMALL)), min_size=1),
     cuts=st.lists(st.integers(1, 12), max_size=4),
@@ -84,7 +85,7 @@ def in_groups(sums: bool) -> Callable[[Any, int, tuple[Any, ...]], list[Any]]:
 
 
 @pytest.mark.parametrize("sums", [False, True])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     rows=st.lists(
         st.tuples(

@@ -17,6 +17,7 @@ from pkray.errors import CorruptFileError, UnsupportedError
 from pkray.format import binary_row
 from pkray.format.bucket import hash_rows
 from pkray.types import DataType
+from tests.effort import examples
 
 PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -87,7 +88,7 @@ def tables(draw: st.DrawFn) -> tuple[list[DataType], list[list[Any]]]:
 
 
 @given(tables())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_rows_and_hashes_are_those_of_single_values(
     table: tuple[list[DataType], list[list[Any]]],
 ) -> None:
@@ -101,7 +102,7 @@ def test_rows_and_hashes_are_those_of_single_values(
 
 
 @given(tables(), st.integers(0, 3), st.integers(0, 3))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_decoding_gives_the_columns_back(
     table: tuple[list[DataType], list[list[Any]]], skipped: int, cut: int
 ) -> None:
@@ -209,7 +210,7 @@ def test_a_damaged_decimal_is_reported() -> None:
 
 
 @given(st.binary(max_size=60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_random_bytes_decode_or_are_reported(data: bytes) -> None:
     kinds = [DataType("STRING"), DataType.parse("DECIMAL(20, 2)"), DataType.parse("TIMESTAMP(6)")]
     with contextlib.suppress(CorruptFileError):

@@ -17,6 +17,7 @@ from pkray.errors import UnsupportedError
 from pkray.format.binary_row import encode
 from pkray.format.bucket import BLOCK_ROWS, assign_buckets, hash_rows
 from pkray.types import DataType
+from tests.effort import examples
 
 VECTORS = [
     ("BIGINT 1", ["BIGINT"], [1], "00000000000000000100000000000000", 1465514398, 2, 5),
@@ -91,7 +92,7 @@ def test_vectors_from_java(
     st.lists(st.none() | st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=30),
     st.integers(1, 2**31 - 1),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_buckets_are_the_absolute_truncated_remainder(
     keys: list[int | None], num_buckets: int
 ) -> None:

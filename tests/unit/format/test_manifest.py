@@ -32,6 +32,7 @@ from pkray.format.manifest import (
     write_manifest,
     write_manifest_list,
 )
+from tests.effort import examples
 
 STATS = SimpleStats(b"low", b"high", (0, 3, None))
 FILE = DataFileMeta(
@@ -258,7 +259,7 @@ def test_a_manifest_cut_between_blocks_is_noticed_by_its_size() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 255))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_changed_byte_is_read_or_reported(position: int, change: int) -> None:
     data = bytearray(write_manifest(ENTRIES))
     data[position % len(data)] ^= change

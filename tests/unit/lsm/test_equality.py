@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lsm_samples import Bucket, make_schema
 
 from pkray.lsm.equality import equal_values
+from tests.effort import examples
 
 NAN = float("nan")
 SCALARS = [
@@ -52,7 +53,7 @@ def comparable(value: Any, kind: pa.DataType) -> Any:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_values_are_equal_as_pythons(data: st.DataObject) -> None:
     kind, values = data.draw(nested_types())

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pkray.errors import UnsupportedError
 from pkray.lsm.key_groups import concat
 from pkray.lsm.keys import NormalizedKeys, sort_within_groups
+from tests.effort import examples
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -76,7 +77,7 @@ def as_comparable(rows: list[tuple]) -> list[tuple]:
     return [tuple(comparable(value) for value in row) for row in rows]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(key_columns(), st.booleans())
 def test_sort_is_the_order_of_the_values(keys: tuple, stable: bool) -> None:
     types, rows = keys
@@ -90,7 +91,7 @@ def test_sort_is_the_order_of_the_values(keys: tuple, stable: bool) -> None:
     assert starts.tolist() == firsts
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(key_columns())
 def test_group_starts_of_sorted_rows(keys: tuple) -> None:
     types, rows = keys
@@ -101,7 +102,7 @@ def test_group_starts_of_sorted_rows(keys: tuple) -> None:
     assert starts.tolist() == [n for n in range(len(rows)) if n == 0 or plain[n] != plain[n - 1]]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(key_columns(), st.data())
 def test_bounds_cut_sorted_keys_of_another_array(keys: tuple, data: st.DataObject) -> None:
     types, rows = keys
@@ -114,7 +115,7 @@ def test_bounds_cut_sorted_keys_of_another_array(keys: tuple, data: st.DataObjec
     assert found.count_le(bound) == sum(key <= limit for key, _ in pairs)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(key_columns())
 def test_bounds_order_as_their_keys(keys: tuple) -> None:
     types, rows = keys
@@ -126,7 +127,7 @@ def test_bounds_order_as_their_keys(keys: tuple) -> None:
             assert (one == other) == (bound == other_bound)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(key_columns(), st.data())
 def test_search_finds_what_is_there(keys: tuple, data: st.DataObject) -> None:
     types, rows = keys
