@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
+from pkray.format.data_file import DataFileMeta
 from pkray.format.partition import PartitionSpec
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
@@ -28,11 +29,19 @@ def missing_files(
     return [path for path, is_there in zip(named, there, strict=True) if not is_there]
 
 
+def new_data_files(message: CommitMessage) -> Iterator[DataFileMeta]:
+    """Data and changelog files that a message adds."""
+    yield from message.new_files
+    yield from message.changelog_files
+    yield from message.compact_after
+    yield from message.compact_changelog_files
+
+
 def _new_files(schema: TableSchema, messages: Sequence[CommitMessage]) -> Iterator[str]:
     partitions = PartitionSpec(schema)
     for message in messages:
         folder = partitions.path(message.partition)
-        for file in (*message.new_files, *message.changelog_files):
+        for file in new_data_files(message):
             for name in (file.file_name, *file.extra_files):
                 yield paths.data_file(folder, message.bucket, name)
         for index in message.index_files:

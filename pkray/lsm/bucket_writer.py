@@ -229,6 +229,31 @@ class BucketWriter:
         self._handed_over = HandedOver()
         self._show()
 
+    def renew(self, age_millis: int) -> None:
+        """Write again what was written so long ago and is not handed over: cleaners take old
+        files that nothing names for orphans.
+
+        Raises:
+            MissingFileError: one did.
+        """
+        work, before = self._work, self._files.clock() - age_millis
+
+        def is_old(file: DataFileMeta) -> bool:
+            return file.creation_time is not None and file.creation_time <= before
+
+        if not any(is_old(file) for file in work.to_be_named):
+            return
+        work.undo_compactions()
+        new, changelog = work.new_files, work.changelog_files
+        new = [f for old in new for f in (self._rewritten(old) if is_old(old) else [old])]
+        changelog = [
+            file
+            for old in changelog
+            for file in (self._rewritten(old, kind="changelog") if is_old(old) else [old])
+        ]
+        work.new_files, work.changelog_files = new, changelog
+        self.rebase(self._committed)
+
     def rebase(self, levels: Levels) -> None:
         """Build on these committed files from now on.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pkray.format.commit_message import CommitMessage
@@ -54,15 +53,19 @@ class PendingWork:
         self.compact_changelog.clear()
         self.marked = {}
 
-    def unreferenced(self) -> list[DataFileMeta]:
-        """Files that no message will name."""
-        kept: Iterable[DataFileMeta] = (
+    @property
+    def to_be_named(self) -> list[DataFileMeta]:
+        """Files that are there for the next message alone."""
+        return [
             *self.new_files,
             *self.changelog_files,
-            *self.compact_before.values(),
             *self.compact_after.values(),
             *self.compact_changelog,
-        )
+        ]
+
+    def unreferenced(self) -> list[DataFileMeta]:
+        """Files that no message will name."""
+        kept = (*self.to_be_named, *self.compact_before.values())
         names = {file.file_name for file in kept}
         return [file for file in self.created if file.file_name not in names]
 

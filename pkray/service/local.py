@@ -31,6 +31,8 @@ from pkray.storage.owned_directory import OwnedDirectory, default_local_director
 
 _log = logging.getLogger(__name__)
 
+_RENEWAL_SECONDS = 3600.0
+
 
 def now_millis() -> int:
     """Epoch milliseconds."""
@@ -53,12 +55,15 @@ class LocalRuntime:
         self._directory = str(held.path)
         self._services: dict[str, TableService] = {}
         self._starting = threading.Lock()
+        self._renewal = Alarm()
         self._closer = weakref.finalize(self, held.close)
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
         with self._starting:  # two services of one table would be rivals
             if location.fingerprint not in self._services:
                 self._services[location.fingerprint] = self._start(location, schema)
+                if len(self._services) == 1:
+                    self._renew_later()
             return self._services[location.fingerprint]
 
     def stop(self, location: TableLocation) -> None:
@@ -80,7 +85,28 @@ class LocalRuntime:
                 _log.warning("compactions are left to the next writer: %s", error)
             _stop(service)
         self._services.clear()
+        self._renewal.close()
         self._closer()
+
+    def _renew_files(self) -> None:
+        """Nobody pushes again what this process loses: rows of writers that wait are kept safe."""
+        self._renew_later()
+        for service in list(self._services.values()):
+            for owner in service.owners:
+                try:
+                    owner.call("renew_files")
+                except PkrayError as error:
+                    _log.warning("%s; files of open writers are renewed in an hour", error)
+
+    def _renew_later(self) -> None:
+        runtime = weakref.ref(self)
+
+        def renew() -> None:
+            found = runtime()
+            if found is not None:
+                found._renew_files()
+
+        self._renewal.set(_RENEWAL_SECONDS, renew)
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
         TableIdentity.at(location).refuse_other()

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
-from pkray.errors import TableError
+from pkray.errors import LostBatchesError, TableError
 from pkray.format.commit_message import CommitMessage
 from pkray.lookup.store import LookupStore
 from pkray.lsm.fresh_rows import FreshRows
@@ -156,6 +156,7 @@ class BucketOwner:
         if session is None:
             return
         with session.at_work():
+            session.renew(self._clock())
             if push.source == DRIVER:
                 session.write(push, batch)
                 self._fresh.trim()
@@ -249,6 +250,15 @@ class BucketOwner:
         with self._lock:
             self._dynamic.give_up(session_id)
             self._sessions.land()
+
+    def renew_files(self) -> None:
+        """Write files again that sessions hold for so long that cleaners of orphan files may soon
+        take them."""
+        with self._lock:
+            sessions = [session for _, session in self._sessions.items()]
+        for session in sessions:
+            with suppress(LostBatchesError), session.at_work():
+                session.renew()
 
     def newest_generation(self, user: str) -> int:
         """Of the user's writers that pushed here; 0 without one."""

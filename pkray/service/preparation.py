@@ -90,6 +90,7 @@ class CommitPreparation:
                 self._run = wanted.run
             self._compaction.settle(begin=False)
         session.take_back(wanted.run)
+        session.renew()
         session.rebase(self._committed.levels)
         session.promote(wanted.attempts)
         compactions = self._compaction.compactions

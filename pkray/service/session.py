@@ -14,10 +14,14 @@ from pkray.lsm.key_groups import detached
 from pkray.lsm.levels import Levels
 from pkray.lsm.uncommitted import Uncommitted
 from pkray.service.committed import BucketId
+from pkray.service.compaction.held import UNNAMED_MILLIS
+from pkray.service.elapsed import elapsed
 from pkray.service.handed_over_files import HandedOverFiles
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.protocol import Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
+
+_RENEWED_EVERY_MILLIS = 60 * 60 * 1000
 
 
 class InFlight(NamedTuple):
@@ -64,6 +68,7 @@ class OwnerSession:
         self.handed_over = HandedOverFiles()
         self.new_hashes: dict[BucketId, list[bytes]] = {}
         """Of dynamic buckets: key hashes that their committed index may lack."""
+        self._renewed: int | None = None
         self.touched = 0
         """When it was last used, epoch milliseconds."""
         self._written: dict[tuple[int, int], int] = {}
@@ -193,10 +198,27 @@ class OwnerSession:
                 for writer in self.writers.values():
                     writer.take_back(rewrite=self.run != run)
             except MissingFileError:
-                self._abort()
-                self.new_hashes.clear()
-                self._written.clear()
+                self._lose_rows()
         self.messages = self.prepared_for = self.run = self.in_flight = None
+
+    def renew(self, now: int | None = None) -> None:
+        """Write files again that get old, unless they are handed over. Where a cleaner was faster
+        the rows are lost, and are to be pushed again.
+
+        Args:
+            now: epoch milliseconds; if given, it is done once in an hour.
+        """
+        if self.run is not None:
+            return
+        if now is not None:
+            if self._renewed is not None and not elapsed(self._renewed, now, _RENEWED_EVERY_MILLIS):
+                return
+            self._renewed = now
+        try:
+            for writer in self.writers.values():
+                writer.renew(UNNAMED_MILLIS)
+        except MissingFileError:
+            self._lose_rows()
 
     def writer(self, bucket: BucketId) -> BucketWriter:
         if bucket not in self.writers:
@@ -223,6 +245,11 @@ class OwnerSession:
                     self.writer(bucket).rebase(committed)
             finally:
                 self._lock.release()
+
+    def _lose_rows(self) -> None:
+        self._abort()
+        self.new_hashes.clear()
+        self._written.clear()
 
     def _abort(self) -> None:
         self.staging.clear()
@@ -261,7 +288,8 @@ class OwnerSession:
         if lost:
             raise LostBatchesError(
                 f"the owner no longer holds every batch of sources {sorted(lost)}: it restarted, "
-                "or the table was rolled back; push them again",
+                "or a cleaner of orphan files took what was written long ago, or the table was "
+                "rolled back; push them again",
                 sources=sorted(lost),
             )
 

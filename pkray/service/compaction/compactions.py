@@ -15,7 +15,7 @@ from pkray.lsm.compactor import Compactor
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.service.committed import BucketId
-from pkray.service.compaction.held import HeldCompaction
+from pkray.service.compaction.held import UNNAMED_MILLIS, HeldCompaction
 from pkray.service.compaction.rests import CompactionRests
 from pkray.service.compaction.stop import CompactionStopped, Stop
 
@@ -131,7 +131,8 @@ class Compactions:
                 if not levels_of(bucket).files:
                     self._rests.end(bucket)
             for bucket, held in list(self._held.items()):
-                if bucket in self._reserved or held.fits(levels_of(bucket)):
+                holds = held.fits(levels_of(bucket)) and not held.is_old(UNNAMED_MILLIS)
+                if bucket in self._reserved or holds:
                     continue
                 if held.is_running:
                     held.end()

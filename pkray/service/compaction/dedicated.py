@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from pkray.commit.committer import Committer
+from pkray.commit.message_files import new_data_files
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
@@ -26,6 +27,7 @@ from pkray.lsm.record_expiry import files_to_purge
 from pkray.schema import TableSchema
 from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.compaction.age import CompactionAge
+from pkray.service.compaction.held import UNNAMED_MILLIS
 from pkray.service.compaction.planner import due
 from pkray.service.protocol import Chosen
 from pkray.service.upkeep import Upkeep
@@ -249,6 +251,11 @@ class DedicatedCompaction:
         self, messages: Sequence[CommitMessage], report: CompactionReport
     ) -> tuple[CompactionReport, set[BucketId]]:
         """The report after this commit, and the buckets that others compacted first."""
+        before = self._clock() - UNNAMED_MILLIS
+        old = [
+            m for m in messages if any((f.creation_time or 0) <= before for f in new_data_files(m))
+        ]
+        self._committer.refuse_missing(old)
         snapshot = self._committer.commit(self._identifier, messages).compact
         if snapshot is not None:
             self._identifier += 1

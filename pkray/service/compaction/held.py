@@ -11,6 +11,9 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.service.compaction.stop import Stop
 
+UNNAMED_MILLIS = 12 * 60 * 60 * 1000
+"""How old a file gets that no snapshot names; cleaners of orphan files wait for a day."""
+
 
 @dataclass
 class HeldCompaction:
@@ -69,6 +72,14 @@ class HeldCompaction:
             return False
         others = [f for f in levels.files if (f.file_name, f.level) not in inputs]
         return all(f.level == 0 or f.level < least or f.level > output for f in others)
+
+    def is_old(self, age_millis: int) -> bool:
+        """Whether files of its outcome are so old that cleaners may take them for orphans."""
+        result, before = self.result, self.files.clock() - age_millis
+        return result is not None and any(
+            file.creation_time is not None and file.creation_time <= before
+            for file in (*result.after, *result.changelog)
+        )
 
     def is_in(self, levels: Levels) -> bool:
         """Whether its outcome is committed."""
