@@ -85,6 +85,8 @@ class WideCopyWriter:
         try:
             for start in range(0, rows.num_rows, step):
                 self._write(rows.slice(start, step))
+        except MemoryError:
+            raise
         except (OSError, pa.ArrowException) as error:
             raise LocalDiskError(str(error)) from error
 

@@ -38,6 +38,8 @@ def read_metadata(store: ObjectStore, path: str) -> Any:
     with store.open_input(path) as file:
         try:
             return read_footer(file)
+        except MemoryError:
+            raise
         except (pa.ArrowException, OSError) as error:
             raise failure(store.location(path), error) from error
 

@@ -95,7 +95,7 @@ def read_batches(
                 deleted,
                 row_group_filter,
             )
-        except StorageError:
+        except (StorageError, MemoryError):
             raise
         except (pa.ArrowException, OSError, KeyError) as error:
             if isinstance(error.__cause__, StorageError):

@@ -179,8 +179,8 @@ class ParquetWriter:
         width = max(1, table.nbytes // table.num_rows)
         return max(1, min(self._max_rows, self._max_bytes // width))
 
-    def _failure(self, error: Exception) -> StorageError:
-        if isinstance(error, StorageError):
+    def _failure(self, error: Exception) -> Exception:
+        if isinstance(error, StorageError | MemoryError):
             return error
         if isinstance(error, OSError):
             return explain(error, "write", self._location)

@@ -88,6 +88,8 @@ class Spill:
         where = self._directory
         try:
             return work()
+        except MemoryError:
+            raise
         except (OSError, pa.ArrowException) as error:
             if getattr(error, "errno", None) in _DISK_FULL:
                 raise StorageFullError(

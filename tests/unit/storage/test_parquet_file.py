@@ -319,6 +319,25 @@ def test_a_file_cut_short_is_named(store, kept):
     assert caught.value.path.endswith("b/f.parquet")
 
 
+def out_of_memory(*given: object, **_: object) -> None:
+    del given  # the traceback would hold an open writer
+    raise pa.ArrowMemoryError("malloc of size 1278208 failed")
+
+
+def test_a_file_that_memory_does_not_suffice_for_is_not_called_damaged(store, monkeypatch):
+    write(store, keyed(10))
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", out_of_memory)
+    with pytest.raises(MemoryError, match="1278208"):
+        read(store, "b/f.parquet")
+
+
+def test_a_file_that_memory_does_not_suffice_to_write_never_appears(store, monkeypatch):
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", out_of_memory)
+    with pytest.raises(MemoryError, match="1278208"):
+        write(store, keyed(10))
+    assert not store.exists("b/f.parquet")
+
+
 def test_delta_encoding_is_an_option(store):
     table = keyed(50_000)
     path = write(store, table, TableOptions.parse({"parquet.writer.version": "v2"}))
