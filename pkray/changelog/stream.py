@@ -16,7 +16,7 @@ from pkray.changelog.progress import Progress
 from pkray.changelog.splits import ChangeSplit
 from pkray.changelog.start import Position, Start
 from pkray.commit.table_identity import TableIdentity
-from pkray.errors import SnapshotNotFoundError
+from pkray.errors import SnapshotNotFoundError, TableError
 from pkray.format.snapshot import Snapshot
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
@@ -163,6 +163,7 @@ class ChangeStream(Iterator[pa.RecordBatch]):
             self._progress.reached(self._taken, force=force)
 
     def _run(self) -> Generator[pa.RecordBatch]:
+        self._refuse_other_table()
         position = self._find_start()
         if position is None:
             return
@@ -225,7 +226,7 @@ class ChangeStream(Iterator[pa.RecordBatch]):
             latest = self._history.latest()
             self._latest = latest.id if latest is not None else 0
             rolled_back = self._history.rollbacks != rollbacks
-            self._identity.refuse_other_after(self._history.doubts)
+            self._refuse_other_table()
             if self._latest < next_id - 1 or (rolled_back and not self._stands()):
                 raise SnapshotNotFoundError(
                     f"the table at {self._store.url!r} was rolled back to snapshot "
@@ -238,6 +239,13 @@ class ChangeStream(Iterator[pa.RecordBatch]):
             if next_id > self._latest and self._pause():
                 return False
         return False
+
+    def _refuse_other_table(self) -> None:
+        try:
+            self._identity.refuse_other_after(self._history.doubts)
+        except TableError:
+            self._progress = None  # the consumer of that name is another table's
+            raise
 
     def _stands(self) -> bool:
         return self._last is None or self._history.holds(self._last)

@@ -234,7 +234,7 @@ class Committer:
         """The identifier of a commit; None where it was not made."""
         self._table.synchronise()
         if isinstance(name, CommitToken):
-            return self._history.find_uuid(name.uuid)
+            return self._history.find_uuid(name.uuid, name.since)
         newest = self._history.identifier
         return name if newest is not None and name <= newest else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ KEPT = 256
 """Identifiers whose snapshots are remembered."""
 KEPT_UUIDS = 1 << 14
 """Snapshots whose identifiers are remembered by their uuids, some 150 bytes each."""
+CLOCKS_APART_MILLIS = 60 * 60 * 1000
+"""How far the clocks of a table's processes may be apart."""
 
 
 class Committed(NamedTuple):
@@ -37,6 +40,7 @@ class CommitHistory:
         self._scanned = 0
         self._commits: OrderedDict[int, Committed] = OrderedDict()
         self._by_uuid: OrderedDict[str, int] | None = None
+        self._uuids_from = 0
         self.identifier: int | None = None
 
     def reset(self) -> None:
@@ -83,14 +87,26 @@ class CommitHistory:
                     append = snapshot
         return Committed(append, compact)
 
-    def find_uuid(self, uuid: str) -> int | None:
-        """The identifier of the commit whose snapshot has the uuid, as far as it is known."""
-        if self._by_uuid is None:
-            self._by_uuid = OrderedDict()
-            for snapshot in reversed(list(self._snapshots.backwards(self._scanned))):
-                if snapshot.commit_user == self._user:
-                    self._note_uuid(self._by_uuid, snapshot)
+    def find_uuid(self, uuid: str, since: int) -> int | None:
+        """The identifier of the commit whose snapshot has the uuid, as far as it is known.
+
+        Args:
+            since: epoch milliseconds; the snapshot is not older.
+        """
+        oldest = since - CLOCKS_APART_MILLIS
+        if self._by_uuid is None or oldest < self._uuids_from:
+            self._by_uuid, self._uuids_from = OrderedDict(), oldest
+            for snapshot in reversed(self._made_since(oldest)):
+                self._note_uuid(self._by_uuid, snapshot)
         return self._by_uuid.get(uuid)
+
+    def _made_since(self, oldest: int) -> list[Snapshot]:
+        """The user's snapshots, newest first."""
+        if self.identifier is None:
+            return []
+        backwards = self._snapshots.backwards(self._scanned)
+        recent = itertools.takewhile(lambda snapshot: snapshot.time_millis >= oldest, backwards)
+        return [snapshot for snapshot in recent if snapshot.commit_user == self._user]
 
     @staticmethod
     def _note_uuid(known: OrderedDict[str, int], snapshot: Snapshot) -> None:

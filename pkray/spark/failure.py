@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 
-from pkray.errors import PkrayError, ServiceError
+from pkray.errors import CommitUnknownError, PkrayError, ServiceError
 
 _MARK = re.compile(r"\[pkray:([A-Za-z0-9+/=]+)\]")
 
@@ -61,8 +61,9 @@ def carried(failure: BaseException) -> PkrayError | None:
 
 
 def worth_another_run(error: PkrayError) -> bool:
-    """Whether the same rows may well go through when they are pushed again."""
-    return isinstance(error, ServiceError)
+    """Whether the same rows may well go through when they are pushed again under the same name:
+    if they had gone through unnoticed, it is seen then."""
+    return isinstance(error, ServiceError | CommitUnknownError)
 
 
 def _texts(failure: BaseException) -> Iterator[str]:

@@ -125,11 +125,12 @@ def test_a_stream_of_changes_that_waits_is_told(catalogs):
     mine, theirs = catalogs
     table = mine.create_table("db.t", OLD, ["id"])
     fill(table, 1, {"v": 1})
-    with table.stream(poll_interval=0.01) as changes:
+    with table.stream("reader", poll_interval=0.01) as changes:
         assert next(changes)["v"].to_pylist() == [1]
-        replace(theirs, 3)
+        created = replace(theirs, 3)
         with pytest.raises(TableReplacedError, match=REMEDY):
             next(changes)
+    assert created.system("consumers").num_rows == 0
 
 
 def test_a_push_under_way_is_told(catalogs):

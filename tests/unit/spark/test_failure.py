@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkray.errors import CommitConflictError, InputError, LostBatchesError
+from pkray.errors import CommitConflictError, CommitUnknownError, InputError, LostBatchesError
 from pkray.spark.failure import TaskFailure, carried, recovered, reported, worth_another_run
 
 
@@ -40,7 +40,8 @@ def test_an_error_of_the_chain_is_found():
     assert isinstance(carried(failure), InputError)
 
 
-def test_only_lost_service_is_worth_another_run():
+def test_lost_service_and_lost_answers_are_worth_another_run():
     assert worth_another_run(LostBatchesError("x"))
+    assert worth_another_run(CommitUnknownError("x"))
     assert not worth_another_run(InputError("x"))
     assert not worth_another_run(CommitConflictError("x"))
