@@ -376,6 +376,7 @@ class Table(StreamableTable):
         view = self._view(Moment.of(self.schema.core, *moment))  # owners know another table
         snapshot, schema = view.snapshot, view.schema
         if tag is not None and snapshot is not None and not self._history.holds(snapshot):
+            self._identity.refuse_other()
             return schema, view  # the owners know snapshots by their ids
         answer_from = None if snapshot is None else snapshot.id
         return schema, LookupState(lambda: self._lookups(schema), visibility, answer_from)
