@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import random
@@ -227,7 +228,12 @@ class Walk:
         return {f"manifest/{list_name}", *(f"manifest/{name}" for name in names)}
 
     def _avro(self, path: str) -> list[Any]:
-        return list(fastavro.reader(io.BytesIO(self.store.read(path))))
+        return _records(self.store.read(path))
+
+
+@functools.lru_cache(2_000)
+def _records(data: bytes) -> list[Any]:
+    return list(fastavro.reader(io.BytesIO(data)))
 
 
 class KilledError(StorageError):

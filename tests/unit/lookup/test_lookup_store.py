@@ -99,7 +99,7 @@ def test_gives_positions_in_the_file(store, files):
 def test_spans_many_slices_and_blocks(store, files, monkeypatch):
     monkeypatch.setattr("pkray.lookup.cached_file.SLICE_ROWS", 256)
     monkeypatch.setattr("pkray.lookup.cached_file.FETCHED_BYTES", 1_000)
-    count = 3_333
+    count = 1_333
     table = (
         numbers(count)
         .append_column(

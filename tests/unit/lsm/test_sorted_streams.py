@@ -152,7 +152,7 @@ ENGINES = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(
-    max_examples=examples(5),
+    max_examples=examples(3),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
