@@ -10,7 +10,7 @@ from pkray.lsm.compaction import CompactionUnit
 from pkray.lsm.compaction_result import CompactionResult
 from pkray.lsm.compaction_task import CompactionTask
 from pkray.lsm.data_files import Clock, DataFileStore, now_millis
-from pkray.lsm.freed_memory import give_back
+from pkray.lsm.freed_memory import give_back, keep_some
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge import MergeEngine
 from pkray.lsm.sorted_streams import MergeLimits
@@ -66,6 +66,7 @@ class Compactor:
                 schema_id=self._schema.id,
                 newest=newest,
             )
+        keep_some()
         task = CompactionTask(
             self._schema,
             self._files,

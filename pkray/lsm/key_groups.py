@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.lsm.keys import NormalizedKeys, sort_within_groups
+from pkray.lsm.one_width import gathered
 from pkray.schema import KIND as KIND
 from pkray.schema import SEQUENCE as SEQUENCE
 from pkray.schema import TableSchema
@@ -175,7 +176,10 @@ def take(rows: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
     if _are_all(numbers, rows.num_rows):
         return rows
     wanted = pa.array(numbers)
-    columns = [taken(column, wanted) for column in rows.columns]
+    columns = []
+    for column in rows.columns:
+        values = gathered(column, numbers)
+        columns.append(taken(column, wanted) if values is None else values)
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 

@@ -56,8 +56,7 @@ class NormalizedKeys:
         prefix, exact = self.prefix()
         if not self._length:
             return np.empty(0, np.intp), np.empty(0, np.intp)
-        order = _stable_argsort(prefix) if stable else np.argsort(prefix)
-        differs = _differs(prefix[order])
+        order, differs = _sorted_with_places(prefix) or _sorted(prefix, stable)
         if not exact and not differs.all():
             order, differs = self._settle_ties(order, differs)
         return order, _starts(differs)
@@ -280,6 +279,27 @@ def _stable_argsort(values: np.ndarray) -> np.ndarray:
     packed.sort()
     packed &= 0xFFFFFFFF
     return packed
+
+
+def _sorted(values: np.ndarray, stable: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The values' order, and which of the sorted ones differ from the one before."""
+    order = _stable_argsort(values) if stable else np.argsort(values)
+    return order, _differs(values[order])
+
+
+def _sorted_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """As `_sorted` and stable, if a value and its place fit one word: these sort twice as fast."""
+    low, high = int(values.min()), int(values.max())
+    place_bits = (len(values) - 1).bit_length()
+    if (high - low).bit_length() + place_bits > 64:
+        return None
+    words = _distance(values, low)
+    words <<= np.uint64(place_bits)
+    words |= np.arange(len(values), dtype=np.uint64)
+    words.sort()
+    order = (words & np.uint64((1 << place_bits) - 1)).view(np.int64)
+    words >>= np.uint64(place_bits)
+    return order, _differs(words)
 
 
 def _differs(values: np.ndarray) -> np.ndarray:

@@ -59,8 +59,8 @@ class OpenFile:
         )
         keys = [columns[name] for name in self._keys]
         if self._first is None:
-            self._first = [column.take([0]) for column in keys]  # copied: a slice holds all
-        self._last = [column.take([len(column) - 1]) for column in keys]
+            self._first = [_value(column, 0) for column in keys]
+        self._last = [_value(column, len(column) - 1) for column in keys]
         self._stats.update(rows)
         self._rows += rows.num_rows
         self._deletes += count_deletes(rows)
@@ -91,3 +91,8 @@ class OpenFile:
 
     def abort(self) -> None:
         self._writer.abort()
+
+
+def _value(column: pa.Array, row: int) -> pa.Array:
+    """One value, copied: a slice would hold all."""
+    return pa.concat_arrays([column.slice(row, 1)])

@@ -93,12 +93,16 @@ class SectionMerge:
                     yield self._unexpired(rows, file.level), rows.slice(0, 0)
             return
         levels = np.array([run.level for run in section.runs])
+        levels_matter = bool(self.marks and self.above) or self._engine.whole_above_0
+        levels_matter |= self._expiry is not None
         beside = self.above if with_changes else ()
         for groups, source in section_groups(
             section, self.reader, self.order, self._columns, self._limits, beside=beside
         ):
             if with_changes:
                 yield self._merge_with_changes(groups, levels[source], rewrites)
+            elif not levels_matter:
+                yield self._engine.merge(groups), groups.rows.slice(0, 0)
             else:
                 is_old = levels[source] > 0
                 if self.marks and self.above:

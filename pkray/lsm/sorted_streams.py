@@ -96,7 +96,7 @@ class _Source:
 
 def _numbered(number: int, stream: Iterable[pa.RecordBatch]) -> Iterator[Part]:
     for rows in stream:
-        yield rows, np.full(rows.num_rows, number)
+        yield rows, np.full(rows.num_rows, number, np.int32)
 
 
 def _grouped(sources: Sequence[_Source], order: RowOrder) -> Grouped:

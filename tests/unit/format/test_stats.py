@@ -67,6 +67,26 @@ def test_bounds_over_batches_without_nulls(
     assert found == (*bounds, 2)
 
 
+@pytest.mark.parametrize("odd", ["", "y"])
+def test_bounds_of_many_strings_over_batches(odd: str) -> None:
+    middle = [f"{number:08}" for number in range(3000, 6000)]
+    batches = [
+        middle,
+        middle[1:-1],  # between those before
+        [*middle[1:], "00006000a", odd + "00002000b"],
+        [*middle[1:], "00002000a", "00006000"],
+        [*middle[:-1], "00001"],
+    ]
+    low, high = min(map(min, batches)), max(map(max, batches))
+    columns = [pa.array(values) for values in batches]
+    collector = StatsCollector(["c"], [DataType("STRING")])
+    for column in columns:
+        collector.update(pa.RecordBatch.from_arrays([column], ["c"]))
+    stats = collector.finish()
+    (column,) = decode([stats.min_values, stats.max_values], [DataType("STRING")])
+    assert column.to_pylist() == [low, high]
+
+
 def test_nanoseconds_are_kept() -> None:
     kind = DataType.parse("TIMESTAMP(9)")
     values = pa.array([-1, 1_700_000_000_123_456_789], pa.int64()).view(kind.arrow)

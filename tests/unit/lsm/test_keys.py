@@ -91,6 +91,16 @@ def test_sort_is_the_order_of_the_values(keys: tuple, stable: bool) -> None:
     assert starts.tolist() == firsts
 
 
+@pytest.mark.parametrize("span", [4, 1 << 40, (1 << 63) - 1])
+@pytest.mark.parametrize("low", [-(1 << 62), 0])
+def test_rows_of_one_key_keep_their_order(span: int, low: int) -> None:
+    random = np.random.default_rng(3)
+    values = random.choice(low + random.integers(0, span, 500) // 4 * 4, 5000)
+    order, starts = NormalizedKeys([pa.array(values)]).sort()
+    assert order.tolist() == np.argsort(values, kind="stable").tolist()
+    assert values[order[starts]].tolist() == np.unique(values).tolist()
+
+
 @settings(max_examples=examples(30), deadline=None)
 @given(key_columns())
 def test_group_starts_of_sorted_rows(keys: tuple) -> None:
