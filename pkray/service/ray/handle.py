@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
-from pkray.errors import ServiceUnavailableError
+from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service.handle import Pending
 from pkray.service.lookup_wire import decode_answer, encode_request
 from pkray.service.retry import PATIENCE_SECONDS, persist
 
 
 class RayPending:
-    """An answer that an actor owes."""
+    """An answer that an actor owes.
 
-    def __init__(self, ref: Any, callee: str, timeout_seconds: float | None) -> None:
+    Args:
+        look: as of `RayHandle`.
+    """
+
+    def __init__(
+        self,
+        ref: Any,
+        callee: str,
+        timeout_seconds: float | None,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._look = look
         self._ref = ref
         self._callee = callee
         self._timeout = timeout_seconds
@@ -27,6 +40,8 @@ class RayPending:
         except RayTaskError as error:
             raise _cause(error) from None
         except (RayActorError, GetTimeoutError, RayError) as error:
+            with suppress(StorageError):
+                self._look()
             raise ServiceUnavailableError(
                 f"the table's {self._callee} does not answer ({type(error).__name__}): it is "
                 "restarting, or its node is gone; try again",
@@ -41,6 +56,7 @@ class RayHandle:
         callee: what it is, for messages.
         timeout_seconds: how long an answer may take; default for ever.
         patience_seconds: how long `call` asks again while the actor restarts.
+        look: where there is no answer, raises an error of its own if none will ever come.
     """
 
     def __init__(
@@ -49,7 +65,9 @@ class RayHandle:
         callee: str,
         timeout_seconds: float | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
+        look: Callable[[], None] = lambda: None,
     ) -> None:
+        self._look = look
         self._patience = patience_seconds
         self._actor = actor
         self._callee = callee
@@ -57,7 +75,7 @@ class RayHandle:
 
     def submit(self, method: str, *args: Any) -> Pending:
         ref = getattr(self._actor, method).remote(*args)
-        return RayPending(ref, self._callee, self._timeout)
+        return RayPending(ref, self._callee, self._timeout, self._look)
 
     def call(self, method: str, *args: Any) -> Any:
         return persist(lambda: self.call_once(method, *args), self._patience)

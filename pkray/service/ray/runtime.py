@@ -112,7 +112,8 @@ class RayRuntime:
             ray.shutdown()
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
-        TableIdentity.at(location).refuse_other()
+        look = TableIdentity.at(location).refuse_other
+        look()
         resources: Any = ray.cluster_resources  # it has no types
         processors = int(resources().get("CPU", 1))
         wanted = self._owners or default_owners(schema, processors)
@@ -125,10 +126,13 @@ class RayRuntime:
                 num_cpus=0,
             ).remote(location, wanted, self._owner_cpus, self._local),
             "coordinator",
+            look=look,
         )
         count = coordinator.call("owner_count")
         owners = [
-            RayOwnerHandle(ray.get_actor(owner_name(location, index), NAMESPACE), f"owner {index}")
+            RayOwnerHandle(
+                ray.get_actor(owner_name(location, index), NAMESPACE), f"owner {index}", look=look
+            )
             for index in range(count)
         ]
         address = ray.get_runtime_context().gcs_address
@@ -168,7 +172,10 @@ class RayTarget:
             ray.get_actor(owner_name(self._location, index), NAMESPACE)
             for index in range(self._owners)
         ]
-        handles = [RayHandle(actor, f"owner {index}") for index, actor in enumerate(actors)]
+        look = TableIdentity.at(self._location).refuse_other
+        handles = [
+            RayHandle(actor, f"owner {index}", look=look) for index, actor in enumerate(actors)
+        ]
 
         if self.stages_rows:
             return StagingPusher(

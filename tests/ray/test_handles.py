@@ -1,0 +1,49 @@
+"""What callers learn when an actor is gone; no cluster is started."""
+
+from __future__ import annotations
+
+import pytest
+
+import pkray
+from pkray.errors import ServiceUnavailableError, TableNotFoundError, TableReplacedError
+
+
+@pytest.fixture
+def dead_owner(monkeypatch, tmp_path):
+    """A handle to an actor that was killed, of a table of a catalog."""
+    from ray.exceptions import RayActorError
+
+    from pkray.commit.table_identity import TableIdentity
+    from pkray.service.ray import handle
+
+    class Method:
+        def remote(self, *args):
+            return None
+
+    class Actor:
+        ping = Method()
+
+    def get(ref, timeout):
+        raise RayActorError
+
+    monkeypatch.setattr(handle.ray, "get", get)
+    with pkray.connect(tmp_path) as catalog:
+        table = catalog.create_table("db.t", [("id", "BIGINT")], ["id"])
+        look = TableIdentity.at(table.location).refuse_other
+        yield handle.RayHandle(Actor(), "owner", patience_seconds=0, look=look), catalog
+
+
+def test_an_actor_of_a_table_that_is_there_may_answer_later(dead_owner):
+    handle, _ = dead_owner
+    with pytest.raises(ServiceUnavailableError, match="owner does not answer"):
+        handle.call("ping")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_actor_of_a_table_that_was_dropped_will_not(dead_owner, again):
+    handle, catalog = dead_owner
+    catalog.drop_table("db.t")
+    if again:
+        catalog.create_table("db.t", [("id", "BIGINT")], ["id"])
+    with pytest.raises(TableReplacedError if again else TableNotFoundError, match=r"db\.t"):
+        handle.call("ping")
