@@ -69,7 +69,10 @@ def test_lost_answers_of_requests_are_not_noticed(script, new_root, process, mon
         lost += network.lost
         requests += network.requests.total() - network.lost
     assert lost >= requests // 2
-    survived(f"{script.name}: {lost} of {(requests + 1) // 2} lost answers were not noticed")
+    survived(
+        f"{script.name}: {lost} of {lost} lost answers were not noticed "
+        f"({requests // 2} requests a job)"
+    )
 
 
 def test_what_will_fail_again_is_asked_once(new_root, process, monkeypatch):
