@@ -1,14 +1,17 @@
 """Runs a table through its life in this process, and prints the peak memory of each step.
 
-    python tests/integration/bounded_memory.py ROWS WIDTH COMMITS [OPTION=VALUE ...]
+    python tests/integration/bounded_memory.py ROWS WIDTH COMMITS LIMIT [OPTION=VALUE ...]
 
-Peaks are of resident memory beyond what was there before, in bytes, as JSON.
+Peaks are of resident memory beyond what was there before, in bytes, as JSON. LIMIT is of what the
+process may allocate once everything is loaded, in bytes; 0 is none.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import math
+import resource
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -21,16 +24,18 @@ import pkray
 
 BATCH_BYTES = 2 << 20
 LOOKUPS = 10
+THREADS = 2
+"""Of Arrow's pools, on machines of any size: each has a stack."""
 
 
 def rows_of(rows: int, width: int, seed: int) -> Iterator[pa.Table]:
-    """Upserts of keys 0 … rows in random order, with texts of about ``width`` bytes."""
+    """Upserts of keys 0 … rows, all over the place, with texts of about ``width`` bytes."""
     random = np.random.default_rng(seed)
     pool = random.integers(97, 123, (4 << 20) + width, dtype=np.uint8).tobytes()
-    keys = random.permutation(rows)
+    step = next(n for n in range(rows // 2 + seed + 1, 2 * rows) if math.gcd(n, rows) == 1)
     some = max(1, BATCH_BYTES // (width + 24))
     for start in range(0, rows, some):
-        chosen = keys[start : start + some]
+        chosen = random.permutation(np.arange(start, min(start + some, rows)) * step % rows)
         lengths = random.integers(width // 2, width + 1, len(chosen))
         places = random.integers(0, 4 << 20, len(chosen))
         texts = [pool[at : at + n] for at, n in zip(places.tolist(), lengths.tolist(), strict=True)]
@@ -56,7 +61,23 @@ def _status(name: str) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:"))
 
 
-def live(folder: str, rows: int, width: int, commits: int, options: dict[str, str]) -> dict:
+def allow(more: int) -> None:
+    """Let this process allocate so much more, in bytes, and no byte beyond it."""
+    most = _status("VmData") + more
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def is_limited(size: int) -> bool:
+    try:
+        bytearray(size)
+    except MemoryError:
+        return True
+    return False
+
+
+def live(
+    folder: str, rows: int, width: int, commits: int, limit: int, options: dict[str, str]
+) -> dict:
     with pkray.connect(folder) as catalog:
         table = catalog.create_table("db.t", SCHEMA, ["k"], options={"bucket": "1", **options})
         other = catalog.create_table("db.warm", SCHEMA, ["k"], options={"bucket": "1", **options})
@@ -68,6 +89,8 @@ def live(folder: str, rows: int, width: int, commits: int, options: dict[str, st
         list(other.to_batches())
         list(other.changelog_batches())
         seen: dict[str, object] = {}
+        if limit:
+            allow(limit)
 
         def write() -> None:
             with table.open_writer("job") as writer:
@@ -94,14 +117,16 @@ def live(folder: str, rows: int, width: int, commits: int, options: dict[str, st
             "compact": peak_of(table.compact),
             "read": peak_of(read),
         }
-        return {"peaks": peaks, **seen}
+        return {"peaks": peaks, **seen, "is_limited": is_limited(limit)}
 
 
 def main() -> None:
-    rows, width, commits = map(int, sys.argv[1:4])
-    options = dict(option.split("=", 1) for option in sys.argv[4:])
+    rows, width, commits, limit = map(int, sys.argv[1:5])
+    options = dict(option.split("=", 1) for option in sys.argv[5:])
+    pa.set_cpu_count(THREADS)
+    pa.set_io_thread_count(THREADS)
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(live(folder, rows, width, commits, options)))
+        print(json.dumps(live(folder, rows, width, commits, limit, options)))
 
 
 if __name__ == "__main__":
