@@ -267,7 +267,7 @@ class CachedFile:
         per_block = self.index.layout.block_rows
         if len(blocks) == 1:
             return self.blocks.get(block_keys(blocks * per_block))[0], np.zeros(1, np.int64)
-        unique, which = np.unique(blocks, return_inverse=True)
+        unique, which = _distinct(blocks)
         values = self.blocks.get(block_keys(unique * per_block))
         sizes = np.fromiter(map(len, values), np.int64, len(values))
         return b"".join(values), (np.cumsum(sizes) - sizes)[which]
@@ -283,6 +283,16 @@ class CachedFile:
         at = pa.array(before[which] + rows % NESTED_ROWS) if names else pa.array([], pa.int64())
         table = pa.Table.from_batches(batches, schema).select(columns).combine_chunks().take(at)
         return {name: table.column(name) for name in columns}
+
+
+def _distinct(numbers: Ints) -> tuple[Ints, Ints]:
+    """The numbers once each, ascending, and for each of ``numbers`` which one of them it is."""
+    if (numbers[1:] < numbers[:-1]).any():
+        unique, which = np.unique(numbers, return_inverse=True)
+        return unique, which
+    is_first = np.ones(len(numbers), np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_first[1:])
+    return numbers[is_first], np.cumsum(is_first) - 1
 
 
 def _positions(blocks: Ints, starts: Ints, wanted: Ints) -> Ints:

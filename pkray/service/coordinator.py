@@ -8,6 +8,7 @@ import random
 import threading
 import time
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from pkray.commit.backoff import Backoff
@@ -34,6 +35,8 @@ _ALARM_SECONDS = 5.0
 """How long after a commit finished compactions are committed by themselves."""
 _ROUNDS = 8
 """Compactions one after the other, as one may make the next due."""
+_MAX_COMMITTERS = 64
+"""Commit users that are known without reading snapshots; each takes some 300 bytes a data file."""
 _NO_BUCKETS = Chosen(full=False, buckets=frozenset())
 
 
@@ -70,7 +73,7 @@ class Coordinator:
         self._rounds = CommitRounds(owners, backoff, self.watch)
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
-        self._committers: dict[str, Committer] = {}
+        self._committers: OrderedDict[str, Committer] = OrderedDict()
         self._generations = {self._compact_user: 0, self._expiry_user: 0}
         self._began = clock()
         self._lock = threading.Lock()
@@ -245,7 +248,7 @@ class Coordinator:
         try:
             old = upkeep.after_commit(outcome.snapshot.id)
             if old:
-                identifier = (self._committer(self._expiry_user).committed_identifier() or 0) + 1
+                identifier = (self.last_identifier(self._expiry_user) or 0) + 1
                 self._overwrite(self._expiry_user, identifier, (), ExactPartitions(frozenset(old)))
         except Exception as error:
             _log.warning("partitions are not expired: %s; the next check tries again", error)
@@ -282,6 +285,9 @@ class Coordinator:
     def _committer(self, user: str, *, ignore_empty: bool = False) -> Committer:
         if user not in self._committers:
             self._committers[user] = self._make_committer(user, ignore_empty)
+            if len(self._committers) > _MAX_COMMITTERS:
+                self._committers.popitem(last=False)
+        self._committers.move_to_end(user)
         return self._committers[user]
 
     def _refuse_fenced(self, session: SessionId) -> None:

@@ -161,3 +161,20 @@ def test_a_restarted_coordinator_does_not_guess_what_expired_snapshots_held(tmp_
         process.finish(session, name=token)
     assert process.content() == {1: "old", 2: "new", 3: "2"}
     process.close()
+
+
+def test_commit_users_without_number_leave_nothing_behind(tables):
+    table = tables[0]
+    with table.open_writer("first") as writer:
+        writer.upsert(ones(0))
+        writer.commit(commit_identifier=1)
+    for number in range(1, 70):
+        with table.open_writer() as writer:
+            writer.upsert(ones(number))
+            writer.commit()
+    (coordinator,) = table.service_stats()["coordinator"]
+    assert coordinator["users"] <= 64
+    with table.open_writer("first") as writer:
+        writer.upsert(ones(0))
+        assert writer.commit(commit_identifier=1).id == 1
+    assert table.to_arrow(columns=["n"])["n"].to_pylist() == [1] * 70
