@@ -16,6 +16,7 @@ from pkray.commit.committable import Committable
 from pkray.commit.message_files import missing_files
 from pkray.commit.overwriting import Partitions, overwrite_entries
 from pkray.commit.publisher import CommittedElsewhere, OutrunError, Publisher
+from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
 from pkray.commit.table_state import TableState
 from pkray.errors import CommitConflictError, CommitError, CommitUnknownError
@@ -58,6 +59,7 @@ class Committer:
         ignore_empty: make no APPEND snapshot when nothing is to be appended. Paimon's streaming
             commits do make one.
         identity: of the table that is meant; None: whichever is there.
+        snapshots: shared with other committers of the process, so that each is read once.
     """
 
     def __init__(
@@ -71,13 +73,14 @@ class Committer:
         sleep: Callable[[float], None] = time.sleep,
         ignore_empty: bool = False,
         identity: TableIdentity | None = None,
+        snapshots: SnapshotStore | None = None,
     ) -> None:
         self.commit_user = commit_user
         self._store = store
         self._schema_source = schema
         self._rng = rng or random.SystemRandom()
         self._ignore_empty = ignore_empty
-        self._table = TableState(store, commit_user, identity)
+        self._table = TableState(store, commit_user, identity, snapshots)
         self.snapshots = self._table.snapshots
         self._history = self._table.history
         self._checks = CommitChecks(store, self._table)

@@ -17,13 +17,18 @@ class TableState:
     Args:
         user: the commit user.
         identity: of the table that is meant; None: whichever is there.
+        snapshots: shared with others, so that each is read once.
     """
 
     def __init__(
-        self, store: ObjectStore, user: str, identity: TableIdentity | None = None
+        self,
+        store: ObjectStore,
+        user: str,
+        identity: TableIdentity | None = None,
+        snapshots: SnapshotStore | None = None,
     ) -> None:
         self.identity = identity
-        self.snapshots = SnapshotStore(store)
+        self.snapshots = snapshots or SnapshotStore(store)
         self.history = CommitHistory(self.snapshots, user)
         self.live = LiveCache(store, self.snapshots)
         self.newest: Snapshot | None = None

@@ -13,6 +13,7 @@ from typing import Any
 
 from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
+from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
 from pkray.errors import PkrayError
 from pkray.schema import TableSchema
@@ -124,8 +125,7 @@ class LocalRuntime:
             for index in range(count)
         ]
         store = location.open()
-
-        schemas = SchemaStore(store, location.name)
+        schemas, snapshots = SchemaStore(store, location.name), SnapshotStore(store)
 
         def make_committer(user: str, ignore_empty: bool) -> Committer:
             return Committer(
@@ -135,6 +135,7 @@ class LocalRuntime:
                 clock=now_millis,
                 ignore_empty=ignore_empty,
                 identity=TableIdentity(store, location.name, location.identity),
+                snapshots=snapshots,
             )
 
         upkeep = Upkeep(store, schemas.newest, now_millis)

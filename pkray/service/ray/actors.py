@@ -8,6 +8,7 @@ import ray
 
 from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
+from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
 from pkray.service.alarm import Alarm
 from pkray.service.coordinator import Coordinator
@@ -160,7 +161,7 @@ class _Coordinator:
             for index in range(owners)
         ]
         store = location.open()
-        schemas = SchemaStore(store, location.name)
+        schemas, snapshots = SchemaStore(store, location.name), SnapshotStore(store)
 
         def make_committer(user: str, ignore_empty: bool) -> Committer:
             return Committer(
@@ -170,6 +171,7 @@ class _Coordinator:
                 clock=now_millis,
                 ignore_empty=ignore_empty,
                 identity=TableIdentity(store, location.name, location.identity),
+                snapshots=snapshots,
             )
 
         handles = [RayHandle(owner, "owner") for owner in self._owners]

@@ -12,7 +12,6 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitConflictError, CommitUnknownError, ServiceUnavailableError
 from pkray.format.partition_filter import ExactPartitions
 from pkray.scan.files import live_files
-from pkray.service.coordinator import Coordinator
 from pkray.service.local import now_millis
 from pkray.service.overwrite import OverwriteWriter
 from pkray.service.pusher import incoming
@@ -114,24 +113,27 @@ def test_a_message_that_comes_again_after_a_rollback_names_no_lost_file(table, n
     assert content(table) == [("a", 1, 0), ("a", 2, 0), ("b", 1, 0)]
 
 
-def test_a_drop_that_a_killed_coordinator_may_have_done_is_not_guessed(table):
+def test_a_drop_that_a_killed_coordinator_may_have_done_is_not_guessed(table, tmp_path):
     """Its snapshot has expired: done again, it would take newer rows along."""
-    service = table._service()
     begun = now_millis() - 1000
     everything = ExactPartitions(frozenset(e.partition for e in entries(table)))
     arguments = ("mine", CommitToken("uuid", begun), (), everything)
-    assert service.coordinator.call("overwrite", *arguments).new
+    assert table._service().coordinator.call("overwrite", *arguments).new
     with table.open_writer("other") as writer:
         writer.upsert(rows("a", 9))
         writer.commit()
-    old = service.coordinator.target
-    restarted = Coordinator(service.owners, old._make_committer, now_millis)
-    assert not restarted.overwrite(*arguments).new
+    assert not begun_anew(tmp_path, *arguments).new
     SnapshotExpirer(table._store, lambda: table.schema).expire(Retention(1, 1, 0, 100))
-    restarted = Coordinator(service.owners, old._make_committer, now_millis)
     with pytest.raises(CommitUnknownError, match="have expired"):
-        restarted.overwrite(*arguments)
+        begun_anew(tmp_path, *arguments)
     assert content(table) == [("a", 9, 0)]
+
+
+def begun_anew(warehouse, *arguments):
+    """What a coordinator that has just begun answers."""
+    with pkray.connect(warehouse) as catalog:
+        service = catalog.load_table("db.t")._service()
+        return service.coordinator.call("overwrite", *arguments)
 
 
 def entries(table):
