@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -17,10 +18,15 @@ TOGETHER = {"ray": "cluster", "spark": "cluster", "interop_java": "java"}
 """Folders whose tests run in one process, one after another: there is one cluster at a time."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    tests = Path(__file__).parent
-    for item in items:
-        place = item.path.relative_to(tests)
-        group = TOGETHER.get(place.parts[0], str(place))  # else a file, for what its tests share
-        item.add_marker(pytest.mark.xdist_group(group))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keeps the tests of a file in one process, and those of some folders."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByPlace(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = Path(nodeid.split("::")[0])
+            folder = file.parts[1] if file.parts[0] == "tests" else ""
+            return TOGETHER.get(folder, str(file))
+
+    return ByPlace(config, log)
