@@ -30,3 +30,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return TOGETHER.get(folder, str(file))
 
     return ByPlace(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests of faults survived; here, as it is printed by the process that runs none."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    lines = [
+        line for report in reports for name, line in report.user_properties if name == "survived"
+    ]
+    if lines:
+        terminalreporter.section("faults")
+        for line in lines:
+            terminalreporter.write_line(line)

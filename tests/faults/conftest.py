@@ -41,14 +41,3 @@ def process(tmp_path) -> Callable[[str], pkray.Catalog]:
 def survived(record_property) -> Callable[[str], None]:
     """Say a count at the end of the run."""
     return lambda line: record_property("survived", line)
-
-
-def pytest_terminal_summary(terminalreporter) -> None:
-    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
-    lines = [
-        line for report in reports for name, line in report.user_properties if name == "survived"
-    ]
-    if lines:
-        terminalreporter.section("faults")
-        for line in lines:
-            terminalreporter.write_line(line)
