@@ -8,12 +8,10 @@ import random
 import threading
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from pkray.commit.backoff import Backoff
 from pkray.commit.commit_name import CommitName, CommitToken
-from pkray.commit.committer import Committer
 from pkray.commit.overwriting import Partitions
 from pkray.errors import CommitFencedError
 from pkray.format.commit_message import CommitMessage
@@ -21,22 +19,17 @@ from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import APPEND
 from pkray.service.alarm import Alarm
 from pkray.service.commit_rounds import CommitRounds
+from pkray.service.committers import Committers
 from pkray.service.handle import Handle, call_all
 from pkray.service.protocol import Chosen, CommitOutcome, CommitRequest, SessionId
 from pkray.service.upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
 
-MakeCommitter = Callable[[str, bool], Committer]
-"""Takes a commit user, and whether a commit without changes makes no snapshot."""
-
-
 _ALARM_SECONDS = 5.0
 """How long after a commit finished compactions are committed by themselves."""
 _ROUNDS = 8
 """Compactions one after the other, as one may make the next due."""
-_MAX_COMMITTERS = 64
-"""Commit users that are known without reading snapshots; each takes some 300 bytes a data file."""
 _NO_BUCKETS = Chosen(full=False, buckets=frozenset())
 
 
@@ -45,7 +38,7 @@ class Coordinator:
 
     Args:
         owners: every owner of the table.
-        make_committer: a committer for a commit user.
+        committers: of the table.
         clock: epoch milliseconds.
         alarm: commits compactions that finished when no other commit has taken them along; by
             default they wait for one.
@@ -56,7 +49,7 @@ class Coordinator:
     def __init__(
         self,
         owners: Sequence[Handle],
-        make_committer: MakeCommitter,
+        committers: Committers,
         clock: Callable[[], int],
         *,
         alarm: Alarm | None = None,
@@ -64,7 +57,7 @@ class Coordinator:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._owners = owners
-        self._make_committer = make_committer
+        self._committers = committers
         self._clock = clock
         self._alarm = alarm
         self._upkeep = upkeep
@@ -73,7 +66,6 @@ class Coordinator:
         self._rounds = CommitRounds(owners, backoff, self.watch)
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
-        self._committers: OrderedDict[str, Committer] = OrderedDict()
         self._generations = {self._compact_user: 0, self._expiry_user: 0}
         self._began = clock()
         self._lock = threading.Lock()
@@ -105,7 +97,7 @@ class Coordinator:
     def last_identifier(self, user: str) -> int | None:
         """The newest identifier the user committed, or None."""
         with self._lock:
-            return self._committer(user).committed_identifier()
+            return self._committers.of(user).committed_identifier()
 
     def committed(self, user: str, name: CommitName) -> CommitOutcome | None:
         """The outcome of a commit made before, or None where it was not made.
@@ -134,7 +126,7 @@ class Coordinator:
                 call_all(self._owners, "abort", lambda _: (session,))
             else:
                 self._refuse_fenced(session)
-                outcome, forestalled = self._rounds.run(request, self._committer(session.user))
+                outcome, forestalled = self._rounds.run(request, self._committers.of(session.user))
         if known is not None:
             self._complete(known)
             return known
@@ -218,7 +210,7 @@ class Coordinator:
             known = self._known(user, name)
             if known is not None:
                 return known
-            committer = self._committer(user)
+            committer = self._committers.of(user)
             committer.refuse_missing(messages)
             result = committer.overwrite(
                 name, messages, replaced, watermark=watermark, read_at=read_at
@@ -263,7 +255,7 @@ class Coordinator:
     def _try_compactions(self, chosen: Chosen | None) -> CommitOutcome:
         session = self.begin(self._compact_user)
         with self._lock:
-            committer = self._committer(self._compact_user, ignore_empty=True)
+            committer = self._committers.of(self._compact_user, ignore_empty=True)
             newest = committer.committed_identifier()
             request = CommitRequest(
                 session=session,
@@ -273,7 +265,7 @@ class Coordinator:
             return self._rounds.run(request, committer)[0]
 
     def _known(self, user: str, name: CommitName) -> CommitOutcome | None:
-        committer = self._committer(user)
+        committer = self._committers.of(user)
         identifier = committer.find(name)
         if identifier is not None:
             return CommitOutcome(committer.snapshot_of(identifier), new=False)
@@ -281,14 +273,6 @@ class Coordinator:
             # A coordinator before this one may have been asked for it.
             committer.refuse_forgotten(name)
         return None
-
-    def _committer(self, user: str, *, ignore_empty: bool = False) -> Committer:
-        if user not in self._committers:
-            self._committers[user] = self._make_committer(user, ignore_empty)
-            if len(self._committers) > _MAX_COMMITTERS:
-                self._committers.popitem(last=False)
-        self._committers.move_to_end(user)
-        return self._committers[user]
 
     def _refuse_fenced(self, session: SessionId) -> None:
         newest = self._generations.get(session.user, session.generation)

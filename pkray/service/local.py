@@ -11,13 +11,11 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pkray.commit.committer import Committer
-from pkray.commit.schemas import SchemaStore
-from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
 from pkray.errors import PkrayError
 from pkray.schema import TableSchema
 from pkray.service.alarm import Alarm
+from pkray.service.committers import Committers
 from pkray.service.compaction.dedicated import spread_over_threads
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
@@ -124,23 +122,9 @@ class LocalRuntime:
             )
             for index in range(count)
         ]
-        store = location.open()
-        schemas, snapshots = SchemaStore(store, location.name), SnapshotStore(store)
-
-        def make_committer(user: str, ignore_empty: bool) -> Committer:
-            return Committer(
-                store,
-                schemas.newest,
-                user,
-                clock=now_millis,
-                ignore_empty=ignore_empty,
-                identity=TableIdentity(store, location.name, location.identity),
-                snapshots=snapshots,
-            )
-
-        upkeep = Upkeep(store, schemas.newest, now_millis)
+        committers, upkeep = Committers(location, now_millis), Upkeep.at(location, now_millis)
         coordinator = LocalHandle(
-            Coordinator(owners, make_committer, now_millis, alarm=Alarm(), upkeep=upkeep),
+            Coordinator(owners, committers, now_millis, alarm=Alarm(), upkeep=upkeep),
             "pkray-coordinator",
         )
 

@@ -9,12 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pkray.commit.expiry import SnapshotExpirer
 from pkray.commit.live import live_files
 from pkray.commit.partition_expiry import expired_partitions
+from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tag_removal import TagRemoval
 from pkray.commit.tags import TagStore
 from pkray.schema import TableSchema
 from pkray.service.elapsed import elapsed
 from pkray.storage.branch_store import main_and_history
+from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 
 _log = logging.getLogger(__name__)
@@ -53,6 +55,12 @@ class Upkeep:
         self._tags_seen = self._partitions_seen = None if at_once else clock()
         self._pool: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
+
+    @classmethod
+    def at(cls, location: TableLocation, clock: Callable[[], int]) -> Upkeep:
+        """Of the table that a location names."""
+        store = location.open()
+        return cls(store, SchemaStore(store, location.name).newest, clock)
 
     def after_commit(self, latest: int) -> list[bytes]:
         """Expire snapshots and tags, at once or, if ``snapshot.expire.execution-mode`` says so,

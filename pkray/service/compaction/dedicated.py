@@ -10,11 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from pkray.commit.committer import Committer
 from pkray.commit.message_files import new_data_files
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.table_identity import TableIdentity
 from pkray.errors import PkrayError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
@@ -26,6 +24,7 @@ from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
 from pkray.schema import TableSchema
 from pkray.service.committed import BucketId, CommittedFiles
+from pkray.service.committers import Committers
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.held import UNNAMED_MILLIS
 from pkray.service.compaction.planner import due
@@ -131,14 +130,8 @@ class DedicatedCompaction:
         self._schemas = SchemaStore(self._store, location.name)
         self._snapshots = SnapshotStore(self._store)
         user = commit_user or f"pkray-dedicated-{uuid.uuid4()}"
-        self._committer = Committer(
-            self._store,
-            self._schemas.newest,
-            user,
-            clock=clock,
-            ignore_empty=True,
-            identity=TableIdentity.at(location),
-        )
+        self._committers = Committers(location, clock)
+        self._committer = self._committers.of(user, ignore_empty=True)
         newest = self._committer.committed_identifier()
         self._identifier = 0 if newest is None else newest + 1
         self._age = CompactionAge(self._store, self._schemas.newest, self._snapshots)
@@ -175,14 +168,7 @@ class DedicatedCompaction:
             old = upkeep.after_commit(latest.id)
             upkeep.close()
             if old:
-                user = f"pkray-expiry-{uuid.uuid4()}"
-                committer = Committer(
-                    self._store,
-                    self._schemas.newest,
-                    user,
-                    clock=self._clock,
-                    identity=TableIdentity.at(self._location),
-                )
+                committer = self._committers.of(f"pkray-expiry-{uuid.uuid4()}")
                 committer.overwrite(0, (), ExactPartitions(frozenset(old)))
         except PkrayError as error:
             _log.warning("what is old is not expired: %s; the next job tries again", error)

@@ -6,11 +6,8 @@ from typing import Any
 
 import ray
 
-from pkray.commit.committer import Committer
-from pkray.commit.schemas import SchemaStore
-from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.table_identity import TableIdentity
 from pkray.service.alarm import Alarm
+from pkray.service.committers import Committers
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import Handle, LocalHandle
 from pkray.service.local import now_millis
@@ -160,24 +157,12 @@ class _Coordinator:
             ).remote(location, index, owners, local)
             for index in range(owners)
         ]
-        store = location.open()
-        schemas, snapshots = SchemaStore(store, location.name), SnapshotStore(store)
-
-        def make_committer(user: str, ignore_empty: bool) -> Committer:
-            return Committer(
-                store,
-                schemas.newest,
-                user,
-                clock=now_millis,
-                ignore_empty=ignore_empty,
-                identity=TableIdentity(store, location.name, location.identity),
-                snapshots=snapshots,
-            )
-
-        handles = [RayHandle(owner, "owner") for owner in self._owners]
-        upkeep = Upkeep(store, schemas.newest, now_millis)
         self._coordinator = Coordinator(
-            handles, make_committer, now_millis, alarm=Alarm(), upkeep=upkeep
+            [RayHandle(owner, "owner") for owner in self._owners],
+            Committers(location, now_millis),
+            now_millis,
+            alarm=Alarm(),
+            upkeep=Upkeep.at(location, now_millis),
         )
         self._coordinator.watch()  # the one before may have left compactions uncommitted
 

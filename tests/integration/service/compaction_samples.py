@@ -7,9 +7,9 @@ from concurrent.futures import Executor, Future
 import numpy as np
 import pyarrow as pa
 
-from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
 from pkray.schema import KIND, TableSchema
+from pkray.service.committers import Committers
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
 from pkray.service.owner import BucketOwner
@@ -82,13 +82,9 @@ class Process:
         self.owner.target = BucketOwner(
             self.location, OwnerSettings(0, 1, local), self.clock, self.executor
         )
+        self.committers = Committers(self.location, self.clock)
         self.coordinator = Coordinator(
-            [self.owner],
-            lambda user, empty: Committer(
-                self.store, self.schema, user, clock=self.clock, ignore_empty=empty
-            ),
-            self.clock,
-            sleep=lambda _: None,
+            [self.owner], self.committers, self.clock, sleep=lambda _: None
         )
 
     def write(self, session, rows, index=0):

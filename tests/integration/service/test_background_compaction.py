@@ -5,6 +5,7 @@ import threading
 import pytest
 from compaction_samples import ManualExecutor, Process
 
+from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import StorageFullError
 from pkray.format.snapshot import COMPACT
 from pkray.scan.files import live_files
@@ -28,17 +29,15 @@ def started(tmp_path):
 
 def referenced(process):
     """Files that some snapshot names."""
-    committer = process.coordinator._make_committer("x", True)
     return {
         entry.file.file_name
-        for snapshot in committer.snapshots.all()
+        for snapshot in SnapshotStore(process.store).all()
         for entry in live_files(process.store, snapshot)
     }
 
 
 def kinds(process):
-    committer = process.coordinator._make_committer("x", True)
-    return [snapshot.commit_kind for snapshot in committer.snapshots.all()]
+    return [snapshot.commit_kind for snapshot in SnapshotStore(process.store).all()]
 
 
 def test_a_commit_does_not_wait_and_the_next_takes_the_outcome_along(started):
@@ -228,8 +227,7 @@ def test_without_lookup_wait_the_changelog_comes_later(started):
     assert a.commit({1: "a"}).snapshot.commit_kind == "APPEND"
     a.executor.run()
     a.coordinator.commit_finished()
-    committer = a.coordinator._make_committer("x", True)
-    assert committer.snapshots.latest().changelog_record_count == 1
+    assert SnapshotStore(a.store).latest().changelog_record_count == 1
     assert 0 not in a.levels()
 
 
@@ -347,7 +345,7 @@ def test_the_interval_ends_without_another_commit(started):
 
 def test_an_overtaken_commit_is_prepared_again_and_wins(started):
     a, b = started("a"), started("b")
-    commit = b.coordinator._committer("b").commit
+    commit = b.committers.of("b").commit
     overtaken = []
 
     def late(*args, **kwargs):
@@ -355,7 +353,7 @@ def test_an_overtaken_commit_is_prepared_again_and_wins(started):
             overtaken.append(a.commit({1: "a", 2: "a"}))
         return commit(*args, **kwargs)
 
-    b.coordinator._committer("b").commit = late
+    b.committers.of("b").commit = late
     b.commit({1: "b", 3: "b"})
     assert b.coordinator.stats()["prepared_again"] == 1
     for process in (a, b):
@@ -369,7 +367,7 @@ def test_an_overtaken_commit_takes_its_compaction_along_again(started):
     for number in range(3):
         b.commit({1: f"v{number}"})
     b.executor.run()
-    commit = b.coordinator._committer("b").commit
+    commit = b.committers.of("b").commit
     overtaken = []
 
     def late(*args, **kwargs):
@@ -377,7 +375,7 @@ def test_an_overtaken_commit_takes_its_compaction_along_again(started):
             overtaken.append(a.commit({1: "a"}))
         return commit(*args, **kwargs)
 
-    b.coordinator._committer("b").commit = late
+    b.committers.of("b").commit = late
     b.commit({2: "b"})
     assert b.levels() == [0, 0, 3]
     assert b.content() == {1: "a", 2: "b"}
@@ -387,7 +385,7 @@ def test_what_a_conflict_took_of_a_changelog_is_made_up_for(started):
     a, b = (started(n, **{"changelog-producer": "lookup"}) for n in "ab")
     a.commit({1: "a"})
     b.content()
-    publish = b.coordinator._committer("b")._compact
+    publish = b.committers.of("b")._compact
     beaten = []
 
     def late(*args):
@@ -396,7 +394,7 @@ def test_what_a_conflict_took_of_a_changelog_is_made_up_for(started):
             beaten.append(a.commit({2: "a"}))
         return publish(*args)
 
-    b.coordinator._committer("b")._compact = late
+    b.committers.of("b")._compact = late
     b.commit({1: "b"})
     assert 0 not in b.levels()
     assert b.content() == {1: "b", 2: "a"}

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.changelog.reader import ChangelogReader
+from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import StorageFullError
 from pkray.scan.files import live_files
 from tests.effort import examples
@@ -30,7 +31,7 @@ STEP = st.one_of(
 
 def overtaken(late: Process, early: Process, mine: dict, theirs: dict) -> None:
     """One commits between another's preparing and publishing."""
-    committer = late.coordinator._committer(late.name)
+    committer = late.committers.of(late.name)
     plain, done = committer.commit, []
 
     def commit(*args: Any, **kwargs: Any) -> Any:
@@ -117,8 +118,7 @@ def test_every_interleaving_gives_the_rows_in_the_order_of_their_commits(
             b.executor.run()
             for process in (a, b):
                 process.close()
-            snapshots = a.coordinator._make_committer("x", True).snapshots
-            latest = snapshots.latest()
+            latest = SnapshotStore(a.store).latest()
             live = [entry.file for entry in live_files(a.store, latest)] if latest else []
             assert {file.file_name for file in live} <= a.stored()
             assert all(file.level == 3 for file in live)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
 from pkray.errors import CommitConflictError, LostBatchesError, ServiceUnavailableError
 from pkray.schema import TableSchema
+from pkray.service.committers import Committers
 from pkray.service.coordinator import Coordinator
 from pkray.service.dynamic.staged_pushes import StagingPusher
 from pkray.service.handle import LocalHandle
@@ -74,11 +74,8 @@ class Service:
         self.owners = [LossyHandle() for _ in range(owners)]
         for index in range(owners):
             self.restart(index)
-        coordinator = Coordinator(
-            self.owners,
-            lambda user, empty: Committer(self.store, self.schema, user, ignore_empty=empty),
-            now_millis,
-        )
+        committers = Committers(self.location, now_millis)
+        coordinator = Coordinator(self.owners, committers, now_millis)
         self.coordinator = LocalHandle(coordinator, "coordinator")
 
     def restart(self, index):
@@ -223,11 +220,8 @@ def test_another_process_that_adds_rows_is_noticed(service, tmp_path):
     for index in range(len(rival.owners)):
         rival.starts = 100 + index
         rival.restart(index)
-    coordinator = Coordinator(
-        rival.owners,
-        lambda user, empty: Committer(service.store, service.schema, user, ignore_empty=empty),
-        now_millis,
-    )
+    committers = Committers(service.location, now_millis)
+    coordinator = Coordinator(rival.owners, committers, now_millis)
     rival.coordinator = LocalHandle(coordinator, "rival")
     with service.writer("ours", keeps=False) as ours:
         ours.upsert(rows({1: ("b", "ours"), 2: ("b", "ours")}))

@@ -76,7 +76,7 @@ def unanswered(process, session, rows, *, publish=True):
     """Commit, or not quite, as a coordinator that is killed before it tells the owner."""
     process.write(session, rows)
     owner = process.owner.target
-    committer = process.coordinator._committer(session.user)
+    committer = process.committers.of(session.user)
     acknowledge, commit = owner.acknowledge, committer.commit
     owner.acknowledge = owner.give_up = lambda *_: False
 

@@ -26,7 +26,7 @@ def started(tmp_path):
 
 def lose_the_answer(process, user, *, publish=True):
     """The next commit of the user happens, or not, and nobody is told."""
-    committer = process.coordinator._committer(user)
+    committer = process.committers.of(user)
     plain = committer.commit
 
     def commit(*args, **kwargs):
@@ -104,7 +104,7 @@ def test_a_commit_that_others_overtook_keeps_its_files(started):
     process.commit({1: "first"})
     session = process.begin()
     process.write(session, {2: "second"})
-    committer, done = process.coordinator._committer("a"), []
+    committer, done = process.committers.of("a"), []
     plain = committer.commit
 
     def commit(*args, **kwargs):

@@ -8,6 +8,7 @@ from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
 from pkray.errors import CommitFencedError, LostBatchesError
 from pkray.schema import KIND, TableSchema
+from pkray.service.committers import Committers
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
 from pkray.service.local import now_millis
@@ -41,11 +42,8 @@ class Service:
         self.owner.target = BucketOwner(self.location, settings, now_millis)
 
     def restart_coordinator(self):
-        self.coordinator = Coordinator(
-            [self.owner],
-            lambda user, empty: Committer(self.store, self.schema, user, ignore_empty=empty),
-            now_millis,
-        )
+        committers = Committers(self.location, now_millis)
+        self.coordinator = Coordinator([self.owner], committers, now_millis)
 
     def push(self, session, index, rows, source=DRIVER, attempt=0):
         kinds = pa.array(np.zeros(len(rows), np.int8))
@@ -240,11 +238,8 @@ def test_session_ids_order_by_generation_then_epoch():
 def test_a_new_writer_is_the_newest_though_the_clock_was_set_back(service):
     old = service.coordinator.begin("job")
     service.push(old, 0, {1: "old"})
-    service.coordinator = Coordinator(
-        [service.owner],
-        lambda user, empty: Committer(service.store, service.schema, user, ignore_empty=empty),
-        lambda: 1_000,
-    )
+    committers = Committers(service.location, now_millis)
+    service.coordinator = Coordinator([service.owner], committers, lambda: 1_000)
     new = service.coordinator.begin("job")
     service.push(new, 0, {1: "new"})
     service.commit(new, 1, {(DRIVER, 0): 1})
