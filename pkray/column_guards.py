@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pkray import option_columns
 from pkray.errors import SchemaError
+from pkray.options import column_names
 from pkray.schema import TableSchema
 from pkray.schema_changes import ColumnName
 from pkray.types import DataType
@@ -30,9 +30,9 @@ def refuse_key(schema: TableSchema, path: tuple[str, ...], what: str, how: str =
 def refuse_named(schema: TableSchema, path: tuple[str, ...]) -> None:
     """Raises SchemaError: options would speak of a column that is not there."""
     options = schema.options
-    keys = option_columns.keys_naming(options, path[0]) if len(path) == 1 else []
+    keys = column_names.keys_naming(options, path[0]) if len(path) == 1 else []
     if len(path) > 1:
-        keys = option_columns.nested_keys_naming(options, path[0], path[-1])
+        keys = column_names.nested_keys_naming(options, path[0], path[-1])
     if keys:
         said = ", ".join(f"{key} = {options[key]}" for key in keys)
         raise SchemaError(

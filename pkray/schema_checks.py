@@ -10,8 +10,8 @@ from pkray.column_checks import repeated
 from pkray.columns import no_column
 from pkray.default_values import default_value
 from pkray.errors import OptionError, SchemaError, UnsupportedError
-from pkray.field_options import UNSUPPORTED_FUNCTIONS
 from pkray.options import TableOptions
+from pkray.options.fields import UNSUPPORTED_FUNCTIONS
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema

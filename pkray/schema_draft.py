@@ -6,12 +6,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pkray import option_columns
 from pkray.column_checks import check_comment, check_keys, check_names
 from pkray.column_guards import path_text, refuse_key, refuse_named, tightened
 from pkray.errors import OptionError, SchemaError
-from pkray.immutable_options import check_set, check_unset
-from pkray.options import DYNAMIC, TableOptions
+from pkray.options import DYNAMIC, TableOptions, column_names
+from pkray.options.immutable import check_set, check_unset
 from pkray.schema import TableSchema
 from pkray.schema_changes import (
     AddColumn,
@@ -172,12 +171,12 @@ class SchemaDraft:
         self._edit(path, edit)
         options = self._schema.options
         if len(path) > 1:
-            options = option_columns.renamed_nested(options, path[0], path[-1], change.new_name)
+            options = column_names.renamed_nested(options, path[0], path[-1], change.new_name)
             self._schema = replace(self._schema, options=options)
             return
         self._schema = replace(
             self._schema,
-            options=option_columns.renamed(options, path[0], change.new_name),
+            options=column_names.renamed(options, path[0], change.new_name),
             primary_keys=tuple(
                 change.new_name if key == path[0] else key for key in self._schema.primary_keys
             ),

@@ -12,7 +12,7 @@ from pkray.commit.tag_removal import TagRemoval
 from pkray.commit.tags import TagStore
 from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.format.tag import Tag
-from pkray.option_values import DURATION
+from pkray.options.values import DURATION
 from pkray.schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore

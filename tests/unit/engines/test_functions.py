@@ -10,9 +10,9 @@ import pytest
 from engine_samples import ADD, BACK, DELETE, aggregation, batch, merge, visible
 
 from pkray.errors import MergeError, SchemaError, UnsupportedError
-from pkray.field_options import FieldOptions
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.engines.functions import aggregate_function
+from pkray.options.fields import FieldOptions
 from pkray.types import DataType
 
 D38 = Decimal(10**38 - 1)

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from pkray.errors import OptionError, UnsupportedError
-from pkray.field_options import FieldOptions, SequenceGroup
 from pkray.options import TableOptions, catalogue
+from pkray.options.fields import FieldOptions, SequenceGroup
 
 MB = 1 << 20
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pkray.errors import UnsupportedError
-from pkray.field_options import UNSUPPORTED_FUNCTIONS, FieldOptions
 from pkray.lsm.engines.functions.arithmetic import Count, Product, Sum
 from pkray.lsm.engines.functions.extreme import Max, Min
 from pkray.lsm.engines.functions.function import AggregateFunction
@@ -18,6 +17,7 @@ from pkray.lsm.engines.functions.place import (
 )
 from pkray.lsm.engines.functions.sketches import HllSketch, RoaringBitmap32, ThetaSketch
 from pkray.lsm.engines.functions.text import ListAgg
+from pkray.options.fields import UNSUPPORTED_FUNCTIONS, FieldOptions
 from pkray.types import DataType
 
 FUNCTIONS: dict[str, type[AggregateFunction]] = {

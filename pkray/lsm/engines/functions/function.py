@@ -8,8 +8,8 @@ from typing import ClassVar
 import pyarrow as pa
 
 from pkray.errors import MergeError, SchemaError
-from pkray.field_options import FieldOptions
 from pkray.lsm.engines.segments import Segments, take_numbers
+from pkray.options.fields import FieldOptions
 from pkray.types import DataType
 
 

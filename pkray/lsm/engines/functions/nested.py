@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import SchemaError
-from pkray.field_options import FieldOptions
 from pkray.lsm.engines.functions.codes import codes
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.functions.lists import list_array, list_parts, runs_of_equal
 from pkray.lsm.engines.segments import Bools, Ints, Segments
 from pkray.lsm.key_groups import taken
+from pkray.options.fields import FieldOptions
 from pkray.types import DataType
 
 

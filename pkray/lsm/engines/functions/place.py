@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pkray.field_options import FieldOptions
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.segments import Segments, take_numbers
+from pkray.options.fields import FieldOptions
 from pkray.types import DataType
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.field_options import FieldOptions
 from pkray.lsm.engines.functions.codes import codes
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.functions.lists import first_of_each, list_array
 from pkray.lsm.engines.segments import Segments
 from pkray.lsm.key_groups import taken
+from pkray.options.fields import FieldOptions
 from pkray.types import STRINGS, DataType
 
 

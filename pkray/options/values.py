@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+MB = 1 << 20
+HOUR = 3_600_000
+
 _SIZE_UNITS = {"": 0, "b": 0, "bytes": 0}
 _SIZE_UNITS |= {"k": 10, "kb": 10, "kib": 10, "kibibytes": 10}
 _SIZE_UNITS |= {"m": 20, "mb": 20, "mib": 20, "mebibytes": 20}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pkray.errors import OptionError, UnsupportedError
-from pkray.option_values import BOOLEAN, NAMES, STRING, Kind, choice
+from pkray.options.values import BOOLEAN, NAMES, STRING, Kind, choice
 
 PREFIX = "fields."
 GROUP = "sequence-group"

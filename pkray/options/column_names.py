@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pkray.field_options import GROUP, PREFIX
+from pkray.options.fields import GROUP, PREFIX
 
 _NAMING = (
     "bucket-key",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pkray.errors import OptionError
-from pkray.options import TableOptions
+from pkray.options.table_options import TableOptions
 
 _FIXED = frozenset(
     {
