@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
 
 import pytest
@@ -58,21 +57,3 @@ def test_a_file_where_a_directory_should_be(tmp_path):
     assert list(store.list("a/b")) == []
     with pytest.raises(StorageError, match="a/b"):
         store.write("a/b", b"")
-
-
-def die_while_creating(root: str) -> None:
-    os.link = lambda *args: os._exit(9)
-    ObjectStore.open(root).create("snapshot/snapshot-1", b"{}")
-
-
-def test_what_a_killed_process_leaves_is_hidden(tmp_path):
-    process = multiprocessing.get_context("spawn").Process(
-        target=die_while_creating, args=(str(tmp_path),)
-    )
-    process.start()
-    process.join(30)
-    assert process.exitcode == 9
-    store = ObjectStore.open(tmp_path)
-    assert list(store.list()) == []
-    assert next(s.path for s in store.list(hidden=True)).startswith("snapshot/.snapshot-1.")
-    assert store.create("snapshot/snapshot-1", b"{}")
