@@ -13,6 +13,7 @@ from tests.effort import examples
 # A machine may be busy: how long an example takes says nothing.
 settings.register_profile("pkray", settings(), max_examples=examples(40), deadline=None)
 settings.load_profile("pkray")
+pytest.register_assert_rewrite("tests.store_contract")
 
 TOGETHER = {"ray": "cluster", "spark": "cluster", "interop_java": "java"}
 """Folders whose tests run in one process, one after another: there is one cluster at a time."""

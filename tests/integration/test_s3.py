@@ -11,7 +11,6 @@ from typing import Any
 import boto3
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
 
 import pkray
 from tests.integration.readers import RustCatalog, rows_of
@@ -19,15 +18,6 @@ from tests.integration.readers import RustCatalog, rows_of
 BUCKET = "warehouse"
 SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string())])
 KEY = ["dt", "id"]
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,58 @@
+"""A store in S3, moto's server, does what every store does."""
+
+from __future__ import annotations
+
+import uuid
+
+import boto3
+import pytest
+
+from pkray.errors import StorageError
+from pkray.storage.object_store import ObjectStore
+from tests.store_contract import StoreContract
+
+
+@pytest.fixture(scope="module")
+def options(endpoint) -> dict[str, str]:
+    client = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="k",
+        aws_secret_access_key="s",
+    )
+    client.create_bucket(Bucket="lake")
+    return {
+        "endpoint": endpoint,
+        "region": "us-east-1",
+        "access_key_id": "k",
+        "secret_access_key": "s",
+    }
+
+
+@pytest.fixture
+def store(options):
+    return ObjectStore.open(f"s3://lake/{uuid.uuid4().hex}/t", **options)
+
+
+class TestStores(StoreContract):
+    many = 30  # each takes moto a while
+
+
+def test_printing_a_store_tells_no_secret(options):
+    store = ObjectStore.open("s3://lake/x", **options | {"secret_access_key": "hush"})
+    assert "hush" not in repr(store)
+    with pytest.raises(StorageError) as caught:
+        ObjectStore.open("s3://nowhere-at-all/x", **options).write("a", b"")
+    assert "hush" not in str(caught.value)
+
+
+def test_options_come_from_the_environment(options, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", options["endpoint"])
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    store = ObjectStore.open("s3://lake/from-environment")
+    assert store.create("a", b"1")
+    assert not store.create("a", b"2")
