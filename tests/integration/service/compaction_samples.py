@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.commit.schemas import SchemaStore
+from pkray.commit.snapshots import SnapshotStore
+from pkray.scan.files import live_files
 from pkray.schema import KIND, TableSchema
 from pkray.service.committers import Committers
 from pkray.service.coordinator import Coordinator
@@ -146,3 +148,13 @@ class Process:
     def close(self):
         self.owner.call("close")
         self.owner.close()
+
+
+def live_names(store):
+    """Files that the newest snapshot names."""
+    return {entry.file.file_name for entry in live_files(store, SnapshotStore(store).latest())}
+
+
+def missing_files(store):
+    """Those of them that are not there."""
+    return live_names(store) - {status.path.rsplit("/", 1)[1] for status in store.list("")}

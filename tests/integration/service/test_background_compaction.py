@@ -3,28 +3,12 @@
 import threading
 
 import pytest
-from compaction_samples import ManualExecutor, Process
+from compaction_samples import ManualExecutor
 
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import StorageFullError
 from pkray.format.snapshot import COMPACT
 from pkray.scan.files import live_files
-
-
-@pytest.fixture
-def started(tmp_path):
-    processes = []
-    now = [1_000_000]
-
-    def start(name="a", **options):
-        process = Process(tmp_path, name, lambda: now[0], **options)
-        process.now = now
-        processes.append(process)
-        return process
-
-    yield start
-    for process in processes:
-        process.close()
 
 
 def referenced(process):

@@ -7,24 +7,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from compaction_samples import Process
 
 from pkray.errors import CommitUnknownError
 from pkray.format.partition_filter import ExactPartitions
 from pkray.lsm.compactor import Compactor
 
-
-@pytest.fixture
-def started(tmp_path):
-    running = []
-
-    def start(name="a", **options):
-        running.append(Process(tmp_path, name, lambda: 1_000_000, **options))
-        return running[-1]
-
-    yield start
-    for process in running:
-        process.close()
+SUMS = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
 
 
 def test_an_open_session_does_not_hide_what_others_commit(started):
@@ -56,8 +44,7 @@ def test_rows_of_an_open_session_stay_newer_than_what_others_commit(started):
 
 
 def test_rows_of_a_commit_whose_end_the_owner_was_not_told_count_once(started):
-    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
-    process = started(**options)
+    process = started(**SUMS)
     process.commit({1: "a"})
     session = process.begin()
     process.write(session, {1: "b"})
@@ -67,9 +54,6 @@ def test_rows_of_a_commit_whose_end_the_owner_was_not_told_count_once(started):
     owner.acknowledge = acknowledge
     assert process.content("committed") == {1: "a,b"}
     assert process.content("latest") == {1: "a,b"}
-
-
-SUMS = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
 
 
 def unanswered(process, session, rows, *, publish=True):
@@ -170,8 +154,7 @@ def test_a_commit_that_compacts_for_long_stops_neither_pushes_nor_lookups(
 def test_lookups_beside_commits_never_miss_what_was_written_before(started):
     """The session ends while its commit comes to show: at no moment do its rows not count, nor
     twice."""
-    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
-    process, reader = started(**options), started("b")
+    process, reader = started(**SUMS), started("b")
     errors, done = [], threading.Event()
 
     def look():

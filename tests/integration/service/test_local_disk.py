@@ -5,22 +5,8 @@ from __future__ import annotations
 import tempfile
 
 import pytest
-from compaction_samples import Process
 
 from pkray.storage import spill
-
-
-@pytest.fixture
-def started(tmp_path):
-    running = []
-
-    def start(**options):
-        running.append(Process(tmp_path, "a", lambda: 1_000_000, **options))
-        return running[-1]
-
-    yield start
-    for process in running:
-        process.close()
 
 
 @pytest.mark.parametrize("inline", ["false", "true"])

@@ -6,29 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
-from compaction_samples import Process
+from compaction_samples import missing_files
 
 import pkray
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import LostBatchesError
 from pkray.maintenance.orphans import remove_orphan_files
-from pkray.scan.files import live_files
 
 DAY = 86_400
 FLUSHING = {"write-buffer-size": "1 b", "changelog-producer": "input"}
-
-
-@pytest.fixture
-def started(tmp_path):
-    running = []
-
-    def start(name="a", **options):
-        running.append(Process(tmp_path, name, lambda: 1_000_000, **options))
-        return running[-1]
-
-    yield start
-    for process in running:
-        process.close()
 
 
 def clean(store, schema):
@@ -40,11 +25,6 @@ def clean(store, schema):
     return [
         path.rsplit("/", 1)[1] for path in remove_orphan_files(store, schema)["path"].to_pylist()
     ]
-
-
-def missing_files(store):
-    named = {e.file.file_name for e in live_files(store, SnapshotStore(store).latest())}
-    return named - {status.path.rsplit("/", 1)[1] for status in store.list("")}
 
 
 @pytest.fixture

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from compaction_samples import Process
+from compaction_samples import live_names, missing_files
 
 from pkray.commit.rollback import Rollback
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitUnknownError, LostBatchesError
-from pkray.scan.files import live_files
-
-
-@pytest.fixture
-def started(tmp_path):
-    running = []
-
-    def start(name="a", **options):
-        running.append(Process(tmp_path, name, lambda: 1_000_000, **options))
-        return running[-1]
-
-    yield start
-    for process in running:
-        process.close()
 
 
 def lose_the_answer(process, user, *, publish=True):
@@ -38,62 +23,50 @@ def lose_the_answer(process, user, *, publish=True):
     committer.commit = commit
 
 
+def unanswered(process, *, publish=True):
+    """A session whose commit nobody was told of; the next to finish it repeats that commit."""
+    process.commit({1: "first"})
+    session = process.begin()
+    process.write(session, {2: "second"})
+    lose_the_answer(process, process.name, publish=publish)
+    with pytest.raises(CommitUnknownError):
+        process.finish(session)
+    process.identifier -= 1
+    return session
+
+
 def roll_back(process, snapshot_id):
     Rollback(process.store, process.schema).to_snapshot(snapshot_id)
 
 
-def missing_files(process):
-    latest = SnapshotStore(process.store).latest()
-    entries = live_files(process.store, latest)
-    return {entry.file.file_name for entry in entries} - process.stored()
-
-
 def test_what_a_rollback_deleted_is_not_committed_but_asked_for_again(started):
     process = started(**{"write-buffer-size": "1 b"})
-    process.commit({1: "first"})
-    session = process.begin()
-    process.write(session, {2: "second"})
-    lose_the_answer(process, "a")
-    with pytest.raises(CommitUnknownError):
-        process.finish(session)
+    session = unanswered(process)
     roll_back(process, 1)
-    process.identifier -= 1
     with pytest.raises(LostBatchesError, match="rolled back; push them again"):
         process.finish(session)
     process.write(session, {2: "second"})
     process.identifier -= 1
     process.finish(session)
     assert process.content() == {1: "first", 2: "second"}
-    assert not missing_files(process)
+    assert not missing_files(process.store)
 
 
 def test_what_a_rollback_deleted_is_committed_again_while_it_is_in_memory(started):
     process = started()
-    process.commit({1: "first"})
-    session = process.begin()
-    process.write(session, {2: "second"})
-    lose_the_answer(process, "a")
-    with pytest.raises(CommitUnknownError):
-        process.finish(session)
+    session = unanswered(process)
     roll_back(process, 1)
-    process.identifier -= 1
     process.finish(session)
     assert process.content() == {1: "first", 2: "second"}
-    assert not missing_files(process)
+    assert not missing_files(process.store)
 
 
 def test_what_a_rollback_may_delete_yet_is_committed_in_other_files(started):
     process = started(**{"changelog-producer": "input"})
-    process.commit({1: "first"})
-    session = process.begin()
-    process.write(session, {2: "second"})
-    lose_the_answer(process, "a", publish=False)
-    with pytest.raises(CommitUnknownError):
-        process.finish(session)
+    session = unanswered(process, publish=False)
     before = process.stored()
-    process.identifier -= 1
     process.finish(session)
-    live = {entry.file.file_name for entry in live_files(process.store, latest(process))}
+    live = live_names(process.store)
     assert len(live - before) == 1, "the file of the commit that was lost is not named"
     assert len(process.stored() - before) == 2, "nor that of its changelog"
     assert process.content() == {1: "first", 2: "second"}
@@ -115,7 +88,7 @@ def test_a_commit_that_others_overtook_keeps_its_files(started):
 
     committer.commit, kept = commit, set()
     process.finish(session)
-    live = {entry.file.file_name for entry in live_files(process.store, latest(process))}
+    live = live_names(process.store)
     assert len(live - kept) == 1, "rows are numbered anew, once"
     assert process.content() == {1: "theirs", 2: "second"}
 
@@ -130,12 +103,8 @@ def test_a_compaction_that_a_rollback_deleted_is_not_committed_again(started):
         process.coordinator.commit_finished()
     roll_back(process, 3)
     process.commit({9: "y"})
-    assert not missing_files(process)
+    assert not missing_files(process.store)
     process.executor.run()
     process.coordinator.commit_finished()
     assert process.content() == {0: "x", 1: "x", 2: "x", 9: "y"}
-    assert not missing_files(process)
-
-
-def latest(process):
-    return SnapshotStore(process.store).latest()
+    assert not missing_files(process.store)
