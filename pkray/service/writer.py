@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from types import TracebackType
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -22,29 +19,16 @@ from pkray.commit.commit_name import (
 from pkray.errors import (
     CommitConflictError,
     CommitUnknownError,
-    LostBatchesError,
-    ServiceError,
     ServiceUnavailableError,
     TableError,
     WriterClosedError,
 )
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
-from pkray.service.dynamic.clients import dynamic_client
-from pkray.service.handle import Handle, Pending
-from pkray.service.protocol import (
-    DRIVER,
-    CommitOutcome,
-    CommitRequest,
-    Push,
-    RoutedBatch,
-    SessionId,
-)
-from pkray.service.pusher import Pusher, deletions, incoming
-
-_ATTEMPTS = 8
-_FIRST_WAIT_SECONDS = 0.2
-T = TypeVar("T")
+from pkray.service.handle import Handle
+from pkray.service.protocol import CommitOutcome, CommitRequest, RoutedBatch
+from pkray.service.pusher import deletions, incoming
+from pkray.service.writer_session import WriterSession
 
 
 class TableWriter:
@@ -55,8 +39,7 @@ class TableWriter:
     exception aborts; leaving it otherwise drops what was not committed.
 
     Args:
-        keep: hold on to pushed batches until the commit, for owners that can be lost alone.
-        fetch: a batch that is held on to.
+        keep, fetch: as `WriterSession` takes them.
     """
 
     def __init__(
@@ -72,15 +55,7 @@ class TableWriter:
         self.commit_user = commit_user
         self._schema = schema
         self._coordinator = coordinator
-        self._owners = owners
-        self._keep = keep
-        self._fetch = fetch
-        self._assigner = dynamic_client(schema, owners)
-        self._unassigned: list[object] = []
-        self._session: SessionId = coordinator.call("begin", commit_user)
-        self._kept: dict[int, list[object]] = defaultdict(list)
-        self._pusher = self._open_pusher()
-        self._dirty = False
+        self._session = WriterSession(schema, coordinator, owners, commit_user, keep, fetch)
         self._unknown: CommitName | None = None
         self._is_closed = False
 
@@ -154,9 +129,9 @@ class TableWriter:
 
         def attempt() -> CommitOutcome:
             request = CommitRequest(
-                session=self._session,
+                session=self._session.id,
                 name=name,
-                reports=(self._pusher.finish(),),
+                reports=(self._session.report(),),
                 full_compact=full_compact,
                 watermark=event_time,
             )
@@ -164,21 +139,22 @@ class TableWriter:
             return outcome
 
         try:
-            outcome = self._persist(attempt)
+            outcome = self._session.persist(attempt)
         except (CommitUnknownError, ServiceUnavailableError):
             self._unknown = name
             raise
         except CommitConflictError:
             self._unknown = None
             raise
-        self._renew()
+        self._session.renew()
+        self._unknown = None
         return outcome.snapshot
 
     def abort(self) -> None:
         """Drop everything since the last commit."""
-        if self._dirty or self._unknown is not None:
-            self._coordinator.call("abort", self._session)
-            self._renew()
+        if self._session.has_rows or self._unknown is not None:
+            self._session.abort()
+            self._unknown = None
 
     def close(self) -> None:
         """Drop what was not committed, and take nothing more; a second call does nothing."""
@@ -225,15 +201,9 @@ class TableWriter:
         )
 
     def _push(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Returns when the owners have the rows: lookups see them from then on."""
         self._require_open()
         self._require_known()
-        for batch in batches:
-            self._dirty = True
-            if self._assigner is not None and self._keep is not None:
-                self._unassigned.append(self._keep(RoutedBatch(batch, ())))
-            self._heal(partial(self._pusher.push_checked, batch))
-        self._heal(self._pusher.settle)
+        self._session.push(batches)
 
     def _require_open(self) -> None:
         if self._is_closed:
@@ -242,89 +212,3 @@ class TableWriter:
                 "table.open_writer()",
                 user=self.commit_user,
             )
-
-    def _heal(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except (LostBatchesError, ServiceUnavailableError):
-            if self._keep is None:
-                raise
-            self._persist(self._push_again)
-
-    def _persist(self, work: Callable[[], T]) -> T:
-        """Repeat work whose owners or coordinator were lost, pushing again what they held."""
-        wait, lost = _FIRST_WAIT_SECONDS, 0
-        for left in range(_ATTEMPTS, 0, -1):
-            try:
-                return work()
-            except (LostBatchesError, ServiceUnavailableError) as error:
-                if self._keep is None or left == 1:
-                    raise
-                lost += isinstance(error, LostBatchesError)
-            time.sleep(wait)
-            wait = min(wait * 2, 5.0)
-            try:
-                self._push_again(anew=lost > 1)
-            except ServiceError:
-                continue
-        raise AssertionError("unreachable")
-
-    def _push_again(self, anew: bool = False) -> None:
-        """
-        Args:
-            anew: in a new session: owners may have ended this one, if it was committed and the
-                table rolled back before that was answered.
-        """
-        self._pusher.drain()
-        if self._assigner is not None:
-            self._assign_again()
-            return
-        if anew:
-            self._next_session()
-            self._pusher.move_to(self._session)
-        pending: list[Pending] = []
-        for owner, batches in self._kept.items():
-            for index, batch in enumerate(batches):
-                push = Push(self._session, DRIVER, 0, index, self._schema.id)
-                pending.append(self._owners[owner].submit("push", push, batch))
-        for one in pending:
-            one.result()
-
-    def _assign_again(self) -> None:
-        """In a new session, as an owner may have forgotten what it had assigned in this one."""
-        assert self._fetch is not None
-        self._next_session()
-        self._pusher = self._open_pusher()
-        for kept in self._unassigned:
-            self._pusher.push_checked(self._fetch(kept).rows)
-        self._pusher.settle()
-
-    def _next_session(self) -> None:
-        self._coordinator.call("abort", self._session)
-        self._session = self._session.next()
-
-    def _send(self, owner: int, push: Push, batch: RoutedBatch) -> Pending:
-        carried: object = batch
-        if self._keep is not None and self._assigner is None:
-            carried = self._keep(batch)
-            self._kept[owner].append(carried)
-        return self._owners[owner].submit("push", push, carried)
-
-    def _open_pusher(self) -> Pusher:
-        return Pusher(
-            self._schema,
-            len(self._owners),
-            self._send,
-            self._session,
-            DRIVER,
-            0,
-            self._assigner,
-        )
-
-    def _renew(self) -> None:
-        self._session = self._session.next()
-        self._kept.clear()
-        self._unassigned.clear()
-        self._pusher = self._open_pusher()
-        self._dirty = False
-        self._unknown = None
