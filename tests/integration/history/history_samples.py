@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 import pkray
 from pkray.commit.live import changelog_entries, live_files
@@ -16,7 +14,8 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tags import TagStore
 from pkray.schema import TableSchema
 from pkray.storage.branch_store import main_and_history
-from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile
+from pkray.storage.object_store import ObjectStore
+from tests.delegating_store import DelegatingStore
 
 Content = dict[int, str]
 
@@ -25,16 +24,15 @@ class Killed(BaseException):
     """The process is no more."""
 
 
-class DyingStore(ObjectStore):
+class DyingStore(DelegatingStore):
     """Another store that dies before its nth change; 0: never.
 
     Deleting several files is several changes.
     """
 
     def __init__(self, inner: ObjectStore, deaths: list[int]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._deaths = deaths  # one counter for all children
-        self.url = inner.url
 
     def _change(self, work: Callable[[], Any]) -> Any:
         self._deaths[0] -= 1
@@ -43,49 +41,20 @@ class DyingStore(ObjectStore):
         return work()
 
     def create(self, path: str, data: bytes) -> bool:
-        return self._change(lambda: self._inner.create(path, data))
+        return self._change(lambda: self.inner.create(path, data))
 
     def write(self, path: str, data: bytes) -> None:
-        self._change(lambda: self._inner.write(path, data))
+        self._change(lambda: self.inner.write(path, data))
 
     def delete(self, paths: str | Iterable[str]) -> None:
         for path in [paths] if isinstance(paths, str) else list(paths):
-            self._change(lambda path=path: self._inner.delete(path))
+            self._change(lambda path=path: self.inner.delete(path))
 
     def child(self, prefix: str) -> ObjectStore:
-        return DyingStore(self._inner.child(prefix), self._deaths)
-
-    def read(self, path: str) -> bytes:
-        return self._inner.read(path)
-
-    def exists(self, path: str) -> bool:
-        return self._inner.exists(path)
-
-    def size(self, path: str) -> int:
-        return self._inner.size(path)
-
-    def fingerprint(self, path: str) -> Any:
-        return self._inner.fingerprint(path)
-
-    def list(
-        self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
-    ) -> Iterator[FileStatus]:
-        return self._inner.list(prefix, recursive=recursive, hidden=hidden)
-
-    def list_dirs(self, prefix: str = "") -> Any:
-        return self._inner.list_dirs(prefix)
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        return self._inner.open_input(path)
-
-    def open_output(self, path: str) -> OutputFile:
-        return self._inner.open_output(path)
-
-    def local_path(self, path: str) -> str | None:
-        return self._inner.local_path(path)
+        return DyingStore(self.inner.child(prefix), self._deaths)
 
     def __reduce__(self) -> Any:
-        return DyingStore, (self._inner, self._deaths)
+        return DyingStore, (self.inner, self._deaths)
 
 
 def create(warehouse: Path, **options: str) -> None:

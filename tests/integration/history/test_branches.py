@@ -37,17 +37,6 @@ def warehouse(tmp_path):
     return tmp_path / "w"
 
 
-@pytest.fixture
-def catalog(warehouse):
-    with pkray.connect(str(warehouse)) as catalog:
-        yield catalog
-
-
-@pytest.fixture
-def table(catalog):
-    return catalog.load_table("db.t")
-
-
 SECOND = {0: "main", 1: "main", 100: "turn 1"}
 THIRD = {0: "main", 1: "main", 2: "main", 100: "turn 2"}
 

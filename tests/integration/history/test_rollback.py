@@ -60,12 +60,6 @@ def warehouse(template, tmp_path):
     return Path(shutil.copytree(template, tmp_path / "warehouse"))
 
 
-@pytest.fixture
-def table(warehouse):
-    with pkray.connect(str(warehouse)) as catalog:
-        yield catalog.load_table("db.t")
-
-
 def ids(table):
     return table.snapshots()["snapshot_id"].to_pylist()
 
@@ -218,7 +212,7 @@ def test_a_commit_between_the_base_and_its_rollback_takes_itself_back(warehouse)
         def create(self, path, data):
             if path.startswith("snapshot/") and not self.raced:
                 self.raced = True
-                Rollback(self._inner, schema(warehouse)).to_tag("turn-1")
+                Rollback(self.inner, schema(warehouse)).to_tag("turn-1")
             return super().create(path, data)
 
     store = Racing(root(warehouse), [0])

@@ -40,12 +40,6 @@ def warehouse(tmp_path):
     return tmp_path
 
 
-@pytest.fixture
-def table(warehouse):
-    with pkray.connect(str(warehouse)) as catalog:
-        yield catalog.load_table("db.t")
-
-
 def rows_at(number):
     return dict.fromkeys(range(1, number + 1), "own") | {0: f"at {number}"}
 

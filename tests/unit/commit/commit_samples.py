@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +13,8 @@ from pkray.format import binary_row
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import DataFileMeta, SimpleStats
 from pkray.schema import TableSchema
-from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile
+from pkray.storage.object_store import ObjectStore
+from tests.delegating_store import DelegatingStore
 
 UNPARTITIONED = bytes(12)
 
@@ -85,7 +86,7 @@ def message(
     )
 
 
-class WrappedStore(ObjectStore):
+class WrappedStore(DelegatingStore):
     """Another store, with its creations watched: `on_create` may act, fail or answer itself."""
 
     def __init__(
@@ -94,8 +95,7 @@ class WrappedStore(ObjectStore):
         on_create: Callable[[str, Callable[[], bool]], bool] = lambda path, create: create(),
         local: bool = True,
     ) -> None:
-        self._inner = inner
-        self.url = inner.url
+        super().__init__(inner)
         self.on_create = on_create
         self._local = local
         self.bytes_read = 0
@@ -103,49 +103,20 @@ class WrappedStore(ObjectStore):
         self.before_read: Callable[[str], None] = lambda path: None
 
     def create(self, path: str, data: bytes) -> bool:
-        return self.on_create(path, lambda: self._inner.create(path, data))
+        return self.on_create(path, lambda: self.inner.create(path, data))
 
     def read(self, path: str) -> bytes:
         self.before_read(path)
-        data = self._inner.read(path)
+        data = super().read(path)
         self.reads.append(path)
         self.bytes_read += len(data)
         return data
 
     def local_path(self, path: str) -> str | None:
-        return self._inner.local_path(path) if self._local else None
+        return self.inner.local_path(path) if self._local else None
 
     def fingerprint(self, path: str) -> Any:
         return object()  # never the same: nothing is kept in memory
-
-    def child(self, prefix: str) -> ObjectStore:
-        return self._inner.child(prefix)
-
-    def write(self, path: str, data: bytes) -> None:
-        self._inner.write(path, data)
-
-    def exists(self, path: str) -> bool:
-        return self._inner.exists(path)
-
-    def size(self, path: str) -> int:
-        return self._inner.size(path)
-
-    def list(
-        self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
-    ) -> Iterator[FileStatus]:
-        return self._inner.list(prefix, recursive=recursive, hidden=hidden)
-
-    def list_dirs(self, prefix: str = "") -> Any:
-        return self._inner.list_dirs(prefix)
-
-    def delete(self, paths: str | Iterable[str]) -> None:
-        self._inner.delete(paths)
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        return self._inner.open_input(path)
-
-    def open_output(self, path: str) -> OutputFile:
-        return self._inner.open_output(path)
 
 
 def lose_answers(path: str, create: Callable[[], bool]) -> bool:

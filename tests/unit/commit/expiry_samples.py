@@ -254,11 +254,11 @@ class KillingStore(samples.WrappedStore):
         self.steps = 0
 
     def write(self, path: str, data: bytes) -> None:
-        self._step(lambda: self._inner.write(path, data))
+        self._step(lambda: self.inner.write(path, data))
 
     def delete(self, paths: str | Iterable[str]) -> None:
         for path in [paths] if isinstance(paths, str) else paths:
-            self._step(lambda path=path: self._inner.delete(path))
+            self._step(lambda path=path: self.inner.delete(path))
 
     def _step(self, change: Callable[[], Any]) -> Any:
         step, self.steps = self.steps, self.steps + 1
