@@ -1,10 +1,19 @@
-"""An endpoint of S3 for the tests that want one: moto's server."""
+"""A warehouse of a test's own, and an endpoint of S3 (moto's server) for those that want one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+import pkray
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[pkray.Catalog]:
+    with pkray.connect(tmp_path) as catalog:
+        yield catalog
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 import pkray
@@ -17,12 +14,6 @@ TABLES: list[dict[str, str]] = [
     {"deletion-vectors.enabled": "true"},
     {"merge-engine": "aggregation", "fields.v.aggregate-function": "max"},
 ]
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path) as catalog:
-        yield catalog
 
 
 def written(catalog: pkray.Catalog, **options: str) -> pkray.Table:

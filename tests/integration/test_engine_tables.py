@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,12 +11,6 @@ import pkray
 from pkray.errors import MergeError, SchemaError
 
 ROWS = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.int32())])
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterable[pkray.Catalog]:
-    with pkray.connect(str(tmp_path)) as found:
-        yield found
 
 
 def create(catalog: pkray.Catalog, schema: pa.Schema = ROWS, **options: str) -> pkray.Table:

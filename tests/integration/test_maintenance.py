@@ -12,18 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import pkray
 from pkray.errors import InputError, OptionError, SnapshotNotFoundError
 from tests.integration.readers import read_with_rust
 
 FEW = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"}
 PRODUCERS = ["none", "lookup"]
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    with pkray.connect(str(tmp_path)) as opened:
-        yield opened
 
 
 def make(catalog, **options: str):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -214,12 +213,6 @@ class Numbers:
 
     def rows(self, filter: str) -> dict[int, int]:
         return {row["k"]: row["v"] for row in self.table.to_arrow(filter=filter).to_pylist()}
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(str(tmp_path)) as opened:
-        yield opened
 
 
 def test_values_leave_out_a_file_whose_keys_are_in_no_other(catalog: pkray.Catalog) -> None:

@@ -15,12 +15,6 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.flo
 
 
 @pytest.fixture
-def catalog(tmp_path):
-    with pkray.connect(str(tmp_path / "warehouse")) as catalog:
-        yield catalog
-
-
-@pytest.fixture
 def table(catalog):
     return catalog.create_table("shop.orders", SCHEMA, ["id"], options={"bucket": "3"})
 
@@ -181,9 +175,9 @@ def test_an_unknown_option_suggests_the_nearest(catalog):
 @pytest.mark.parametrize("path", ["schema/schema-0", "snapshot/snapshot-1"])
 def test_a_truncated_metadata_file_is_named(catalog, table, path, tmp_path):
     put(table, [{"id": 1, "name": "a", "amount": 1.0}])
-    file = tmp_path / "warehouse" / "shop.db" / "orders" / path
+    file = tmp_path / "shop.db" / "orders" / path
     file.write_bytes(file.read_bytes()[:40])
-    with pkray.connect(str(tmp_path / "warehouse")) as fresh:
+    with pkray.connect(str(tmp_path)) as fresh:
         with pytest.raises(pkray.CorruptFileError, match=path):
             fresh.load_table("shop.orders").to_arrow()
 

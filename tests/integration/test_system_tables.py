@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,12 +27,6 @@ COLUMNS = [
     ("day", "DATE"),
     ("ok", "BOOLEAN"),
 ]
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(str(tmp_path)) as opened:
-        yield opened
 
 
 @pytest.fixture
