@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from pkray.commit.backoff import Backoff
 from pkray.commit.commit_name import CommitName, CommitToken
 from pkray.commit.overwriting import Partitions
-from pkray.errors import CommitFencedError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import APPEND
 from pkray.service.alarm import Alarm
 from pkray.service.commit_rounds import CommitRounds
 from pkray.service.committers import Committers
+from pkray.service.generations import Generations
 from pkray.service.handle import Handle, call_all
 from pkray.service.protocol import Chosen, CommitOutcome, CommitRequest, SessionId
 from pkray.service.upkeep import Upkeep
@@ -58,7 +58,6 @@ class Coordinator:
     ) -> None:
         self._owners = owners
         self._committers = committers
-        self._clock = clock
         self._alarm = alarm
         self._upkeep = upkeep
         self._upkeep_lock = threading.Lock()
@@ -66,10 +65,9 @@ class Coordinator:
         self._rounds = CommitRounds(owners, backoff, self.watch)
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
-        self._generations = {self._compact_user: 0, self._expiry_user: 0}
+        self._generations = Generations(owners, clock, (self._compact_user, self._expiry_user))
         self._began = clock()
         self._lock = threading.Lock()
-        self._generations_lock = threading.Lock()
 
     def ping(self) -> None:
         """Answer."""
@@ -85,14 +83,7 @@ class Coordinator:
 
     def begin(self, user: str) -> SessionId:
         """A new writer of the commit user; those before it are fenced."""
-        with self._generations_lock:
-            if user not in self._generations:
-                # The clock may have been set back since a coordinator before this one.
-                known = call_all(self._owners, "newest_generation", lambda _: (user,))
-                self._generations[user] = max(known, default=0)
-            generation = max(self._clock(), self._generations[user] + 1)
-            self._generations[user] = generation
-            return SessionId(user, generation)
+        return self._generations.begin(user)
 
     def last_identifier(self, user: str) -> int | None:
         """The newest identifier the user committed, or None."""
@@ -125,7 +116,7 @@ class Coordinator:
             if known is not None:
                 call_all(self._owners, "abort", lambda _: (session,))
             else:
-                self._refuse_fenced(session)
+                self._generations.refuse_fenced(session)
                 outcome, forestalled = self._rounds.run(request, self._committers.of(session.user))
         if known is not None:
             self._complete(known)
@@ -273,17 +264,6 @@ class Coordinator:
             # A coordinator before this one may have been asked for it.
             committer.refuse_forgotten(name)
         return None
-
-    def _refuse_fenced(self, session: SessionId) -> None:
-        newest = self._generations.get(session.user, session.generation)
-        if session.generation < newest:
-            raise CommitFencedError(
-                f"a newer writer of commit user {session.user!r} took over; this one must not "
-                "commit: stop it, or open writers with different commit users",
-                user=session.user,
-                generation=session.generation,
-                newest=newest,
-            )
 
 
 def _buckets_of(messages: Sequence[CommitMessage]) -> Chosen:
