@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pkray.format.commit_message import CommitMessage
-from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
-from pkray.lsm.compaction import (
-    CompactionUnit,
-    forces_level_0_up,
-    pick,
-    pick_full,
-    pick_level_0,
-    pick_small,
-    shows_compaction,
-    with_one_image,
-)
+from pkray.lsm.compaction import CompactionUnit, pick, pick_for_commit, pick_full
 from pkray.lsm.compaction_result import CompactionResult
 from pkray.lsm.compactor import Compactor
 from pkray.lsm.data_files import Clock, DataFileStore, now_millis
@@ -33,7 +22,6 @@ from pkray.lsm.record_expiry import files_to_purge
 from pkray.lsm.row_kinds import accepted_rows
 from pkray.lsm.uncommitted import Uncommitted
 from pkray.lsm.upper_lookup import ScanLookup, UpperLevelLookup
-from pkray.schema import SEQUENCE
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
@@ -74,17 +62,12 @@ class BucketWriter:
         inline: bool = True,
         local_directory: str | None = None,
     ) -> None:
-        self.schema = schema
         self.partition = partition
         self.bucket = bucket
-        self._options = schema.core
-        self._files = files
-        self._engine = merge_engine(schema)
         self._clock = clock
         self._local_directory = local_directory
-        self._compactor = self._new_compactor(lookup)
         self._inline = inline
-        self._memtable = Memtable(schema)
+        self._use(schema, files, lookup)
         self._committed = levels
         self._levels = levels
         self._next_sequence = levels.max_sequence + 1
@@ -140,19 +123,8 @@ class BucketWriter:
             lookup: likewise.
         """
         self._write_memory()
-        self.schema = schema
-        self._options = schema.core
-        self._files = files
-        self._engine = merge_engine(schema)
-        self._compactor = self._new_compactor(lookup)
-        self._memtable = Memtable(schema)
+        self._use(schema, files, lookup)
         self._show()
-
-    def _new_compactor(self, lookup: UpperLevelLookup | None) -> Compactor:
-        lookup = lookup or ScanLookup(self.schema, self._files, self._engine)
-        return Compactor(
-            self.schema, self._files, self._engine, lookup, self._clock, self._local_directory
-        )
 
     def flush(self) -> None:
         """Write the rows in memory to level 0, and compact what the rules pick then."""
@@ -194,7 +166,8 @@ class BucketWriter:
             self.compact(full=True)
         self._write_memory()
         if not self._options.write_only:
-            self._compact_for_commit(busy)
+            runs, inline = self._levels.runs(), self._inline
+            self._run(pick_for_commit(runs, self.schema, self._engine, busy, inline=inline))
         message = self._work.message(self.schema, self.partition, self.bucket)
         if self._options.deletion_vectors_enabled:
             message = self._handed_over.with_vectors(message, self._base, self._levels, self._files)
@@ -220,12 +193,7 @@ class BucketWriter:
         Raises:
             MissingFileError: some are gone, and nothing is taken back.
         """
-        new, changelog = self._handed_over.new_files, self._handed_over.changelog_files
-        if rewrite:
-            new = [file for old in new for file in self._rewritten(old)]
-            changelog = [f for old in changelog for f in self._rewritten(old, kind="changelog")]
-        self._work.new_files[:0] = new
-        self._work.changelog_files[:0] = changelog
+        self._work.take_back(self._handed_over, self._files if rewrite else None)
         self._handed_over = HandedOver()
         self._show()
 
@@ -236,23 +204,8 @@ class BucketWriter:
         Raises:
             MissingFileError: one did.
         """
-        work, before = self._work, self._files.clock() - age_millis
-
-        def is_old(file: DataFileMeta) -> bool:
-            return file.creation_time is not None and file.creation_time <= before
-
-        if not any(is_old(file) for file in work.to_be_named):
-            return
-        work.undo_compactions()
-        new, changelog = work.new_files, work.changelog_files
-        new = [f for old in new for f in (self._rewritten(old) if is_old(old) else [old])]
-        changelog = [
-            file
-            for old in changelog
-            for file in (self._rewritten(old, kind="changelog") if is_old(old) else [old])
-        ]
-        work.new_files, work.changelog_files = new, changelog
-        self.rebase(self._committed)
+        if self._work.renew(self._files, self._files.clock() - age_millis):
+            self.rebase(self._committed)
 
     def rebase(self, levels: Levels) -> None:
         """Build on these committed files from now on.
@@ -266,7 +219,7 @@ class BucketWriter:
         self._committed = levels
         levels = self._handed_over.on(levels)
         self._base = levels
-        self._renumber(levels.max_sequence)
+        self._work.renumber(self._files, levels.max_sequence)
         levels = levels.apply((), self._work.new_files)
         self._levels = levels.apply(
             self._work.compact_before.values(),
@@ -285,6 +238,19 @@ class BucketWriter:
         self._show()
         self._files.delete(doomed)
 
+    def _use(
+        self, schema: TableSchema, files: DataFileStore, lookup: UpperLevelLookup | None
+    ) -> None:
+        self.schema = schema
+        self._options = schema.core
+        self._files = files
+        self._engine = engine = merge_engine(schema)
+        lookup = lookup or ScanLookup(schema, files, engine)
+        self._compactor = Compactor(
+            schema, files, engine, lookup, self._clock, self._local_directory
+        )
+        self._memtable = Memtable(schema)
+
     def _write_memory(self) -> None:
         """Write the rows in memory to level 0, and their changelog if the producer is input."""
         if not self._memtable.rows:
@@ -294,14 +260,11 @@ class BucketWriter:
             self._next_sequence, ordered=self._engine.needs_order or with_input
         )
         merged = frozen.merged(self._engine, nothing_before=not self._levels.files)
-        new = self._files.write_run(merged, 0, APPEND_SOURCE)
-        self._work.created.extend(new)
-        changelog: list[DataFileMeta] = []
-        if with_input:
-            changelog = self._files.write_run(frozen.every(), 0, APPEND_SOURCE, "changelog")
-            self._work.created.extend(changelog)
-        self._work.new_files.extend(new)
-        self._work.changelog_files.extend(changelog)
+        work, files = self._work, self._files
+        new = work.write(files, merged)
+        changelog = work.write(files, frozen.every(), "changelog") if with_input else ()
+        work.new_files.extend(new)
+        work.changelog_files.extend(changelog)
         self._levels = self._levels.apply((), new)
         self._next_sequence += self._memtable.rows
         written = self._memtable.bytes
@@ -320,47 +283,9 @@ class BucketWriter:
             self._next_sequence,
         )
 
-    def _renumber(self, newest: int) -> None:
-        """Write the rows not handed over again if their numbers do not follow the newest's."""
-        files = self._work.new_files
-        least = min((file.min_sequence_number for file in files), default=newest + 1)
-        if least <= newest:
-            self._work.new_files = [
-                new for file in files for new in self._rewritten(file, newest + 1 - least)
-            ]
-
-    def _rewritten(
-        self, file: DataFileMeta, shift: int = 0, kind: Literal["data", "changelog"] = "data"
-    ) -> list[DataFileMeta]:
-        rows = (_shifted(rows, shift) for rows in self._files.read(file))
-        new = self._files.write_run(rows, file.level, APPEND_SOURCE, kind)
-        self._work.created.extend(new)
-        return new
-
-    def _compact_for_commit(self, busy: Collection[str]) -> None:
-        options = self._options
-        forced = forces_level_0_up(self.schema)
-        runs = self._levels.runs()
-        if self._inline or (options.commit_force_compact and not busy):
-            unit = pick(runs, options, force_level_0=forced)
-        elif forced:
-            unit = pick_level_0(runs, options, busy) if options.lookup_wait else None
-        else:
-            unit = pick_small(runs, options) if shows_compaction(self.schema) and not busy else None
-        if not busy:
-            unit = with_one_image(unit, runs, options, self._engine)
-        self._run(unit)
-
     def _run(self, unit: CompactionUnit | None) -> None:
         if unit is None:
             return
         result = self._compactor.run(unit, self._levels)
         self._work.absorb(result)
         self._levels = self._levels.apply(result.before, result.after, result.marked)
-
-
-def _shifted(rows: pa.RecordBatch, shift: int) -> pa.RecordBatch:
-    """The rows with larger sequence numbers."""
-    position = rows.schema.get_field_index(SEQUENCE)
-    numbers = pc.add(rows.column(position), shift)
-    return rows.set_column(position, rows.schema.field(position), numbers)

@@ -169,6 +169,31 @@ def with_one_image(
     return unit
 
 
+def pick_for_commit(
+    runs: Sequence[SortedRun],
+    schema: TableSchema,
+    engine: MergeEngine,
+    busy: Collection[str] = (),
+    *,
+    inline: bool,
+) -> CompactionUnit | None:
+    """What a commit compacts itself, or None.
+
+    Args:
+        busy: names of files that are being compacted elsewhere; they are left alone.
+        inline: whatever is due. Otherwise only what the commit promises: the rest is compacted
+            elsewhere.
+    """
+    options, forced = schema.core, forces_level_0_up(schema)
+    if inline or (options.commit_force_compact and not busy):
+        unit = pick(runs, options, force_level_0=forced)
+    elif forced:
+        unit = pick_level_0(runs, options, busy) if options.lookup_wait else None
+    else:
+        unit = pick_small(runs, options) if shows_compaction(schema) and not busy else None
+    return unit if busy else with_one_image(unit, runs, options, engine)
+
+
 def comparable_sizes(runs: Sequence[SortedRun]) -> list[int]:
     """Bytes of each run, those of level 0 as if they were written like the runs above it.
 

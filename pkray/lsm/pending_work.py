@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.format.commit_message import CommitMessage
-from pkray.format.data_file import DataFileMeta
+from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
 from pkray.lsm.compaction_result import CompactionResult
+from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.handed_over import HandedOver
 from pkray.lsm.levels import Vectors, united
+from pkray.schema import SEQUENCE
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
+
+Kind = Literal["data", "changelog"]
 
 
 class PendingWork:
@@ -29,6 +38,14 @@ class PendingWork:
         self.compact_changelog: list[DataFileMeta] = []
         self.marked: Vectors = {}
         self.created: list[DataFileMeta] = []
+
+    def write(
+        self, files: DataFileStore, rows: Iterable[pa.RecordBatch], kind: Kind = "data"
+    ) -> list[DataFileMeta]:
+        """Write a run of level 0; it is the caller's to have it named."""
+        new = files.write_run(rows, 0, APPEND_SOURCE, kind)
+        self.created.extend(new)
+        return new
 
     def absorb(self, result: CompactionResult, *, created: bool = True) -> None:
         """Add a compaction; what went in and out again between two commits is left out.
@@ -52,6 +69,48 @@ class PendingWork:
         self.compact_after.clear()
         self.compact_changelog.clear()
         self.marked = {}
+
+    def take_back(self, handed_over: HandedOver, files: DataFileStore | None = None) -> None:
+        """Add the rows that were handed over before these.
+
+        Args:
+            files: writes them to new files; by default they stay in theirs.
+
+        Raises:
+            MissingFileError: some are gone; nothing is taken back.
+        """
+        new, changelog = handed_over.new_files, handed_over.changelog_files
+        if files is not None:
+            new = self._rewritten(files, new)
+            changelog = self._rewritten(files, changelog, "changelog")
+        self.new_files[:0], self.changelog_files[:0] = new, changelog
+
+    def renew(self, files: DataFileStore, before: int) -> bool:
+        """Write again what was written by then, and undo compactions; whether there was any.
+
+        Args:
+            before: epoch milliseconds.
+
+        Raises:
+            MissingFileError: a file is gone.
+        """
+
+        def is_old(file: DataFileMeta) -> bool:
+            return file.creation_time is not None and file.creation_time <= before
+
+        if not any(map(is_old, self.to_be_named)):
+            return False
+        self.undo_compactions()
+        new = self._rewritten(files, self.new_files, chosen=is_old)
+        changelog = self._rewritten(files, self.changelog_files, "changelog", chosen=is_old)
+        self.new_files, self.changelog_files = new, changelog
+        return True
+
+    def renumber(self, files: DataFileStore, newest: int) -> None:
+        """Write the rows again if their sequence numbers do not follow the newest's."""
+        least = min((file.min_sequence_number for file in self.new_files), default=newest + 1)
+        if least <= newest:
+            self.new_files = self._rewritten(files, self.new_files, shift=newest + 1 - least)
 
     @property
     def to_be_named(self) -> list[DataFileMeta]:
@@ -80,3 +139,29 @@ class PendingWork:
             compact_after=tuple(self.compact_after.values()),
             compact_changelog_files=tuple(self.compact_changelog),
         )
+
+    def _rewritten(
+        self,
+        files: DataFileStore,
+        old: Iterable[DataFileMeta],
+        kind: Kind = "data",
+        *,
+        chosen: Callable[[DataFileMeta], bool] = lambda _: True,
+        shift: int = 0,
+    ) -> list[DataFileMeta]:
+        """The files, those that are chosen written again with larger sequence numbers."""
+        found: list[DataFileMeta] = []
+        for file in old:
+            if not chosen(file):
+                found.append(file)
+                continue
+            rows = (_shifted(rows, shift) for rows in files.read(file))
+            found.extend(self.write(files, rows, kind))
+        return found
+
+
+def _shifted(rows: pa.RecordBatch, shift: int) -> pa.RecordBatch:
+    """The rows with larger sequence numbers."""
+    position = rows.schema.get_field_index(SEQUENCE)
+    numbers = pc.add(rows.column(position), shift)
+    return rows.set_column(position, rows.schema.field(position), numbers)
