@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from pkray.errors import MergeError
 from pkray.lsm.engines.functions import decimals
-from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.segments import Bools, Ints, Segments, Step, Values, values_at
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _NUMBERS = (*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
 
 
-class _Arithmetic(AggregateFunction):
+class _Arithmetic(SkippingNulls):
     @property
     def merges_its_type(self) -> bool:
         return self.data_type.root in _NUMBERS
@@ -34,12 +34,7 @@ class Sum(_Arithmetic):
     takes_back: ClassVar[bool] = True
     any_order: ClassVar[bool] = True
 
-    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
-        rows = rows.valid(column)
-        if not len(rows):
-            return pa.nulls(rows.keys, column.type)
-        if not self.merges_its_type:
-            return self.single(column, rows)
+    def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
         kind = column.type
         if pa.types.is_decimal128(kind):
             return rows.spread(self._decimals(column, rows))
@@ -81,12 +76,7 @@ class Product(_Arithmetic):
     takes_back: ClassVar[bool] = True
     any_order: ClassVar[bool] = True
 
-    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
-        rows = rows.valid(column)
-        if not len(rows):
-            return pa.nulls(rows.keys, column.type)
-        if not self.merges_its_type:
-            return self.single(column, rows)
+    def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
         kind = column.type
         retract = rows.retract
         if pa.types.is_decimal128(kind):

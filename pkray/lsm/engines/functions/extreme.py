@@ -7,14 +7,14 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.segments import Segments, take_numbers
 from pkray.lsm.key_groups import taken
 from pkray.lsm.key_words import words_of
 from pkray.lsm.keys import NormalizedKeys, sort_within_groups
 
 
-class _Extreme(AggregateFunction):
+class _Extreme(SkippingNulls):
     """Nulls are skipped; NaN is the largest number, -0.0 smaller than 0.0, text in byte order."""
 
     any_order: ClassVar[bool] = True
@@ -25,12 +25,7 @@ class _Extreme(AggregateFunction):
     def merges_its_type(self) -> bool:
         return self.data_type.root not in ("BOOLEAN", "ARRAY", "MAP", "MULTISET", "ROW")
 
-    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
-        rows = rows.valid(column)
-        if not len(rows):
-            return pa.nulls(rows.keys, column.type)
-        if not self.merges_its_type:
-            return self.single(column, rows)
+    def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
         if len(rows.order) == len(rows):
             return take_numbers(column, rows.numbers(rows.starts))
         values = taken(column, pa.array(rows.order))

@@ -96,11 +96,24 @@ class AggregateFunction(ABC):
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
         """One value a key; ``rows`` has some, and those that take back only if it can."""
 
-    def single(self, column: pa.Array, rows: Segments) -> pa.Array:
-        """For a type that the function cannot merge: fine where a key has but one value.
 
-        Args:
-            rows: those that are not null.
+class SkippingNulls(AggregateFunction):
+    """Merges the values that are not null; a key that has none gets null."""
+
+    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
+        rows = rows.valid(column)
+        if not len(rows):
+            return pa.nulls(rows.keys, column.type)
+        if not self.merges_its_type:
+            return self._single(column, rows)
+        return self.merge_values(column, rows)
+
+    @abstractmethod
+    def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
+        """As `merge`, of values that are not null."""
+
+    def _single(self, column: pa.Array, rows: Segments) -> pa.Array:
+        """For a type that the function cannot merge: fine where a key has but one value.
 
         Raises:
             MergeError: a key has several values, or takes one back.

@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.segments import Segments, bits_at
 
 
-class _Logic(AggregateFunction):
+class _Logic(SkippingNulls):
     """Nulls are skipped."""
 
     any_order: ClassVar[bool] = True
@@ -19,10 +19,7 @@ class _Logic(AggregateFunction):
     roots: ClassVar[tuple[str, ...] | None] = ("BOOLEAN",)
     operation: ClassVar[np.ufunc]
 
-    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
-        rows = rows.valid(column)
-        if not len(rows):
-            return pa.nulls(rows.keys, column.type)
+    def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
         values = bits_at(column.buffers()[1], column.offset, rows.order)
         return rows.spread(pa.array(self.operation.reduceat(values, rows.starts)))
 

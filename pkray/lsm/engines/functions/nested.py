@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import SchemaError
 from pkray.lsm.engines.functions.codes import codes
-from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.functions.lists import list_array, list_parts, runs_of_equal
 from pkray.lsm.engines.segments import Bools, Ints, Segments
 from pkray.lsm.key_groups import taken
@@ -19,15 +19,12 @@ from pkray.options.fields import FieldOptions
 from pkray.types import DataType
 
 
-class _OfElements(AggregateFunction):
+class _OfElements(SkippingNulls):
     """Each element of a key's lists is an event; what stays of them is the result."""
 
     takes_back: ClassVar[bool] = True
 
-    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
-        rows = rows.valid(column)
-        if not len(rows):
-            return pa.nulls(rows.keys, column.type)
+    def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
         values = taken(column, pa.array(rows.order))
         lengths, elements = list_parts(values)
         segment = np.repeat(rows.of_place(), lengths)

@@ -12,23 +12,20 @@ from datasketches import compact_theta_sketch, hll_sketch, hll_union, tgt_hll_ty
 from pyroaring import BitMap
 
 from pkray.errors import MergeError
-from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.functions.hll_image import flaw_of_hll
 from pkray.lsm.engines.segments import Ints, Segments
 from pkray.lsm.key_groups import taken
 
 
-class _Sketch(AggregateFunction):
+class _Sketch(SkippingNulls):
     """The union of the sketches that are not null; the only one of a key stays as it is."""
 
     roots: ClassVar[tuple[str, ...] | None] = ("VARBINARY", "BYTES")
     image_replaces = True
     kind: ClassVar[str]
 
-    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
-        rows = rows.valid(column)
-        if not len(rows):
-            return pa.nulls(rows.keys, column.type)
+    def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
         values = taken(column, pa.array(rows.order[rows.starts]))
         several = rows.sizes > 1
         if several.any():

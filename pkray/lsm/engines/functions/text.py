@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.lsm.engines.functions.codes import codes
-from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.functions.lists import first_of_each, list_array
 from pkray.lsm.engines.segments import Segments
 from pkray.lsm.key_groups import taken
@@ -17,7 +17,7 @@ from pkray.options.fields import FieldOptions
 from pkray.types import STRINGS, DataType
 
 
-class ListAgg(AggregateFunction):
+class ListAgg(SkippingNulls):
     """The strings that are not null, joined in order.
 
     With ``fields.<field>.distinct`` the parts between delimiters are joined, each one once, empty
@@ -33,10 +33,7 @@ class ListAgg(AggregateFunction):
         self.distinct = options.distinct
         self.keeps_single = not self.distinct
 
-    def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
-        rows = rows.valid(column)
-        if not len(rows):
-            return pa.nulls(rows.keys, column.type)
+    def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
         texts = taken(column, pa.array(rows.order))
         if self.distinct:
             parts, offsets = self._distinct_parts(texts, rows)
