@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
 import json
 from decimal import Decimal
 
@@ -13,11 +14,13 @@ import pytest
 
 from pkray.errors import CorruptFileError, MissingFileError, OptionError
 from pkray.options import TableOptions
+from pkray.storage import parquet_writer
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.parquet import ROW_GROUP_ROWS, ParquetWriter, read_batches, read_metadata
+from pkray.storage.parquet import ParquetWriter, read_batches, read_metadata
 from pkray.storage.parquet_footer import annotate
 
 OPTIONS = TableOptions.parse({})
+GROUP_ROWS = 8 << 10
 KEYED = pa.schema(
     [
         pa.field("_KEY_k", pa.int64(), False),
@@ -30,6 +33,14 @@ KEYED = pa.schema(
 )
 
 
+@pytest.fixture(autouse=True)
+def small_row_groups(monkeypatch):
+    """Files of many row groups need not be large."""
+    monkeypatch.setattr(parquet_writer, "ROW_GROUP_ROWS", GROUP_ROWS)
+    monkeypatch.setattr(parquet_writer, "ROW_GROUP_BYTES", 2 << 20)
+
+
+@functools.cache
 def keyed(rows: int) -> pa.Table:
     rng = np.random.default_rng(0)
     keys = pa.array(np.arange(rows) * 3)
@@ -49,7 +60,7 @@ def store(request, tmp_path):
     return ObjectStore.open(tmp_path if request.param == "local" else f"memory://{tmp_path.name}")
 
 
-def write(store, table, options=OPTIONS, path="b/f.parquet", step=50_000):
+def write(store, table, options=OPTIONS, path="b/f.parquet", step=3_000):
     with ParquetWriter(store, path, table.schema, options) as writer:
         for batch in table.to_batches(step):
             writer.write(batch)
@@ -62,10 +73,10 @@ def read(store, path, schema=None, **how):
 
 
 def test_rows_come_back(store):
-    table = keyed(300_001)
+    table = keyed(20_001)
     path = write(store, table)
     assert read(store, path, KEYED).equals(table.cast(read(store, path, KEYED).schema))
-    assert read(store, path).num_rows == 300_001
+    assert read(store, path).num_rows == 20_001
 
 
 def test_close_tells_the_size(store):
@@ -78,7 +89,7 @@ def test_close_tells_the_size(store):
 
 def test_the_size_so_far_is_near(store):
     writer = ParquetWriter(store, "f", KEYED, OPTIONS)
-    for batch in keyed(500_000).to_batches(40_000):
+    for batch in keyed(40_000).to_batches(3_000):
         writer.write(batch)
     estimate = writer.bytes_written
     assert writer.close() == pytest.approx(estimate, rel=0.1)
@@ -87,7 +98,7 @@ def test_the_size_so_far_is_near(store):
 def test_an_aborted_file_never_appears(store):
     def fail() -> None:
         with ParquetWriter(store, "f", KEYED, OPTIONS) as writer:
-            writer.write(keyed(200_000))
+            writer.write(keyed(20_000))
             raise ValueError("stop")
 
     with pytest.raises(ValueError, match="stop"):
@@ -110,18 +121,18 @@ def test_columns_and_batch_sizes_are_as_asked(store):
 
 
 def test_row_groups_are_bounded_and_chosen(store):
-    rows = 2 * ROW_GROUP_ROWS + 5
+    rows = 2 * GROUP_ROWS + 5
     path = write(store, keyed(rows))
     metadata = read_metadata(store, path)
     sizes = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
-    assert sizes == [ROW_GROUP_ROWS, ROW_GROUP_ROWS, 5]
+    assert sizes == [GROUP_ROWS, GROUP_ROWS, 5]
     last = read(store, path, columns=["k"], row_groups=[2, 0])
-    assert last["k"][0].as_py() == 3 * 2 * ROW_GROUP_ROWS
-    assert last.num_rows == ROW_GROUP_ROWS + 5
+    assert last["k"][0].as_py() == 3 * 2 * GROUP_ROWS
+    assert last.num_rows == GROUP_ROWS + 5
 
 
-def test_rows_of_a_megabyte_make_small_row_groups(store):
-    table = pa.table({"b": pa.array([bytes([n]) * (1 << 20) for n in range(70)])})
+def test_wide_rows_make_small_row_groups(store):
+    table = pa.table({"b": pa.array([bytes([n]) * (64 << 10) for n in range(70)])})
     metadata = read_metadata(store, write(store, table, step=7))
     sizes = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
     assert max(sizes) <= 64
@@ -129,23 +140,23 @@ def test_rows_of_a_megabyte_make_small_row_groups(store):
 
 
 def test_row_groups_may_be_made_larger(store):
-    path = write(store, keyed(300_000), TableOptions.parse({"file.block-size": "64 mb"}))
+    path = write(store, keyed(20_000), TableOptions.parse({"file.block-size": "64 mb"}))
     assert read_metadata(store, path).num_row_groups == 1
-    path = write(store, keyed(300_000), TableOptions.parse({"file.block-size": "1 mb"}))
+    path = write(store, keyed(20_000), TableOptions.parse({"file.block-size": "64 kb"}))
     assert read_metadata(store, path).num_row_groups > 9
 
 
 def test_a_filter_keeps_what_it_holds_for(store):
-    path = write(store, keyed(300_000))
+    path = write(store, keyed(20_000))
     found = read(store, path, columns=["s"], filter=pc.field("k") < 30)
-    assert found.equals(keyed(300_000).slice(0, 10).select(["s"]).cast(found.schema))
+    assert found.equals(keyed(20_000).slice(0, 10).select(["s"]).cast(found.schema))
     nothing = list(read_batches(store, path, ["s"], filter=pc.field("k") < 0))
     assert nothing == []
 
 
 def test_a_filter_skips_row_groups(tmp_path):
     store = ObjectStore.open(tmp_path)
-    path = write(store, keyed(300_000))
+    path = write(store, keyed(20_000))
     data = bytearray((tmp_path / path).read_bytes())
     start = read_metadata(store, path).row_group(1).column(0).data_page_offset
     data[start : start + 100] = bytes(100)
@@ -156,7 +167,7 @@ def test_a_filter_skips_row_groups(tmp_path):
 
 
 def test_java_reads_the_encodings(store):
-    metadata = read_metadata(store, write(store, keyed(200_000)))
+    metadata = read_metadata(store, write(store, keyed(20_000)))
     group = metadata.row_group(0)
     columns = {group.column(n).path_in_schema: group.column(n) for n in range(6)}
     allowed = {"PLAIN", "RLE", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
@@ -339,7 +350,7 @@ def test_a_file_that_memory_does_not_suffice_to_write_never_appears(store, monke
 
 
 def test_delta_encoding_is_an_option(store):
-    table = keyed(50_000)
+    table = keyed(20_000)
     path = write(store, table, TableOptions.parse({"parquet.writer.version": "v2"}))
     column = read_metadata(store, path).row_group(0).column(0)
     assert "DELTA_BINARY_PACKED" in column.encodings
@@ -348,10 +359,10 @@ def test_delta_encoding_is_an_option(store):
 
 def test_reading_holds_little_memory(tmp_path):
     store = ObjectStore.open(tmp_path)
-    path = write(store, keyed(2_000_000), step=500_000)
+    path = write(store, keyed(300_000), step=50_000)
     pa.default_memory_pool().release_unused()
     before, most = pa.total_allocated_bytes(), 0
-    for _ in read_batches(store, path, batch_rows=16_384):
+    for _ in read_batches(store, path, batch_rows=4096):
         most = max(most, pa.total_allocated_bytes() - before)
-    assert most < 24 << 20
-    assert pq.read_metadata(tmp_path / path).num_rows == 2_000_000
+    assert most < 3 << 20
+    assert pq.read_metadata(tmp_path / path).num_rows == 300_000

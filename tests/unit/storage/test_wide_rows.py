@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,18 @@ from pkray.options import TableOptions
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import ParquetWriter, read_batches
 
-WIDE = 100_000
+WIDE, MOST = 100_000, 100
 
 
-def wide(rows: int, width: int = WIDE) -> pa.Table:
-    letters = np.random.default_rng(1).integers(32, 127, rows * width, dtype=np.uint8).tobytes()
-    texts = [letters[i * width : (i + 1) * width].decode() for i in range(rows)]
-    return pa.table({"k": pa.array(range(rows), pa.int64()), "s": pa.array(texts, pa.string())})
+@functools.cache
+def widest() -> pa.Table:
+    letters = np.random.default_rng(1).integers(32, 127, MOST * WIDE, dtype=np.uint8).tobytes()
+    texts = [letters[i * WIDE : (i + 1) * WIDE].decode() for i in range(MOST)]
+    return pa.table({"k": pa.array(range(MOST), pa.int64()), "s": pa.array(texts, pa.string())})
+
+
+def wide(rows: int) -> pa.Table:
+    return widest().slice(0, rows)
 
 
 def write(folder: Path, *tables: pa.Table) -> ObjectStore:
@@ -73,7 +79,7 @@ def test_row_groups_of_narrow_and_of_wide_rows_get_batches_of_their_own(
 
 
 def test_names_with_dots_and_nested_columns_are_measured(tmp_path: Path) -> None:
-    lists = pa.array([list(range(20_000))] * 20, pa.list_(pa.int64()))
+    lists = pa.array([np.arange(20_000)] * 20, pa.list_(pa.int64()))
     table = pa.table({"a.b": lists, "a": pa.array(range(20), pa.int64())})
     store = write(tmp_path, table)
     batches = list(read_batches(store, "f.parquet", ["a.b"], batch_bytes=1 << 20))
