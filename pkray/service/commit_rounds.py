@@ -18,6 +18,7 @@ from pkray.service.protocol import (
     CommitOutcome,
     CommitRequest,
     HashFile,
+    PrepareRequest,
     SessionId,
 )
 
@@ -82,12 +83,14 @@ class CommitRounds:
             "prepare",
             lambda owner: (
                 session,
-                _attempts_of(request, owner),
-                base,
-                request.compaction,
-                request.full_compact,
+                PrepareRequest(
+                    base,
+                    _attempts_of(request, owner),
+                    request.compaction,
+                    request.full_compact,
+                    run,
+                ),
                 _tokens_of(request, owner),
-                run,
             ),
         )
         messages: list[CommitMessage] = [message for answer in prepared for message in answer]

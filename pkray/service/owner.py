@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +13,6 @@ import pyarrow as pa
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
-from pkray.errors import LostBatchesError, TableError
 from pkray.format.commit_message import CommitMessage
 from pkray.lookup.store import LookupStore
 from pkray.lsm.fresh_rows import FreshRows
@@ -25,14 +22,14 @@ from pkray.service.compaction.compactions import Compactions
 from pkray.service.compaction.planner import CompactionPlanner
 from pkray.service.dynamic.buckets import DynamicBuckets
 from pkray.service.dynamic.key_ids import KeyIds
-from pkray.service.elapsed import elapsed
 from pkray.service.handle import Handle
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets
+from pkray.service.owner_commits import OwnerCommits
 from pkray.service.owner_lookups import Answer, Lookup, OwnerLookups
 from pkray.service.owner_sessions import OwnerSessions
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.preparation import CommitPreparation, Wanted
+from pkray.service.preparation import CommitPreparation
 from pkray.service.protocol import (
     DRIVER,
     Assigned,
@@ -40,6 +37,7 @@ from pkray.service.protocol import (
     Chosen,
     HashFile,
     KeysFound,
+    PrepareRequest,
     Push,
     PushReport,
     RoutedBatch,
@@ -50,9 +48,7 @@ from pkray.service.protocol import (
 )
 from pkray.service.routing import owner_of
 from pkray.service.schema_views import SchemaViews
-from pkray.service.session import InFlight, OwnerSession
-from pkray.service.staging import StagingArea
-from pkray.service.unanswered import UnansweredCommits
+from pkray.service.snapshot_follower import SnapshotFollower
 from pkray.storage.location import TableLocation
 
 
@@ -78,11 +74,6 @@ class BucketOwner:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        # Held for moments: rows are written, compacted and looked up without it.
-        self._lock = threading.RLock()
-        self._preparing = threading.Lock()
-        self._refreshed = 0
-        self._rollbacks = 0
         store = location.open()
         self._schema = NewestSchema(SchemaStore(store, location.name))
         schema = self._schema.current
@@ -104,7 +95,6 @@ class BucketOwner:
         )
         self._committed.advance()
         self._views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
-        shutil.rmtree(f"{settings.local_directory}/staging", ignore_errors=True)
         self._buckets = OwnedBuckets(
             store,
             self._schema,
@@ -114,7 +104,7 @@ class BucketOwner:
             f"{settings.local_directory}/spill",
         )
         self._dynamic = DynamicBuckets(store, self._schema, settings, clock, peers)
-        self._sessions = OwnerSessions(self._open_session, clock, settings.idle_millis)
+        self._sessions = OwnerSessions(self._buckets, self._schema, settings, clock)
         self._age = CompactionAge(store, lambda: self._schema.current, SnapshotStore(store))
         self._executor = executor or ThreadPoolExecutor(
             settings.compaction_threads, f"pkray-compaction-{settings.index}"
@@ -127,8 +117,23 @@ class BucketOwner:
             self._schema.read,
             clock,
         )
-        self._preparation = CommitPreparation(
-            self._schema, self._views, self._committed, self._compaction, self._lock
+        self._follower = SnapshotFollower(
+            self._committed,
+            self._sessions,
+            self._compaction.compactions,
+            clock,
+            settings.refresh_millis,
+        )
+        self._commits = OwnerCommits(
+            self._sessions,
+            self._dynamic,
+            self._committed,
+            self._follower,
+            CommitPreparation(
+                self._schema, self._views, self._committed, self._compaction, self._sessions.lock
+            ),
+            self._compaction,
+            clock,
         )
         self._lookups = OwnerLookups(
             store,
@@ -137,9 +142,7 @@ class BucketOwner:
             self._views,
             self._buckets,
             self._sessions,
-            UnansweredCommits(self._sessions, self._committed),
-            self._lock,
-            self._refresh,
+            self._follower,
         )
 
     def ping(self) -> None:
@@ -152,7 +155,7 @@ class BucketOwner:
             LostBatchesError: an earlier batch of it is not here.
             CommitFencedError: a newer writer of the user took over.
         """
-        session = self._session_of(push)
+        session = self._sessions.receiving(push)
         if session is None:
             return
         with session.at_work():
@@ -165,55 +168,17 @@ class BucketOwner:
 
     def take_over(self, push: Push, path: str, count: int) -> None:
         """Take ``count`` batches from a spool file of this machine, as `push` would."""
-        session = self._session_of(push)
+        session = self._sessions.receiving(push)
         if session is None:
             return
         with session.at_work():
             session.staging.put_file((push.source, push.attempt), push.index, path, count)
 
     def prepare(
-        self,
-        session_id: SessionId,
-        attempts: Attempts,
-        base: int,
-        compaction: Chosen | None = None,
-        full_compact: bool = False,
-        tokens: Sequence[str] = (),
-        run: str = "",
+        self, session_id: SessionId, wanted: PrepareRequest, tokens: Sequence[str] = ()
     ) -> list[CommitMessage]:
-        """Flush a session's buckets on top of snapshot ``base``, and compact what a commit must.
-
-        Compactions that have finished beside it are handed over too. Repeating it gives the same
-        messages; on another snapshot, others in their place. Where compaction is too far behind
-        it waits.
-
-        Args:
-            compaction: see `CommitRequest`.
-            full_compact: compact every bucket into one run.
-            tokens: what this owner said when it assigned dynamic buckets to the attempts.
-            run: the same as before where what was handed over before is certainly not published.
-
-        Raises:
-            LostBatchesError: batches of the attempts, or what was assigned to them, are not here.
-            CommitConflictError: another process changed the hash indexes of dynamic buckets.
-            SchemaChangedError: the table was rescaled since the rows were written.
-        """
-        wanted = Wanted(base, attempts, compaction, full_compact, run)
-        with self._preparing:
-            while True:
-                with self._lock:
-                    self._advance(base)
-                    self._sessions.land()
-                    session = self._sessions.get(session_id)
-                    self._dynamic.check(session_id, tokens, base)
-                with session.at_work():
-                    written, full = self._preparation.prepare(session, wanted)
-                    if session.messages is not None:
-                        messages = self._dynamic.indexed(session.messages, session.new_hashes)
-                        session.handed_over.add(base, messages)
-                        session.in_flight = InFlight(base, self._clock())
-                        return messages
-                self._compaction.make_room(written, full)
+        """What is to be committed of a session: see `OwnerCommits.prepare`."""
+        return self._commits.prepare(session_id, wanted, tokens)
 
     def acknowledge(
         self,
@@ -222,47 +187,26 @@ class BucketOwner:
         hash_files: Sequence[HashFile] = (),
         new: bool = False,
     ) -> bool:
-        """The session is committed; its work is in ``snapshot_id``.
-
-        Args:
-            hash_files: the index files of the commit, those of other owners' buckets included.
-            new: the snapshot was made by this commit, not by an earlier attempt of its name.
-
-        Returns:
-            Whether compactions run, or are to be committed or begun.
-        """
-        with self._lock:
-            self._dynamic.committed(session_id, snapshot_id, hash_files, new)
-            self._advance(snapshot_id)
-            self._sessions.land()
-            session = self._sessions.close(session_id)
-            if session is not None:
-                session.staging.clear()
-            self._cache.expire()
-            self._preparation.note_interrupted()
-            self._compaction.compactions.spend(self._committed.levels)
-            self._compaction.settle()
-            self._compaction.consider(session.writers if session is not None else ())
-            return self._compaction.are_pending
+        """The session is committed: see `OwnerCommits.acknowledge`."""
+        pending = self._commits.acknowledge(session_id, snapshot_id, hash_files, new)
+        self._cache.expire()
+        return pending
 
     def give_up(self, session_id: SessionId) -> None:
         """What was prepared for the session is not published, though the session goes on."""
-        with self._lock:
-            self._dynamic.give_up(session_id)
-            self._sessions.land()
+        self._commits.give_up(session_id)
+
+    def abort(self, session_id: SessionId) -> None:
+        """Drop a session."""
+        self._commits.abort(session_id)
 
     def renew_files(self) -> None:
-        """Write files again that sessions hold for so long that cleaners of orphan files may soon
-        take them."""
-        with self._lock:
-            sessions = [session for _, session in self._sessions.items()]
-        for session in sessions:
-            with suppress(LostBatchesError), session.at_work():
-                session.renew()
+        """See `OwnerSessions.renew_files`."""
+        self._sessions.renew_files()
 
     def newest_generation(self, user: str) -> int:
         """Of the user's writers that pushed here; 0 without one."""
-        with self._lock:
+        with self._sessions.lock:
             return self._sessions.newest_generation(user)
 
     def compact(self, chosen: Chosen) -> int:
@@ -271,8 +215,8 @@ class BucketOwner:
         Returns:
             The number of buckets with something to be committed.
         """
-        self._advance()
-        with self._lock:
+        self._follower.advance()
+        with self._sessions.lock:
             self._schema.catch_up()
         buckets = [bucket for bucket in self._committed.buckets if chosen.has(bucket)]
         return len(self._compaction.compact(buckets, chosen.full))
@@ -288,25 +232,11 @@ class BucketOwner:
         """
         if wait:
             self._compaction.compactions.wait()
-        with self._lock:
+        with self._sessions.lock:
             self._compaction.settle()
             if not wait:
                 self._compaction.consider()
             return len(self._compaction.compactions.finished()), self._compaction.are_pending
-
-    def abort(self, session_id: SessionId) -> None:
-        """Drop a session."""
-        with self._lock:
-            self._dynamic.drop(session_id)
-            session = self._sessions.close(session_id)
-            written = list(session.writers) if session is not None else []
-            if session is not None:
-                session.end()
-            with suppress(TableError):  # nothing is left to be compacted
-                self._advance()
-            # It may be committed in part: the coordinator was killed between its two snapshots.
-            self._preparation.note_interrupted(written)
-            self._compaction.settle()
 
     def assign(
         self,
@@ -386,7 +316,7 @@ class BucketOwner:
 
     def stats(self) -> dict[str, object]:
         """Counters for people and metrics."""
-        with self._lock:
+        with self._sessions.lock:
             return {
                 "owner": self._settings.index,
                 "pid": os.getpid(),
@@ -403,7 +333,7 @@ class BucketOwner:
         """Drop uncommitted work and the local files."""
         self._compaction.compactions.close()
         self._executor.shutdown()
-        with self._lock:
+        with self._sessions.lock:
             self._sessions.drop_all()
             self._cache.close()
             shutil.rmtree(self._settings.local_directory, ignore_errors=True)
@@ -416,46 +346,6 @@ class BucketOwner:
     def _owns(self, partition: bytes, bucket: int) -> bool:
         return owner_of(partition, bucket, self._settings.owners) == self._settings.index
 
-    def _session_of(self, push: Push) -> OwnerSession | None:
-        """None where the session is over, and the message late."""
-        with self._lock:
-            if self._sessions.is_closed(push.session):
-                return None
-            session = self._sessions.get(push.session)
-            self._schema.catch_up(push.schema_id)
-            session.expect(push)
-            return session
-
-    def _open_session(self, session_id: SessionId) -> OwnerSession:
-        self._schema.catch_up()
-        name = f"{session_id.generation}-{session_id.epoch}"
-        staging = StagingArea(
-            f"{self._settings.local_directory}/staging/{name}", self._settings.staging_memory
-        )
-        return OwnerSession(self._buckets, staging, self._schema.current.core.write_buffer_size)
-
     def _aged(self) -> CompactionAge:
         self._age.advance(self._committed.snapshot_id)
         return self._age
-
-    def _refresh(self, at_once: bool) -> None:
-        """See what other processes have committed, if that was not done just now."""
-        now = self._clock()
-        if at_once or elapsed(self._refreshed, now, self._settings.refresh_millis):
-            self._advance()
-            self._refreshed = now
-
-    def _advance(self, snapshot_id: int | None = None) -> None:
-        self._committed.advance(snapshot_id)
-        if self._committed.rollbacks == self._rollbacks:
-            return
-        with self._lock:  # whoever comes first, lest a commit is prepared before it is seen to
-            if self._committed.rollbacks == self._rollbacks:
-                return
-            self._rollbacks = self._committed.rollbacks
-            self._compaction.compactions.spend(self._committed.levels)
-            for session_id, session in self._sessions.items():
-                if session.messages is None:
-                    session.lay_on(self._committed.levels)
-                else:  # the rollback may have taken its files: they are pushed again
-                    self._sessions.drop(session_id)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -22,6 +21,7 @@ from pkray.service.owner_sessions import OwnerSessions
 from pkray.service.protocol import ANY_BUCKET, ANY_PARTITION, Slice, Visibility
 from pkray.service.schema_views import SchemaViews
 from pkray.service.session import OwnerSession
+from pkray.service.snapshot_follower import SnapshotFollower
 from pkray.service.unanswered import UnansweredCommits
 from pkray.storage.object_store import ObjectStore
 
@@ -58,13 +58,7 @@ class Lookup:
 
 
 class OwnerLookups:
-    """Lookups in committed files, and in what sessions hold beside them.
-
-    Args:
-        unanswered: finds sessions that are committed though nobody said so.
-        lock: of the sessions.
-        refresh: sees what other processes have committed; told whether that cannot wait.
-    """
+    """Lookups in committed files, and in what sessions hold beside them."""
 
     def __init__(
         self,
@@ -74,9 +68,7 @@ class OwnerLookups:
         views: SchemaViews,
         buckets: OwnedBuckets,
         sessions: OwnerSessions,
-        unanswered: UnansweredCommits,
-        lock: threading.RLock,
-        refresh: Callable[[bool], None],
+        follower: SnapshotFollower,
     ) -> None:
         self._store = store
         self._schema = schema
@@ -84,9 +76,8 @@ class OwnerLookups:
         self._views = views
         self._buckets = buckets
         self._sessions = sessions
-        self._unanswered = unanswered
-        self._lock = lock
-        self._refresh = refresh
+        self._unanswered = UnansweredCommits(sessions, committed)
+        self._follower = follower
 
     def answer(self, asked: Lookup) -> Answer:
         """Look keys up.
@@ -98,7 +89,7 @@ class OwnerLookups:
         for tries in range(1, _TRIES + 1):
             try:
                 with unless_expired(self._store, asked.snapshot_id):
-                    self._refresh(tries > 1)
+                    self._follower.refresh(at_once=tries > 1)
                     return self._find(asked)
             except MissingFileError:
                 # Others compacted it away, and the snapshot that had it has expired.
@@ -164,7 +155,7 @@ class OwnerLookups:
         """All sessions, and the snapshot to lay them on."""
         while True:
             self._unanswered.find_out()
-            with self._lock:
+            with self._sessions.lock:
                 if self._unanswered.is_found_out:
                     base = self._sessions.base_in_flight()
                     newest = self._committed.snapshot_id

@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 
-from pkray.errors import CommitFencedError
+from pkray.errors import CommitFencedError, LostBatchesError
 from pkray.service.dynamic.committed_keys import PENDING_MILLIS
 from pkray.service.elapsed import elapsed
-from pkray.service.protocol import SessionId
+from pkray.service.newest_schema import NewestSchema
+from pkray.service.owned_buckets import OwnedBuckets
+from pkray.service.owner_settings import OwnerSettings
+from pkray.service.protocol import Push, SessionId
 from pkray.service.session import OwnerSession
+from pkray.service.staging import StagingArea
 
 
 class OwnerSessions:
     """Sessions from their first message to their end, one a commit user.
 
     Args:
-        open_session: makes one.
+        buckets: opens their writers.
+        settings: the owner's.
         clock: epoch milliseconds.
-        idle_millis: one that is not touched for so long is dropped; None: never.
+
+    Attributes:
+        lock: held for moments: rows are written, compacted and looked up without it.
     """
 
     def __init__(
         self,
-        open_session: Callable[[SessionId], OwnerSession],
+        buckets: OwnedBuckets,
+        schema: NewestSchema,
+        settings: OwnerSettings,
         clock: Callable[[], int],
-        idle_millis: int | None,
     ) -> None:
-        self._open_session = open_session
+        self.lock = threading.RLock()
+        self._buckets = buckets
+        self._schema = schema
+        self._settings = settings
         self._clock = clock
-        self._idle_millis = idle_millis
+        self._staging = f"{settings.local_directory}/staging"
+        shutil.rmtree(self._staging, ignore_errors=True)
         self._sessions: dict[SessionId, OwnerSession] = {}
         self._generations: dict[str, int] = {}
         self._closed: dict[str, SessionId] = {}
@@ -46,21 +61,32 @@ class OwnerSessions:
         if session_id not in self._sessions:
             self._drop_idle(now)
             self._fence(session_id)
-            self._sessions[session_id] = self._open_session(session_id)
+            self._sessions[session_id] = self._open(session_id)
         session = self._sessions[session_id]
         session.touched = now
         return session
+
+    def receiving(self, push: Push) -> OwnerSession | None:
+        """The session of rows that come; None where it is over, and they are late.
+
+        Raises:
+            CommitFencedError: a newer writer of the user took over.
+            SchemaChangedError: the session's rows before them have another schema.
+        """
+        with self.lock:
+            closed = self._closed.get(push.session.user)
+            if closed is not None and push.session <= closed:
+                return None
+            session = self.get(push.session)
+            self._schema.catch_up(push.schema_id)
+            session.expect(push)
+            return session
 
     def close(self, session_id: SessionId) -> OwnerSession | None:
         """Let a session go, for its owner to finish; what still comes of it is late."""
         newest = self._closed.get(session_id.user, session_id)
         self._closed[session_id.user] = max(newest, session_id)
         return self._sessions.pop(session_id, None)
-
-    def is_closed(self, session_id: SessionId) -> bool:
-        """Whether a message of the session came late, or twice."""
-        closed = self._closed.get(session_id.user)
-        return closed is not None and session_id <= closed
 
     def drop(self, session_id: SessionId) -> None:
         """Let a session go with all that it holds; its writer pushes again."""
@@ -69,6 +95,15 @@ class OwnerSessions:
     def drop_all(self) -> None:
         for session_id in list(self._sessions):
             self.drop(session_id)
+
+    def renew_files(self) -> None:
+        """Write files again that sessions hold for so long that cleaners of orphan files may soon
+        take them."""
+        with self.lock:
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            with suppress(LostBatchesError), session.at_work():
+                session.renew()
 
     def newest_generation(self, user: str) -> int:
         """Of the user's writers; 0 without one."""
@@ -107,6 +142,12 @@ class OwnerSessions:
         writers = [writer for held in sessions for writer in list(held.writers.values())]
         return sum(writer.memory_bytes for writer in writers)
 
+    def _open(self, session_id: SessionId) -> OwnerSession:
+        self._schema.catch_up()
+        directory = f"{self._staging}/{session_id.generation}-{session_id.epoch}"
+        staging = StagingArea(directory, self._settings.staging_memory)
+        return OwnerSession(self._buckets, staging, self._schema.current.core.write_buffer_size)
+
     def _fence(self, session_id: SessionId) -> None:
         newest = self._generations.get(session_id.user, session_id.generation)
         if session_id.generation < newest:
@@ -122,8 +163,8 @@ class OwnerSessions:
             self.drop(other)
 
     def _drop_idle(self, now: int) -> None:
-        if self._idle_millis is None:
+        limit = self._settings.idle_millis
+        if limit is None:
             return
-        limit = self._idle_millis
         for stale in [s for s, held in self.items() if elapsed(held.touched, now, limit)]:
             self.drop(stale)

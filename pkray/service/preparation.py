@@ -5,37 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from pkray.format.commit_message import CommitMessage
 from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.compaction.planner import CompactionPlanner
 from pkray.service.newest_schema import NewestSchema
-from pkray.service.protocol import Attempts, Chosen
+from pkray.service.protocol import PrepareRequest
 from pkray.service.schema_views import SchemaViews
 from pkray.service.session import OwnerSession
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a commit is to hold.
-
-    Args:
-        base: the snapshot that it is put on top of.
-        attempts: of tasks, those that count.
-        compaction: see `CommitRequest`.
-        full_compact: compact every bucket into one run.
-        run: see `BucketOwner.prepare`.
-    """
-
-    base: int
-    attempts: Attempts
-    compaction: Chosen | None
-    full_compact: bool
-    run: str
-
-    def compacts(self, bucket: BucketId) -> bool:
-        return self.compaction is not None and self.compaction.has(bucket)
 
 
 class CommitPreparation:
@@ -66,7 +43,7 @@ class CommitPreparation:
         self._interrupted = self._compaction.interrupted({*self._interrupted, *buckets})
 
     def prepare(
-        self, session: OwnerSession, wanted: Wanted
+        self, session: OwnerSession, wanted: PrepareRequest
     ) -> tuple[list[BucketId], set[BucketId]]:
         """Give the session its messages, if compaction leaves room; once for what is wanted.
 
@@ -105,7 +82,7 @@ class CommitPreparation:
         session.prepared_for, session.run = wanted, wanted.run
         return written, full
 
-    def _buckets(self, session: OwnerSession, wanted: Wanted) -> list[BucketId]:
+    def _buckets(self, session: OwnerSession, wanted: PrepareRequest) -> list[BucketId]:
         """Buckets that the session's commit is about."""
         written = set(session.writers) | set(self._compaction.compactions.finished())
         written |= self._interrupted & set(self._committed.buckets)
@@ -117,7 +94,9 @@ class CommitPreparation:
             written.update(self._compaction.overdue(written))
         return sorted(written)
 
-    def _compacted_fully(self, written: Sequence[BucketId], wanted: Wanted) -> set[BucketId]:
+    def _compacted_fully(
+        self, written: Sequence[BucketId], wanted: PrepareRequest
+    ) -> set[BucketId]:
         """Of these buckets, those that the commit itself compacts into one run."""
         if wanted.full_compact:
             return set(written)

@@ -207,6 +207,27 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     watermark: int | None = None
 
 
+@dataclass(frozen=True)
+class PrepareRequest:
+    """What an owner is to prepare for a commit.
+
+    Args:
+        base: the snapshot that it is put on top of.
+        attempts: of tasks, those that count.
+        compaction, full_compact: see `CommitRequest`.
+        run: the same as before where what was handed over before is certainly not published.
+    """
+
+    base: int
+    attempts: Attempts
+    compaction: Chosen | None = None
+    full_compact: bool = False
+    run: str = ""
+
+    def compacts(self, bucket: tuple[bytes, int]) -> bool:
+        return self.compaction is not None and self.compaction.has(bucket)
+
+
 class CommitOutcome(msgspec.Struct, frozen=True):
     """The newest snapshot of the identifier; ``new`` is false where it was committed before."""
 
