@@ -6,7 +6,8 @@ import builtins
 import contextlib
 from collections.abc import Iterator
 
-from pkray.errors import MissingFileError, SnapshotNotFoundError, StorageError
+from pkray.commit.hints import read_hint, write_hint
+from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, decode, encode
 from pkray.storage.object_store import ObjectStore
@@ -38,14 +39,14 @@ class ChangelogStore:
 
     def earliest_id(self) -> int | None:
         """The oldest changelog's id, or None."""
-        hint = self._hint(EARLIEST_HINT)
+        hint = read_hint(self._store, EARLIEST_HINT)
         if hint and self._exists(hint) and not (hint > 1 and self._exists(hint - 1)):
             return hint
         return min(self.ids(), default=None)
 
     def latest_id(self) -> int | None:
         """The newest changelog's id, or None."""
-        hint = self._hint(LATEST_HINT)
+        hint = read_hint(self._store, LATEST_HINT)
         if hint and self._exists(hint) and not self._exists(hint + 1):
             return hint
         return max(self.ids(), default=None)
@@ -88,10 +89,10 @@ class ChangelogStore:
         for snapshot in snapshots:
             self._store.write(paths.long_lived_changelog(snapshot.id), encode(snapshot))
         if snapshots:
-            earliest = self._hint(EARLIEST_HINT)
+            earliest = read_hint(self._store, EARLIEST_HINT)
             if earliest is None or not self._exists(earliest):
-                self._write_hint(EARLIEST_HINT, min(self.ids()))
-            self._write_hint(LATEST_HINT, snapshots[-1].id)
+                write_hint(self._store, EARLIEST_HINT, min(self.ids()))
+            write_hint(self._store, LATEST_HINT, snapshots[-1].id)
 
     def delete(self, snapshot_ids: list[int], earliest: int | None) -> None:
         """Remove the files of changelogs, oldest first; ``earliest`` is the oldest one left."""
@@ -100,18 +101,7 @@ class ChangelogStore:
         if earliest is None:
             self._store.delete([EARLIEST_HINT, LATEST_HINT])
         else:
-            self._write_hint(EARLIEST_HINT, earliest)
+            write_hint(self._store, EARLIEST_HINT, earliest)
 
     def _exists(self, snapshot_id: int) -> bool:
         return self._store.exists(paths.long_lived_changelog(snapshot_id))
-
-    def _hint(self, path: str) -> int | None:
-        try:
-            text = self._store.read(path).decode("ascii", "replace").strip()
-        except StorageError:
-            return None
-        return int(text) if text.isdecimal() and len(text) < 19 else None
-
-    def _write_hint(self, path: str, snapshot_id: int) -> None:
-        with contextlib.suppress(StorageError):  # a hint is only a hint
-            self._store.write(path, str(snapshot_id).encode())

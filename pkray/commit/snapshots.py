@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from pkray.commit.hints import read_hint, write_hint
 from pkray.errors import CorruptFileError, MissingFileError, SnapshotNotFoundError, StorageError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, decode, encode
@@ -48,7 +49,7 @@ class SnapshotStore:
                 return start
         else:
             start = 0
-        hint = self._hint(paths.LATEST_HINT) or 0
+        hint = read_hint(self._store, paths.LATEST_HINT) or 0
         if hint > start and self._exists(hint):
             start = hint
         latest = self._climb(start) if start else max(self.ids(), default=None)
@@ -78,7 +79,7 @@ class SnapshotStore:
 
     def earliest_id(self) -> int | None:
         """The oldest snapshot's id that has not expired, or None."""
-        hint = self._hint(paths.EARLIEST_HINT)
+        hint = read_hint(self._store, paths.EARLIEST_HINT)
         if hint and self._exists(hint) and not (hint > 1 and self._exists(hint - 1)):
             return hint
         return min(self.ids(), default=None)
@@ -167,7 +168,7 @@ class SnapshotStore:
             self._newest = snapshot, None
         hints = [paths.LATEST_HINT, *([paths.EARLIEST_HINT] if snapshot.id == 1 else [])]
         for hint in hints:
-            self._write_hint(hint, snapshot.id)
+            write_hint(self._store, hint, snapshot.id)
 
     def withdraw(self, snapshot: Snapshot) -> None:
         """Delete a snapshot just published, which has got into another table."""
@@ -212,8 +213,8 @@ class SnapshotStore:
         """Let the hints say what is there."""
         ids = self.ids()
         if ids:
-            self._write_hint(paths.EARLIEST_HINT, ids[0])
-            self._write_hint(paths.LATEST_HINT, ids[-1])
+            write_hint(self._store, paths.EARLIEST_HINT, ids[0])
+            write_hint(self._store, paths.LATEST_HINT, ids[-1])
 
     def _follow(self, snapshot_id: int) -> Snapshot:
         """The newest snapshot, read again only if it may be another than the last time."""
@@ -255,17 +256,6 @@ class SnapshotStore:
 
     def _exists(self, snapshot_id: int) -> bool:
         return self._store.exists(paths.snapshot(snapshot_id))
-
-    def _hint(self, path: str) -> int | None:
-        try:
-            text = self._store.read(path).decode("ascii", "replace").strip()
-        except StorageError:
-            return None
-        return int(text) if text.isdecimal() and len(text) < 19 else None
-
-    def _write_hint(self, path: str, snapshot_id: int) -> None:
-        with contextlib.suppress(StorageError):  # a hint is only a hint: the snapshot is there
-            self._store.write(path, str(snapshot_id).encode())
 
     def _load(self, snapshot_id: int) -> Snapshot:
         path = paths.snapshot(snapshot_id)
