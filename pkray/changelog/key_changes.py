@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pkray.changelog.images import BucketImage
 from pkray.format.data_file import DataFileMeta
+from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.levels import lookup_levels
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
 from pkray.lsm.changelog_rows import differences
@@ -22,7 +23,6 @@ from pkray.lsm.live_rows import LiveRows
 from pkray.lsm.merge import without_deletes
 from pkray.lsm.merge_read import merge_read
 from pkray.lsm.upper_lookup import ScanLookup
-from pkray.options import TableOptions
 from pkray.schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.owned_directory import default_local_directory
@@ -84,7 +84,7 @@ class _Rows:
         """
         if keys.num_rows * ROWS_SCANNED_PER_KEY < self._levels.row_count:
             schema = self._files.schema
-            cache = _cache(schema.core)
+            cache = _cache(CopyLimits.of(schema.core))
             found, rows = lookup_levels(
                 cache, self._files, self._levels, keys, schema.names, schema, self._engine
             )
@@ -96,23 +96,9 @@ class _Rows:
         return np.where(hit, places, -1), pa.Table.from_batches([batch])
 
 
-def _cache(options: TableOptions) -> LookupStore:
-    return _process_cache(
-        options.lookup_cache_max_disk_size,
-        options.lookup_cache_max_memory_size,
-        options.lookup_cache_file_retention,
-    )
-
-
 @lru_cache
-def _process_cache(disk: int | None, memory: int, retention: int) -> LookupStore:
+def _cache(limits: CopyLimits) -> LookupStore:
     """Data files never change: all that this process reads share the copies."""
-    cache = LookupStore(
-        f"{default_local_directory()}/changes",
-        max_disk_bytes=disk,
-        max_memory_bytes=memory,
-        retention_millis=retention,
-        clock=now_millis,
-    )
+    cache = LookupStore(f"{default_local_directory()}/changes", limits, clock=now_millis)
     atexit.register(cache.close)
     return cache

@@ -12,6 +12,7 @@ from pathlib import Path
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_store import BlockStore, LocalDiskError
 from pkray.lookup.cached_file import CachedFile
+from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.slot import Slot
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.stats import LookupStats
@@ -34,28 +35,13 @@ class LocalCopies:
     Args:
         directory: on the local disk; each store makes its own folder in it, and removes those of
             processes that are gone.
-        max_disk_bytes: of all copies; the least recently used go first. None: no limit.
-            Source: ``lookup.cache-max-disk-size``.
-        max_memory_bytes: of the indexes of the copies. Source: ``lookup.cache-max-memory-size``.
-        retention_millis: copies not used for so long are removed when another is made, or by
-            `expire`.
-            Source: ``lookup.cache-file-retention``.
+        limits: of all copies together.
         clock: epoch milliseconds.
     """
 
-    def __init__(
-        self,
-        directory: str,
-        *,
-        max_disk_bytes: int | None,
-        max_memory_bytes: int,
-        retention_millis: int,
-        clock: Callable[[], int],
-    ) -> None:
+    def __init__(self, directory: str, limits: CopyLimits, *, clock: Callable[[], int]) -> None:
         self._root = directory
-        self._max_disk_bytes = max_disk_bytes
-        self._max_memory_bytes = max_memory_bytes
-        self._retention_millis = retention_millis
+        self._limits = limits
         self._clock = clock
         self._lock = threading.RLock()
         self._slots: OrderedDict[str, Slot] = OrderedDict()
@@ -193,15 +179,15 @@ class LocalCopies:
         stats = self.stats()
         disk, memory = stats.disk_bytes, stats.memory_bytes
         for slot in self._slots.values():
-            if memory <= self._max_memory_bytes:
+            if memory <= self._limits.max_memory_bytes:
                 break
             if slot.cached is not None and slot.cached.index.filter is not None:
                 index = replace(slot.cached.index, filter=None)
                 memory -= slot.cached.index.nbytes - index.nbytes
                 slot.cached.index = index
         for slot in self._slots.values():
-            full = self._max_disk_bytes is not None and disk > self._max_disk_bytes
-            if not full and memory <= self._max_memory_bytes:
+            full = self._limits.max_disk_bytes is not None and disk > self._limits.max_disk_bytes
+            if not full and memory <= self._limits.max_memory_bytes:
                 break
             if slot.is_held:
                 disk -= slot.disk_bytes
@@ -212,7 +198,7 @@ class LocalCopies:
     def expire(self) -> None:
         """Remove the copies that were not used for the retention time."""
         with self._lock:
-            oldest = self._clock() - self._retention_millis
+            oldest = self._clock() - self._limits.retention_millis
             for name, slot in list(self._slots.items()):
                 if slot.last_access < oldest:
                     self.count(evictions=slot.is_held)

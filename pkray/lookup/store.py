@@ -11,6 +11,7 @@ from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.block_store import LocalDiskError
 from pkray.lookup.copies import LocalCopies
+from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.scan_search import ScanSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
@@ -37,31 +38,12 @@ class LookupStore:
     Args:
         directory: on the local disk; each store makes its own folder in it, and removes those of
             processes that are gone.
-        max_disk_bytes: of all copies; the least recently used go first. None: no limit.
-            Source: ``lookup.cache-max-disk-size``.
-        max_memory_bytes: of the indexes of the copies. Source: ``lookup.cache-max-memory-size``.
-        retention_millis: copies not used for so long are removed when another is made, or by
-            `expire`.
-            Source: ``lookup.cache-file-retention``.
+        limits: of all copies together.
         clock: epoch milliseconds.
     """
 
-    def __init__(
-        self,
-        directory: str,
-        *,
-        max_disk_bytes: int | None,
-        max_memory_bytes: int,
-        retention_millis: int,
-        clock: Callable[[], int],
-    ) -> None:
-        self._copies = LocalCopies(
-            directory,
-            max_disk_bytes=max_disk_bytes,
-            max_memory_bytes=max_memory_bytes,
-            retention_millis=retention_millis,
-            clock=clock,
-        )
+    def __init__(self, directory: str, limits: CopyLimits, *, clock: Callable[[], int]) -> None:
+        self._copies = LocalCopies(directory, limits, clock=clock)
 
     def find(
         self,

@@ -14,6 +14,7 @@ from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
 from pkray.format.commit_message import CommitMessage
+from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.lsm.fresh_rows import FreshRows
 from pkray.service.committed import CommittedFiles
@@ -78,11 +79,7 @@ class BucketOwner:
         self._schema = NewestSchema(SchemaStore(store, location.name))
         schema = self._schema.current
         self._cache = LookupStore(
-            f"{settings.local_directory}/lookup",
-            max_disk_bytes=schema.core.lookup_cache_max_disk_size,
-            max_memory_bytes=schema.core.lookup_cache_max_memory_size,
-            retention_millis=schema.core.lookup_cache_file_retention,
-            clock=clock,
+            f"{settings.local_directory}/lookup", CopyLimits.of(schema.core), clock=clock
         )
         self._fresh = FreshRows(schema.core.write_buffer_size, lambda: self._sessions.memory_bytes)
         self._committed = CommittedFiles(

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import SCHEMA, batches, measure
 
 from pkray.format import binary_row
+from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.levels import lookup_levels
 from pkray.lookup.store import LookupStore
 from pkray.lookup.upper_levels import StoreLookup
@@ -60,9 +61,7 @@ class Bench:
         self.levels = Levels(self.files.write_run(key_value_rows(rows), 5, 1))
         self.store = LookupStore(
             folder + "/lookup",
-            max_disk_bytes=None,
-            max_memory_bytes=256 << 20,
-            retention_millis=3_600_000,
+            CopyLimits(None, max_memory_bytes=256 << 20, retention_millis=3_600_000),
             clock=lambda: time.time_ns() // 1_000_000,
         )
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pkray.format.data_file import DataFileMeta, SimpleStats
+from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.store import LookupStore
 
 NO_STATS = SimpleStats(b"", b"", ())
@@ -84,9 +85,7 @@ def open_store(tmp_path: Path, clock: Clock) -> Iterator[Callable[..., LookupSto
         opened.append(
             LookupStore(
                 str(tmp_path / "lookup"),
-                max_disk_bytes=max_disk_bytes,
-                max_memory_bytes=max_memory_bytes,
-                retention_millis=60_000,
+                CopyLimits(max_disk_bytes, max_memory_bytes, retention_millis=60_000),
                 clock=clock,
             )
         )

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.lookup.block_store import LocalDiskError
+from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.lsm.key_prefixes import KeyPrefixes
 from tests.effort import examples
@@ -113,9 +114,7 @@ def test_without_a_local_disk_the_file_answers(files, tmp_path, clock):
     (tmp_path / "file").write_text("")
     store = LookupStore(
         str(tmp_path / "file" / "lookup"),
-        max_disk_bytes=None,
-        max_memory_bytes=1,
-        retention_millis=1,
+        CopyLimits(max_disk_bytes=None, max_memory_bytes=1, retention_millis=1),
         clock=clock,
     )
     file = files.add("f", rows_of(GRID))

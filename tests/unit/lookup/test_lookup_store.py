@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pkray.lookup import block_store
 from pkray.lookup import store as store_module
 from pkray.lookup.copies import RETRY_MILLIS
+from pkray.lookup.copy_limits import CopyLimits
 from tests.effort import examples
 
 
@@ -350,9 +351,7 @@ def test_a_directory_that_cannot_be_made_degrades(files, tmp_path, clock):
     (tmp_path / "file").write_text("")
     store = store_module.LookupStore(
         str(tmp_path / "file" / "lookup"),
-        max_disk_bytes=None,
-        max_memory_bytes=1,
-        retention_millis=1,
+        CopyLimits(max_disk_bytes=None, max_memory_bytes=1, retention_millis=1),
         clock=clock,
     )
     _, rows = store.find(files, files.add("a", numbers(10)), keys(4), ["v"])
