@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from commit_samples import WrappedStore, data_file, message, schema
 
 from pkray.commit.commit_name import CommitToken
 from pkray.commit.committer import Committer
@@ -11,6 +10,7 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitError, CommitUnknownError, StorageError
 from pkray.scan.files import live_files
 from pkray.storage.object_store import ObjectStore
+from tests.commit_samples import WrappedStore, data_file, message, schema
 
 
 @pytest.fixture

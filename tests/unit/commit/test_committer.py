@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from commit_samples import WrappedStore, data_file, message, partition, schema
 
 from pkray.commit.committer import Committer
 from pkray.errors import CommitConflictError, CommitError
 from pkray.scan.files import changelog_entries, delta_entries, live_files
 from pkray.storage.object_store import ObjectStore
+from tests.commit_samples import WrappedStore, data_file, message, partition, schema
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from commit_samples import UNPARTITIONED, data_file, partition, schema
-
 from pkray.commit.conflicts import LiveFile, find_changed_bucket, find_conflict, needs_check
 from pkray.format.commit_message import files_digest
 from pkray.format.data_file import ADD, DELETE, ManifestEntry
+from tests.commit_samples import UNPARTITIONED, data_file, partition, schema
 
 KEY_TYPES = schema().types(["k"])
 BUCKET = (UNPARTITIONED, 0)

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from commit_samples import UNPARTITIONED, data_file, message, schema
 
 from pkray.commit.committer import Committer
 from pkray.commit.index_files import index_files
 from pkray.errors import CommitConflictError
 from pkray.format.index_file import DELETION_VECTORS, HASH, DeletionVectorRange, IndexFileMeta
 from pkray.storage.object_store import ObjectStore
+from tests.commit_samples import UNPARTITIONED, data_file, message, schema
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from commit_samples import WrappedStore, data_file, message, schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from pkray.format.manifest import ManifestFileMeta
 from pkray.format.stats import EMPTY_STATS
 from pkray.scan.files import live_files
 from pkray.storage.object_store import ObjectStore
+from tests.commit_samples import WrappedStore, data_file, message, schema
 from tests.effort import examples
 
 KB = 1 << 10

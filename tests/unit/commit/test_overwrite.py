@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import commit_samples as samples
 import pytest
 
 from pkray.commit.committer import Committer
@@ -14,6 +13,7 @@ from pkray.format.partition import PartitionSpec
 from pkray.format.partition_filter import ExactPartitions, PartitionFilter
 from pkray.format.snapshot import OVERWRITE
 from pkray.storage.object_store import ObjectStore
+from tests import commit_samples as samples
 
 SCHEMA = samples.schema(partitioned=True)
 A, B = samples.partition("a"), samples.partition("b")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
-import commit_samples as samples
 import msgspec
 import pytest
 
@@ -12,6 +11,7 @@ from pkray.commit.partition_expiry import expired_partitions
 from pkray.commit.partition_time import PartitionTime
 from pkray.errors import UnsupportedError
 from pkray.format.data_file import ADD, ManifestEntry
+from tests import commit_samples as samples
 
 
 @pytest.mark.parametrize(

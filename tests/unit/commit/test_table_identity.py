@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from commit_samples import WrappedStore, data_file, message, schema
 
 from pkray.commit.committer import Committer
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
 from pkray.errors import TableNotFoundError, TableReplacedError
 from pkray.storage.object_store import ObjectStore
+from tests.commit_samples import WrappedStore, data_file, message, schema
 
 
 @pytest.mark.parametrize(

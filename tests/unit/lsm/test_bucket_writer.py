@@ -6,11 +6,11 @@ import itertools
 
 import pyarrow.parquet as pq
 import pytest
-from lsm_samples import Bucket, make_schema
 
 from pkray.errors import InputError, StorageFullError
 from pkray.lsm import open_file
 from pkray.lsm.levels import Levels
+from tests.lsm_samples import Bucket, make_schema
 
 
 def names(files: object) -> set[str]:

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lsm_samples import make_schema, run_of
 
 from pkray.format.data_file import SimpleStats
 from pkray.lsm.compaction import (
@@ -22,6 +21,7 @@ from pkray.lsm.compaction import (
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import SortedRun
 from pkray.options import TableOptions
+from tests.lsm_samples import make_schema, run_of
 
 DEFAULT = TableOptions.parse({})
 TOP = 5

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from lsm_samples import Bucket, make_schema
 
 from pkray.lsm import merge_read as merge_read_module
+from tests.lsm_samples import Bucket, make_schema
 
 
 def levels_of(bucket: Bucket) -> list[tuple[int, int]]:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lsm_samples import Bucket, make_schema
 
 from pkray.lsm.equality import equal_values
 from tests.effort import examples
+from tests.lsm_samples import Bucket, make_schema
 
 NAN = float("nan")
 SCALARS = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from lsm_samples import UNPARTITIONED, incoming, make_schema, rows_of
 
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
 from pkray.lsm.data_files import DataFileStore
@@ -11,6 +10,7 @@ from pkray.lsm.fresh_rows import FreshRows
 from pkray.lsm.key_groups import row_schema
 from pkray.schema import SEQUENCE
 from pkray.storage.object_store import ObjectStore
+from tests.lsm_samples import UNPARTITIONED, incoming, make_schema, rows_of
 
 SCHEMA = make_schema()
 

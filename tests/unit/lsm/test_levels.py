@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from lsm_samples import file_of
-
 from pkray.lsm.levels import Levels
+from tests.lsm_samples import file_of
 
 
 def names(levels: Levels) -> list[list[str]]:

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from lsm_samples import Bucket, make_schema
 
 from pkray.errors import OptionError, SchemaError
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.record_expiry import RecordExpiry
 from pkray.schema import KIND, TableSchema
 from tests.effort import examples
+from tests.lsm_samples import Bucket, make_schema
 
 TTL = 100
 COLUMNS = (("k", "BIGINT NOT NULL"), ("v", "INT"), ("t", "INT"))

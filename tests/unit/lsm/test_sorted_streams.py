@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lsm_samples import Bucket, make_schema
 
 from pkray.errors import StorageError
 from pkray.lsm import sorted_streams
@@ -19,6 +18,7 @@ from pkray.lsm.sorted_streams import MergeLimits, group_sorted
 from pkray.storage import spill as spill_module
 from pkray.storage.spill import SpillSettings
 from tests.effort import examples
+from tests.lsm_samples import Bucket, make_schema
 
 COLUMNS = (("k", "STRING NOT NULL"), ("n", "INT"))
 Rows = list[tuple[str, int]]

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import commit_samples as samples
 import pytest
 from expiry_samples import KilledError, KillingStore, Walk, Writer
 from hypothesis import given, settings
@@ -29,6 +28,7 @@ from pkray.format.partition import PartitionSpec
 from pkray.format.partition_filter import PartitionFilter
 from pkray.format.snapshot import encode
 from pkray.storage.object_store import ObjectStore
+from tests import commit_samples as samples
 from tests.effort import examples
 
 MANIFESTS = {"manifest.merge-min-count": "3", "manifest.compression": "none"}

@@ -7,13 +7,13 @@ import threading
 import uuid
 
 import pytest
-from commit_samples import WrappedStore, data_file, lose_answers, message, schema
 
 from pkray.commit.committer import Committer
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitUnknownError, MissingFileError, StorageError
 from pkray.scan.files import live_files
 from pkray.storage.object_store import ObjectStore
+from tests.commit_samples import WrappedStore, data_file, lose_answers, message, schema
 from tests.effort import examples
 
 

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import DataFileMeta, SimpleStats
+from pkray.lsm import memtable, upper_lookup
+from pkray.lsm import merge_read as merge_read_module
 from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.deletion_files import read_vectors
@@ -29,6 +32,16 @@ UNPARTITIONED = bytes(12)
 COLUMNS = (("k", "BIGINT NOT NULL"), ("v", "STRING"), ("n", "INT"))
 
 _numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut rows into many slices and blocks, as large data is."""
+    monkeypatch.setattr(merge_read_module, "SLICE_ROWS", 8)
+    monkeypatch.setattr(merge_read_module, "MIN_READ_ROWS", 2)
+    monkeypatch.setattr(merge_read_module, "READ_ROWS", 3)
+    monkeypatch.setattr(memtable, "BLOCK_KEYS", 3)
+    monkeypatch.setattr(upper_lookup, "READ_ROWS", 3)
 
 
 def make_schema(

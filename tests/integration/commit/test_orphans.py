@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import commit_samples as samples
 import pytest
 from expiry_samples import Walk, Writer
 
@@ -17,6 +16,7 @@ from pkray.commit.tags import TagStore
 from pkray.errors import MissingFileError
 from pkray.storage.branch_store import BranchStore
 from pkray.storage.object_store import ObjectStore
+from tests import commit_samples as samples
 
 AFTER_ALL = 1 << 60
 

@@ -9,7 +9,6 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import commit_samples as samples
 import fastavro
 import msgspec
 
@@ -20,6 +19,7 @@ from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import HASH, IndexFileMeta
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from tests import commit_samples as samples
 
 
 class Writer:

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lsm_samples import KINDS, Bucket, apply_changelog, make_schema, rows_of
 
 from tests.effort import examples
+from tests.lsm_samples import KINDS, Bucket, apply_changelog, make_schema, rows_of
 
 KEYS: dict[str, tuple[list[tuple[str, str]], st.SearchStrategy[Any]]] = {
     "bigint": ([("k", "BIGINT NOT NULL")], st.tuples(st.integers(-5, 5) | st.just(2**62))),
