@@ -119,25 +119,25 @@ def test_merging_changes_nothing_of_what_is_there(steps, merge_count, target, fu
 
 
 def test_the_cost_of_a_commit_does_not_grow(tmp_path):
-    """Bytes and files read by each sixty commits, two merges of manifests, with nothing kept in
+    """Bytes and files read by each twenty commits, two merges of manifests, with nothing kept in
     memory."""
     store = WrappedStore(ObjectStore.open(tmp_path))
-    committer = Committer(store, schema(), "u")
+    committer = Committer(store, schema(**{"manifest.merge-min-count": "10"}), "u")
     read, files, listed = [], [], []
-    for number in range(1, 181):
+    for number in range(1, 61):
         new = data_file(f"f{number}")
         before = [data_file(f"c{number - 1}", 5)] if number > 1 else []
         after = data_file(f"c{number}", 5)
         result = committer.commit(number, [message([new], [new, *before], [after])])
         assert result.compact is not None
-        if number % 60 == 0:
+        if number % 20 == 0:
             read.append(store.bytes_read)
             files.append(len(store.reads))
             listed.append(len(data_manifests(store, result.compact)))
             store.bytes_read, store.reads = 0, []
     assert read[2] < 1.3 * read[1]
     assert files[2] < 1.3 * files[1]
-    assert max(listed) <= 40
+    assert max(listed) <= 20
 
 
 @pytest.mark.parametrize("live", [100, 2000])
