@@ -74,7 +74,7 @@ _AT_ONCE = frozenset({"assign", "locate", "place", "locate_keys"})
 """What does not wait for the writes before it, as on Ray."""
 
 
-_BESIDE = frozenset({"prepare", "lookup", "lookup_prefix"})
+_BESIDE = frozenset({"prepare", "lookup"})
 _BESIDE_THREADS = 5
 """Commits are prepared one at a time; the rest are for lookups."""
 

@@ -15,7 +15,7 @@ from pkray.service.dynamic.key_client import KeyClient
 from pkray.service.dynamic.key_ids import identify
 from pkray.service.handle import Handle, gather
 from pkray.service.prefix_routing import PrefixRouter, Request
-from pkray.service.protocol import Visibility
+from pkray.service.protocol import Lookup, LookupAnswer, Visibility
 from pkray.service.retry import persist
 from pkray.service.routing import Cells, Router
 
@@ -76,7 +76,7 @@ class LookupClient:
 
         def find(totals: Mapping[bytes, int]) -> pa.Table:
             requests = self._prefixes.requests(keys, totals)
-            return self._collect("lookup_prefix", requests, names, visibility, snapshot_id, by_key)
+            return self._collect(requests, names, visibility, snapshot_id, by_key, by_prefix=True)
 
         return _as(_rerouted(find), wanted)
 
@@ -94,7 +94,7 @@ class LookupClient:
         requests = self._requests(keys, cells)
         if not requests:
             return wanted.empty_table()
-        return _as(self._collect("lookup", requests, wanted.names, visibility, snapshot_id), wanted)
+        return _as(self._collect(requests, wanted.names, visibility, snapshot_id), wanted)
 
     def _find_anywhere(
         self,
@@ -116,7 +116,7 @@ class LookupClient:
             if not requests:
                 return wanted.empty_table()
             moment = None if latest else answered
-            found = _as(self._collect("lookup", requests, wanted.names, visibility, moment), wanted)
+            found = _as(self._collect(requests, wanted.names, visibility, moment), wanted)
             complete = found.num_rows == int((cells.buckets >= 0).sum())
             if not latest or complete or self._are_there(client, keys, cells):
                 break
@@ -140,7 +140,7 @@ class LookupClient:
         prefixes = keys.select(list(schema.trimmed_primary_keys))
         names = list(dict.fromkeys([*wanted.names, *schema.primary_keys]))
         requests = self._prefixes.requests(prefixes, {})
-        rows = self._collect("lookup_prefix", requests, names, visibility, snapshot_id)
+        rows = self._collect(requests, names, visibility, snapshot_id, by_prefix=True)
         # Partition columns that the key holds tell rows of one prefix apart.
         asked = identify([keys.column(name) for name in schema.primary_keys])
         held = identify([rows.column(name) for name in schema.primary_keys])
@@ -148,17 +148,21 @@ class LookupClient:
 
     def _collect(
         self,
-        method: str,
         requests: dict[int, Request],
         columns: Sequence[str],
         visibility: Visibility,
         snapshot_id: int | None,
         by_key: Sequence[str] = (),
+        *,
+        by_prefix: bool = False,
     ) -> pa.Table:
         """The owners' rows, in the order asked and then by these columns."""
 
-        def ask(snapshot_id: int | None) -> dict[int, tuple[np.ndarray, pa.Table, int]]:
-            return self._ask(method, requests, columns, visibility, snapshot_id)
+        def ask(snapshot_id: int | None) -> dict[int, LookupAnswer]:
+            how = (visibility, list(columns), snapshot_id, self._schema.id, by_prefix)
+            return self._ask(
+                {owner: Lookup(keys, slices, *how) for owner, (keys, slices, _) in requests.items()}
+            )
 
         answers = persist(lambda: ask(snapshot_id))
         answered = {snapshot for _, _, snapshot in answers.values()}
@@ -198,25 +202,12 @@ class LookupClient:
             requests[owner] = (rows, tuple(piece for piece, _ in pieces), positions)
         return requests
 
-    def _ask(
-        self,
-        method: str,
-        requests: dict[int, Request],
-        columns: Sequence[str],
-        visibility: Visibility,
-        snapshot_id: int | None,
-    ) -> dict[int, tuple[np.ndarray, pa.Table, int]]:
-        if len(requests) == 1:
-            ((owner, (rows, slices, _)),) = requests.items()
-            arguments = (rows, slices, visibility, list(columns), snapshot_id, self._schema.id)
-            return {owner: self._owners[owner].call(method, *arguments)}
-        pending = [
-            self._owners[owner].submit(
-                method, rows, slices, visibility, list(columns), snapshot_id, self._schema.id
-            )
-            for owner, (rows, slices, _) in requests.items()
-        ]
-        return dict(zip(requests, gather(pending), strict=True))
+    def _ask(self, asked: Mapping[int, Lookup]) -> dict[int, LookupAnswer]:
+        if len(asked) == 1:
+            ((owner, lookup),) = asked.items()
+            return {owner: self._owners[owner].call("lookup", lookup)}
+        pending = [self._owners[owner].submit("lookup", lookup) for owner, lookup in asked.items()]
+        return dict(zip(asked, gather(pending), strict=True))
 
 
 def _rerouted(find: Callable[[Mapping[bytes, int]], pa.Table]) -> pa.Table:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pkray.service.protocol import Slice, Visibility
-
-Request = tuple[pa.RecordBatch, Sequence[Slice], Visibility, Sequence[str], int | None, int | None]
-Answer = tuple[np.ndarray, pa.Table, int]
+from pkray.service.protocol import Lookup, LookupAnswer, Slice, Visibility
 
 
 class _Request(msgspec.Struct, array_like=True):
@@ -21,6 +16,7 @@ class _Request(msgspec.Struct, array_like=True):
     columns: list[str]
     snapshot_id: int | None
     schema_id: int | None
+    by_prefix: bool
 
 
 class _Answer(msgspec.Struct, array_like=True):
@@ -33,35 +29,30 @@ _requests = msgspec.msgpack.Decoder(_Request)
 _answers = msgspec.msgpack.Decoder(_Answer)
 
 
-def encode_request(
-    keys: pa.RecordBatch,
-    slices: Sequence[Slice],
-    visibility: Visibility,
-    columns: Sequence[str],
-    snapshot_id: int | None = None,
-    schema_id: int | None = None,
-) -> bytes:
+def encode_request(asked: Lookup) -> bytes:
     request = _Request(
-        _to_bytes(pa.Table.from_batches([keys])),
-        list(slices),
-        visibility,
-        list(columns),
-        snapshot_id,
-        schema_id,
+        _to_bytes(pa.Table.from_batches([asked.keys])),
+        list(asked.slices),
+        asked.visibility,
+        list(asked.columns),
+        asked.snapshot_id,
+        asked.schema_id,
+        asked.by_prefix,
     )
     return msgspec.msgpack.encode(request)
 
 
-def decode_request(data: bytes) -> Request:
+def decode_request(data: bytes) -> Lookup:
     request = _requests.decode(data)
     (keys,) = _to_table(request.keys).to_batches()
-    return (
+    return Lookup(
         keys,
         request.slices,
         request.visibility,
         request.columns,
         request.snapshot_id,
         request.schema_id,
+        request.by_prefix,
     )
 
 
@@ -70,7 +61,7 @@ def encode_answer(positions: np.ndarray, rows: pa.Table, snapshot_id: int) -> by
     return msgspec.msgpack.encode(answer)
 
 
-def decode_answer(data: bytes) -> Answer:
+def decode_answer(data: bytes) -> LookupAnswer:
     answer = _answers.decode(data)
     return np.frombuffer(answer.positions, np.int64), _to_table(answer.rows), answer.snapshot_id
 

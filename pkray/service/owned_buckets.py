@@ -15,7 +15,7 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.schema import KIND, TableSchema
 from pkray.service.committed import BucketId, CommittedFiles
-from pkray.service.compaction.planner import compacts_inline
+from pkray.service.compaction.due import compacts_inline
 from pkray.service.compaction.stop import Stop, StoppableFiles
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.protocol import Slice

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
-import pyarrow as pa
 
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
@@ -27,7 +26,7 @@ from pkray.service.handle import Handle
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.owner_commits import OwnerCommits
-from pkray.service.owner_lookups import Answer, Lookup, OwnerLookups
+from pkray.service.owner_lookups import OwnerLookups
 from pkray.service.owner_sessions import OwnerSessions
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.preparation import CommitPreparation
@@ -38,14 +37,14 @@ from pkray.service.protocol import (
     Chosen,
     HashFile,
     KeysFound,
+    Lookup,
+    LookupAnswer,
     PrepareRequest,
     Push,
     PushReport,
     RoutedBatch,
     RowsPlaced,
     SessionId,
-    Slice,
-    Visibility,
 )
 from pkray.service.routing import owner_of
 from pkray.service.schema_views import SchemaViews
@@ -82,7 +81,7 @@ class BucketOwner:
             f"{settings.local_directory}/lookup", CopyLimits.of(schema.core), clock=clock
         )
         self._fresh = FreshRows(schema.core.write_buffer_size, lambda: self._sessions.memory_bytes)
-        self._committed = CommittedFiles(
+        committed = self._committed = CommittedFiles(
             store,
             schema,
             SnapshotStore(store),
@@ -90,56 +89,33 @@ class BucketOwner:
             self._files_gone,
             TableIdentity.at(location),
         )
-        self._committed.advance()
-        self._views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
-        self._buckets = OwnedBuckets(
-            store,
-            self._schema,
-            self._committed,
-            self._views,
-            clock,
-            f"{settings.local_directory}/spill",
-        )
+        committed.advance()
+        views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
+        spill = f"{settings.local_directory}/spill"
+        buckets = OwnedBuckets(store, self._schema, committed, views, clock, spill)
         self._dynamic = DynamicBuckets(store, self._schema, settings, clock, peers)
-        self._sessions = OwnerSessions(self._buckets, self._schema, settings, clock)
-        self._age = CompactionAge(store, lambda: self._schema.current, SnapshotStore(store))
+        sessions = self._sessions = OwnerSessions(buckets, self._schema, settings, clock)
         self._executor = executor or ThreadPoolExecutor(
             settings.compaction_threads, f"pkray-compaction-{settings.index}"
         )
-        self._compaction = CompactionPlanner(
-            Compactions(self._executor, self._buckets.open_compactor, clock),
-            lambda: self._schema.current,
-            self._committed.levels,
-            self._aged,
-            self._schema.read,
-            clock,
-        )
+        compactions = Compactions(self._executor, buckets.open_compactor, clock)
+        age = CompactionAge(store, lambda: self._schema.current, SnapshotStore(store))
+        compaction = CompactionPlanner(compactions, self._schema, committed, age, clock)
+        self._compaction = compaction
         self._follower = SnapshotFollower(
-            self._committed,
-            self._sessions,
-            self._compaction.compactions,
-            clock,
-            settings.refresh_millis,
+            committed, sessions, compactions, clock, settings.refresh_millis
         )
         self._commits = OwnerCommits(
-            self._sessions,
+            sessions,
             self._dynamic,
-            self._committed,
+            committed,
             self._follower,
-            CommitPreparation(
-                self._schema, self._views, self._committed, self._compaction, self._sessions.lock
-            ),
-            self._compaction,
+            CommitPreparation(self._schema, views, committed, compaction, sessions.lock),
+            compaction,
             clock,
         )
         self._lookups = OwnerLookups(
-            store,
-            self._schema,
-            self._committed,
-            self._views,
-            self._buckets,
-            self._sessions,
-            self._follower,
+            store, self._schema, committed, views, buckets, sessions, self._follower
         )
 
     def ping(self) -> None:
@@ -279,36 +255,8 @@ class BucketOwner:
         """Where keys are that cross partitions: see `KeyAssigner.locate`."""
         return self._dynamic.locate_keys(keys, snapshot_id, latest)
 
-    def lookup(
-        self,
-        keys: pa.RecordBatch,
-        slices: Sequence[Slice],
-        visibility: Visibility,
-        columns: Sequence[str],
-        snapshot_id: int | None = None,
-        schema_id: int | None = None,
-    ) -> Answer:
-        """Rows by key: see `Lookup` and `OwnerLookups.answer`."""
-        asked = Lookup(keys, slices, visibility, columns, snapshot_id, schema_id)
-        return self._lookups.answer(asked)
-
-    def lookup_prefix(
-        self,
-        keys: pa.RecordBatch,
-        slices: Sequence[Slice],
-        visibility: Visibility,
-        columns: Sequence[str],
-        snapshot_id: int | None = None,
-        schema_id: int | None = None,
-    ) -> Answer:
-        """All rows of keys that begin so; as `lookup`.
-
-        Args:
-            keys: leading columns of the trimmed primary key, and perhaps others.
-            slices: of some of the keys each; their partition may be `ANY_PARTITION` and their
-                bucket `ANY_BUCKET`.
-        """
-        asked = Lookup(keys, slices, visibility, columns, snapshot_id, schema_id, by_prefix=True)
+    def lookup(self, asked: Lookup) -> LookupAnswer:
+        """Rows by key: see `OwnerLookups.answer`."""
         return self._lookups.answer(asked)
 
     def stats(self) -> dict[str, object]:
@@ -342,7 +290,3 @@ class BucketOwner:
 
     def _owns(self, partition: bytes, bucket: int) -> bool:
         return owner_of(partition, bucket, self._settings.owners) == self._settings.index
-
-    def _aged(self) -> CompactionAge:
-        self._age.advance(self._committed.snapshot_id)
-        return self._age

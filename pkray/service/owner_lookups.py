@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -18,7 +17,7 @@ from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.owner_sessions import OwnerSessions
-from pkray.service.protocol import ANY_BUCKET, ANY_PARTITION, Slice, Visibility
+from pkray.service.protocol import ANY_BUCKET, ANY_PARTITION, Lookup, LookupAnswer, Slice
 from pkray.service.schema_views import SchemaViews
 from pkray.service.session import OwnerSession
 from pkray.service.snapshot_follower import SnapshotFollower
@@ -27,34 +26,6 @@ from pkray.storage.object_store import ObjectStore
 
 _TRIES = 3
 """Times that a lookup is begun anew, as files expire under it."""
-
-Answer = tuple[np.ndarray, pa.Table, int]
-"""Positions of the keys found, their rows, and the snapshot answered from."""
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """What is looked up.
-
-    Args:
-        keys: key columns, sorted by bucket as the slices say.
-        columns: of the rows.
-        snapshot_id: answer from this snapshot; by default from the newest known.
-        schema_id: the schema that keys and columns are of; by default the newest known.
-        by_prefix: the keys are leading columns, and all rows that begin so are wanted.
-    """
-
-    keys: pa.RecordBatch
-    slices: Sequence[Slice]
-    visibility: Visibility
-    columns: Sequence[str]
-    snapshot_id: int | None = None
-    schema_id: int | None = None
-    by_prefix: bool = False
-
-    @property
-    def sees_uncommitted(self) -> bool:
-        return self.visibility == "latest"
 
 
 class OwnerLookups:
@@ -79,7 +50,7 @@ class OwnerLookups:
         self._unanswered = UnansweredCommits(sessions, committed)
         self._follower = follower
 
-    def answer(self, asked: Lookup) -> Answer:
+    def answer(self, asked: Lookup) -> LookupAnswer:
         """Look keys up.
 
         Raises:
@@ -97,7 +68,7 @@ class OwnerLookups:
                     raise
         raise AssertionError("unreachable")
 
-    def _find(self, asked: Lookup) -> Answer:
+    def _find(self, asked: Lookup) -> LookupAnswer:
         answered, levels, sessions = self._moment(asked)
         positions, tables = [], []
         self._schema.catch_up(asked.schema_id or 0)

@@ -233,3 +233,35 @@ class CommitOutcome(msgspec.Struct, frozen=True):
 
     snapshot: Snapshot | None
     new: bool
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Rows by key.
+
+    Args:
+        keys: key columns, sorted by bucket as the slices say.
+        slices: of some of the keys each; by prefix their partition may be `ANY_PARTITION` and
+            their bucket `ANY_BUCKET`.
+        columns: of the rows.
+        snapshot_id: answer from this snapshot; by default from the newest known.
+        schema_id: the schema that keys and columns are of; by default the newest known.
+        by_prefix: the keys are leading columns of the trimmed primary key, and perhaps others;
+            all rows of keys that begin so are wanted.
+    """
+
+    keys: pa.RecordBatch
+    slices: Sequence[Slice]
+    visibility: Visibility
+    columns: Sequence[str]
+    snapshot_id: int | None = None
+    schema_id: int | None = None
+    by_prefix: bool = False
+
+    @property
+    def sees_uncommitted(self) -> bool:
+        return self.visibility == "latest"
+
+
+LookupAnswer = tuple[np.ndarray, pa.Table, int]
+"""Positions of the keys found, their rows, and the snapshot answered from."""

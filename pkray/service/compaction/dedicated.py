@@ -26,8 +26,8 @@ from pkray.schema import TableSchema
 from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.committers import Committers
 from pkray.service.compaction.age import CompactionAge
+from pkray.service.compaction.due import due
 from pkray.service.compaction.held import UNNAMED_MILLIS
-from pkray.service.compaction.planner import due
 from pkray.service.protocol import Chosen
 from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation

@@ -12,73 +12,40 @@ from pkray.lsm.compaction import (
     CompactionUnit,
     forces_level_0_up,
     is_free,
-    pick,
     pick_full,
-    with_one_image,
 )
-from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
-from pkray.schema import TableSchema
-from pkray.service.committed import BucketId
+from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.compactions import Compactions
+from pkray.service.compaction.due import compacts_inline, due
+from pkray.service.newest_schema import NewestSchema
 
 _log = logging.getLogger(__name__)
-
-
-def due(
-    schema: TableSchema, levels: Levels, *, commits_compact: bool = False
-) -> CompactionUnit | None:
-    """What the table's options ask to compact of a bucket's committed files, or None.
-
-    Args:
-        commits_compact: commits bring level 0 up themselves: it is left to them, and level 1 too,
-            so that they never wait for a compaction of it.
-    """
-    options, runs, expected = schema.core, levels.runs(), 0
-    if commits_compact:
-        runs, expected = levels.above(1), 1
-    unit = pick(runs, options, force_level_0=forces_level_0_up(schema), expected=expected)
-    return with_one_image(unit, runs, options, merge_engine(schema))
-
-
-def compacts_inline(schema: TableSchema) -> bool:
-    """Whether commits compact by themselves, and nothing is compacted beside them.
-
-    Each commit of deletion vectors changes what older files hold; where a key has one image,
-    each commit rewrites them.
-    """
-    if schema.core.deletion_vectors_enabled:
-        return True
-    return schema.core.lookup_wait and merge_engine(schema).one_image
 
 
 class CompactionPlanner:
     """Starts compactions that are due, and makes writers wait where they fall behind.
 
     Args:
-        schema: the table's newest.
-        levels_of: the committed files of a bucket.
+        committed: the owner's files, which compactions merge.
         age: of the rows that were not compacted fully yet.
-        schemas: the table's by id.
         clock: epoch milliseconds.
     """
 
     def __init__(
         self,
         compactions: Compactions,
-        schema: Callable[[], TableSchema],
-        levels_of: Callable[[BucketId], Levels],
-        age: Callable[[], CompactionAge],
-        schemas: Callable[[int], TableSchema],
+        schema: NewestSchema,
+        committed: CommittedFiles,
+        age: CompactionAge,
         clock: Callable[[], int],
     ) -> None:
         self.compactions = compactions
         self._schema = schema
-        self._levels_of = levels_of
+        self._committed = committed
         self._age = age
-        self._schemas = schemas
         self._clock = clock
         self._open: set[BucketId] = set()
         self._waiting: Counter[BucketId] = Counter()
@@ -87,25 +54,27 @@ class CompactionPlanner:
 
     @property
     def is_inline(self) -> bool:
-        return compacts_inline(self._schema())
+        return compacts_inline(self._schema.current)
 
     @property
     def are_pending(self) -> bool:
         """Whether something runs, waits to be committed or is to be looked at again."""
-        waiting = self._has_interval and any(self._levels_of(b).files for b in self._age().dirty)
+        waiting = self._has_interval and any(
+            self._committed.levels(b).files for b in self._aged().dirty
+        )
         return self.compactions.are_pending or bool(self._open) or waiting
 
     def consider(self, buckets: Iterable[BucketId] = ()) -> None:
         """Start what is due in these buckets, and in those that could not be begun before."""
-        if self._schema().core.write_only or self.is_inline:
+        if self._schema.current.core.write_only or self.is_inline:
             return
         self._open.update(buckets, self.compactions.failed())
         if self._has_interval:
-            self._open.update(b for b in self._age().dirty if self._levels_of(b).files)
+            self._open.update(b for b in self._aged().dirty if self._committed.levels(b).files)
         for bucket in list(self._open):
             if self.compactions.has(bucket):
                 continue
-            levels = self._levels_of(bucket)
+            levels = self._committed.levels(bucket)
             unit = self._unit(bucket, levels)
             if unit is None or self.compactions.start(bucket, unit, levels):
                 self._open.discard(bucket)
@@ -117,7 +86,7 @@ class CompactionPlanner:
             begin: what is due in those buckets now; else that is left for later.
         """
         held = set(self.compactions.buckets())
-        self.compactions.settle(self._levels_of)
+        self.compactions.settle(self._committed.levels)
         self._open.update(held - set(self.compactions.buckets()))
         if begin:
             self.consider()
@@ -130,18 +99,18 @@ class CompactionPlanner:
         Args:
             written: buckets the commit writes to.
         """
-        options = self._schema().core
+        options = self._schema.current.core
         if options.write_only or not self._has_age:
             return set()
-        if not self._age().overdue(self._clock(), committing=True):
+        if not self._aged().overdue(self._clock(), committing=True):
             return set()
-        waiting = {b for b in self._age().dirty if self._levels_of(b).files}
+        waiting = {b for b in self._aged().dirty if self._committed.levels(b).files}
         return waiting.union(written)
 
     @property
     def commits_compact(self) -> bool:
         """Whether a commit has to bring level 0 up, so that it can promise what it shows."""
-        schema = self._schema()
+        schema = self._schema.current
         if schema.core.write_only:
             return False
         return self.is_inline or (forces_level_0_up(schema) and schema.core.lookup_wait)
@@ -150,7 +119,9 @@ class CompactionPlanner:
         """Those that a commit was to bring up from level 0, and was killed before it did."""
         if not self.commits_compact:
             return set()
-        return {b for b in buckets if any(file.level == 0 for file in self._levels_of(b).files)}
+        return {
+            b for b in buckets if any(file.level == 0 for file in self._committed.levels(b).files)
+        }
 
     def make_room(self, written: Iterable[BucketId], full: Collection[BucketId]) -> None:
         """Before a commit: wait where compaction is too far behind, or in the way.
@@ -195,7 +166,7 @@ class CompactionPlanner:
         self.compactions.wait(buckets)
         begun = []
         for bucket in buckets:
-            levels = self._levels_of(bucket)
+            levels = self._committed.levels(bucket)
             if self.compactions.result(bucket, levels) is not None:
                 begun.append(bucket)
                 continue
@@ -218,7 +189,15 @@ class CompactionPlanner:
 
     @property
     def _has_age(self) -> bool:
-        return self._has_interval or self._schema().core.full_compaction_delta_commits is not None
+        return (
+            self._has_interval
+            or self._schema.current.core.full_compaction_delta_commits is not None
+        )
+
+    def _aged(self) -> CompactionAge:
+        """The age as of the newest snapshot known."""
+        self._age.advance(self._committed.snapshot_id)
+        return self._age
 
     @property
     def _has_interval(self) -> bool:
@@ -226,19 +205,19 @@ class CompactionPlanner:
 
     @property
     def _intervals(self) -> tuple[int | None, int | None]:
-        options = self._schema().core
+        options = self._schema.current.core
         return options.changelog_compaction_interval, options.compaction_optimization_interval
 
     def _unit(self, bucket: BucketId, levels: Levels) -> CompactionUnit | None:
-        schema = self._schema()
+        schema = self._schema.current
         for interval in self._intervals:
-            if interval is not None and self._age().is_older(bucket, self._clock(), interval):
+            if interval is not None and self._aged().is_older(bucket, self._clock(), interval):
                 return self._full(levels)
         return due(schema, levels, commits_compact=self.commits_compact)
 
     def _full(self, levels: Levels) -> CompactionUnit | None:
-        schema = self._schema()
-        purged = files_to_purge(levels, schema, self._schemas, self._clock())
+        schema = self._schema.current
+        purged = files_to_purge(levels, schema, self._schema.read, self._clock())
         return pick_full(levels.runs(), schema.core, purged)
 
     def _is_in_the_way(self, bucket: BucketId) -> bool:
@@ -246,14 +225,14 @@ class CompactionPlanner:
         busy = self.compactions.busy(bucket)
         if not busy:
             return False
-        schema = self._schema()
+        schema = self._schema.current
         if schema.core.commit_force_compact:
             return True
-        return self.commits_compact and not is_free(self._levels_of(bucket).runs(), busy)
+        return self.commits_compact and not is_free(self._committed.levels(bucket).runs(), busy)
 
     def _is_at_stop(self, bucket: BucketId) -> bool:
-        options = self._schema().core
-        levels = self._levels_of(bucket)
+        options = self._schema.current.core
+        levels = self._committed.levels(bucket)
         if options.write_only or self.is_inline:
             return False
         if len(levels.runs()) < options.num_sorted_run_stop_trigger:
@@ -265,8 +244,8 @@ class CompactionPlanner:
     def _wait_below_stop(self, bucket: BucketId) -> None:
         if not self._is_at_stop(bucket):
             return
-        limit = self._schema().core.num_sorted_run_stop_trigger
-        levels = self._levels_of(bucket)
+        limit = self._schema.current.core.num_sorted_run_stop_trigger
+        levels = self._committed.levels(bucket)
         unit = self._unit(bucket, levels)
         if unit is None:
             return

@@ -114,11 +114,7 @@ class _Owner:
 
     @ray.method(concurrency_group="read")
     def lookup(self, request: bytes) -> bytes:
-        return encode_answer(*self._owner.lookup(*decode_request(request)))
-
-    @ray.method(concurrency_group="read")
-    def lookup_prefix(self, request: bytes) -> bytes:
-        return encode_answer(*self._owner.lookup_prefix(*decode_request(request)))
+        return encode_answer(*self._owner.lookup(decode_request(request)))
 
     @ray.method(concurrency_group="read")
     def stats(self) -> Any:

@@ -88,7 +88,7 @@ class RayOwnerHandle(RayHandle):
     """An owner's methods; lookups travel as bytes."""
 
     def submit(self, method: str, *args: Any) -> Pending:
-        if method not in ("lookup", "lookup_prefix"):
+        if method != "lookup":
             return super().submit(method, *args)
         return _PendingLookup(super().submit(method, encode_request(*args)))
 

@@ -16,7 +16,7 @@ from pkray.service.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
 from pkray.service.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.protocol import DRIVER, Chosen, CommitRequest, Push, PushReport
+from pkray.service.protocol import DRIVER, Chosen, CommitRequest, Lookup, Push, PushReport
 from pkray.service.routing import Router
 from pkray.storage.location import TableLocation
 
@@ -131,7 +131,8 @@ class Process:
         for piece, rows in positions[0]:
             part = wanted.take(pa.array(np.asarray(rows)))
             slices = [type(piece)(piece.partition, piece.bucket, 0, len(rows))]
-            _, table, _ = self.owner.call("lookup", part, slices, visibility, ["id", "v"])
+            asked = Lookup(part, slices, visibility, ["id", "v"])
+            _, table, _ = self.owner.call("lookup", asked)
             found.update(zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True))
         return dict(sorted(found.items()))
 

@@ -14,7 +14,7 @@ from pkray.service.handle import LocalHandle
 from pkray.service.local import now_millis
 from pkray.service.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.protocol import DRIVER, CommitRequest, Push, PushReport, SessionId
+from pkray.service.protocol import DRIVER, CommitRequest, Lookup, Push, PushReport, SessionId
 from pkray.service.routing import Router
 from pkray.storage.location import TableLocation
 
@@ -70,7 +70,8 @@ class Service:
         for piece, rows in positions[0]:
             part = keys.take(pa.array(rows))
             slices = [type(piece)(piece.partition, piece.bucket, 0, len(rows))]
-            _, table, _ = self.owner.call("lookup", part, slices, visibility, ["id", "v"])
+            asked = Lookup(part, slices, visibility, ["id", "v"])
+            _, table, _ = self.owner.call("lookup", asked)
             pairs = zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True)
             found.update(pairs)
         return dict(sorted(found.items()))
@@ -212,9 +213,8 @@ def test_an_owner_sees_what_another_process_committed(service, tmp_path):
     service.push(session, 0, {1: "a"})
     service.commit(session, 1, {(DRIVER, 0): 1})
     other.commit(1, [])
-    _, _, answered = service.owner.call(
-        "lookup", pa.record_batch({"id": pa.array([], pa.int64())}), [], "committed", ["id"]
-    )
+    nothing = pa.record_batch({"id": pa.array([], pa.int64())})
+    _, _, answered = service.owner.call("lookup", Lookup(nothing, [], "committed", ["id"]))
     assert answered == other.snapshots.latest_id()
 
 
