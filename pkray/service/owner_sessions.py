@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from pkray.errors import CommitFencedError, LostBatchesError
-from pkray.service.dynamic.committed_keys import PENDING_MILLIS
+from pkray.service.dynamic.snapshot_watch import PENDING_MILLIS
 from pkray.service.elapsed import elapsed
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets

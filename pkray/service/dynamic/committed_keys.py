@@ -16,12 +16,9 @@ from pkray.format.snapshot import Snapshot
 from pkray.service.dynamic.assigners import KeyShare
 from pkray.service.dynamic.bucket_filling import MAX_BUCKETS
 from pkray.service.dynamic.key_index import ABSENT, KeyIndex, pack
-from pkray.service.elapsed import elapsed
+from pkray.service.dynamic.snapshot_watch import SnapshotWatch
 from pkray.service.protocol import HashFile, SessionId
 from pkray.storage.object_store import ObjectStore
-
-PENDING_MILLIS = 60_000
-"""After so long without an answer, a commit's coordinator is taken for dead."""
 
 HashFiles = dict[bytes, dict[int, IndexFileMeta]]
 """By partition and bucket."""
@@ -49,15 +46,12 @@ class CommittedKeys:
         self._store = store
         self._snapshots = snapshots
         self._share = share
-        self._clock = clock
-        self._refresh_millis = refresh_millis
+        self._watch = SnapshotWatch(clock, refresh_millis)
         self._memory_limit = memory_limit
         self._snapshot: Snapshot | None = None
         self._files: HashFiles = {}
         self._states: dict[bytes, int] = {}
         self._loaded: OrderedDict[tuple[bytes, frozenset[str]], KeyIndex] = OrderedDict()
-        self._awaited: tuple[SessionId, int] | None = None
-        self._refreshed: int | None = None
 
     @property
     def snapshot_id(self) -> int:
@@ -93,27 +87,22 @@ class CommittedKeys:
 
     def refresh(self) -> None:
         """See the newest snapshot, if no commit is under way whose own changes it may have."""
-        now = self._clock()
-        if self._awaited is not None and not elapsed(self._awaited[1], now, PENDING_MILLIS):
-            return
-        if self._refreshed is None or elapsed(self._refreshed, now, self._refresh_millis):
-            self._move(self._snapshots.latest())
-            self._refreshed = now
+        if self._watch.is_due():
+            with self._watch.looking():
+                self._move(self._snapshots.latest())
 
     def expire(self) -> None:
         """Look for the newest snapshot when next asked to, however soon that is."""
-        self._refreshed = None
+        self._watch.expire()
 
     def await_commit(self, session_id: SessionId, base: int) -> None:
         """The session is being committed on top of a snapshot: see this one until it is."""
         self._move(self._snapshots.read(base) if base else None)
-        self._awaited = session_id, self._clock()
+        self._watch.await_commit(session_id)
 
     def ended(self, session_id: SessionId) -> None:
         """The session is committed, or never will be."""
-        if self._awaited is not None and self._awaited[0] == session_id:
-            self._awaited = None
-        self.expire()
+        self._watch.ended(session_id)
 
     def take(
         self, partition: bytes, changed: Sequence[HashFile], assigned: KeyIndex | None

@@ -29,11 +29,11 @@ from pkray.lsm.live_rows import LiveRows
 from pkray.lsm.merge_read import merge_read
 from pkray.schema import TableSchema
 from pkray.service.committed import BucketId
-from pkray.service.dynamic.committed_keys import PENDING_MILLIS
 from pkray.service.dynamic.key_ids import Bools, KeyIds, Words, identify, join
 from pkray.service.dynamic.key_places import KeyPlaces
 from pkray.service.dynamic.place_runs import CHUNK_ROWS, NOWHERE
 from pkray.service.dynamic.placement import is_there, number_of, place_of
+from pkray.service.dynamic.snapshot_watch import SnapshotWatch
 from pkray.service.protocol import SessionId
 from pkray.storage.object_store import ObjectStore
 
@@ -64,16 +64,13 @@ class TableKeys:
         self._schema = schema
         self._snapshots = snapshots
         self._directory = directory
-        self._clock = clock
-        self._refresh_millis = refresh_millis
+        self._watch = SnapshotWatch(clock, refresh_millis)
         self._places: KeyPlaces | None = None
         self._snapshot: Snapshot | None = None
         self._partitions: list[bytes] = []
         self._numbers: dict[bytes, int] = {}
         self._gone: Bools = np.zeros(64, np.bool_)
         self._sizes: defaultdict[int, Counter[int]] = defaultdict(Counter)
-        self._awaited: tuple[SessionId, int] | None = None
-        self._refreshed: int | None = None
         self.additions = 0
         """How often others have added rows, or it is unknown what they did."""
 
@@ -128,30 +125,23 @@ class TableKeys:
 
     def refresh(self) -> None:
         """See the newest snapshot, if no commit is under way whose own changes it may have."""
-        now = self._clock()
-        if self._places is not None and self._awaited is not None:
-            if now < self._awaited[1]:
-                return
-            self._awaited = None
-        due = self._refreshed is None or now - self._refreshed >= self._refresh_millis
-        if self._places is None or due:
-            self._move(self._snapshots.latest)
-            self._refreshed = now
+        if self._places is None or self._watch.is_due():
+            with self._watch.looking():
+                self._move(self._snapshots.latest)
 
     def expire(self) -> None:
         """Look for the newest snapshot when next asked to, however soon that is."""
-        self._refreshed = None
+        self._watch.expire()
 
     def await_commit(self, session_id: SessionId, base: int) -> None:
         """The session is being committed on top of a snapshot: see this one until it is."""
         if self._places is not None:
             self._move(lambda: self._snapshots.read(base) if base else None)
-        self._awaited = session_id, self._clock() + PENDING_MILLIS
+        self._watch.await_commit(session_id)
 
     def is_awaited(self, session_id: SessionId) -> bool:
         """Whether nothing that came after the session's base has been looked at."""
-        awaited = self._awaited is not None and self._awaited[0] == session_id
-        return awaited and self._places is not None
+        return self._watch.is_awaited(session_id) and self._places is not None
 
     def committed(self, session_id: SessionId, snapshot_id: int) -> None:
         """What the session placed has been `put`: go on to its snapshot."""
@@ -159,9 +149,7 @@ class TableKeys:
 
     def ended(self, session_id: SessionId) -> None:
         """The session is committed, or never will be."""
-        if self._awaited is not None and self._awaited[0] == session_id:
-            self._awaited = None
-        self.expire()
+        self._watch.ended(session_id)
 
     def forget(self) -> None:
         """Read all keys again when they are next needed."""
