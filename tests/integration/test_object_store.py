@@ -47,7 +47,7 @@ def test_printing_a_store_tells_no_secret(options):
     assert "hush" not in str(caught.value)
 
 
-def test_options_come_from_the_environment(options, monkeypatch):
+def test_s3_options_come_from_the_environment(options, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", options["endpoint"])
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
