@@ -6,12 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.effort import examples
 
 # A machine may be busy: how long an example takes says nothing.
-settings.register_profile("pkray", settings(), max_examples=examples(40), deadline=None)
+settings.register_profile(
+    "pkray",
+    settings(),
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("pkray")
 pytest.register_assert_rewrite("tests.store_contract")
 

@@ -259,7 +259,6 @@ def _in_key_order(table: pa.Table, key: str) -> list[dict[str, Any]]:
 _settings = settings(
     max_examples=8,
     stateful_step_count=25,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 TestAlteredTable = AlteredTable.TestCase

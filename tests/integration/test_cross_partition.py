@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -308,8 +308,6 @@ class FirstRowMachine(CrossPartitionMachine):
 CHECKS = settings(
     max_examples=6,
     stateful_step_count=14,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
 )
 TestDeduplicate = CrossPartitionMachine.TestCase
 TestDeduplicate.settings = CHECKS

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -188,8 +188,6 @@ class UnpartitionedMachine(DynamicMachine):
 CHECKS = settings(
     max_examples=12,
     stateful_step_count=14,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
 )
 TestDynamic = DynamicMachine.TestCase
 TestDynamic.settings = CHECKS

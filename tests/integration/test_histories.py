@@ -269,7 +269,6 @@ QUIET = list(HealthCheck)
 @pytest.mark.parametrize(("name", "producer", "sequence"), CASES)
 @settings(
     max_examples=examples(3),
-    deadline=None,
     derandomize=True,
     phases=[Phase.generate],
     suppress_health_check=QUIET,
@@ -281,7 +280,7 @@ def test_histories(name: str, producer: str, sequence: bool, data: st.DataObject
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "producer", "sequence"), CASES)
-@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=60, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_many_histories(name: str, producer: str, sequence: bool, data: st.DataObject) -> None:
     go_through(name, producer, sequence, data)

@@ -461,7 +461,7 @@ def tables(draw: st.DrawFn) -> tuple[Any, ...]:
     return columns, whole_key, list(partition), draw(st.integers(1, 7)), batches
 
 
-@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), suppress_health_check=list(HealthCheck))
 @given(drawn=tables(), data=st.data())
 def test_generated_tables(tmp_path_factory, drawn, data):
     columns, keys, partition, buckets, batches = drawn

@@ -131,7 +131,6 @@ class PartitionedMachine(TableMachine):
 SETTINGS = settings(
     max_examples=examples(15),
     stateful_step_count=25,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 TestTable = TableMachine.TestCase

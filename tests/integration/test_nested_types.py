@@ -105,7 +105,7 @@ _made = iter(range(10**6))
 
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation", "first-row"])
 def test_nested_values_survive_everything(catalog, warehouse, engine):
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=6)
     @given(batches=BATCHES, full=st.booleans())
     def check(batches, full):
         name = f"db.t{next(_made)}"

@@ -124,7 +124,7 @@ HISTORY = {
     "history": commits(),
     "filters": st.lists(conditions(), min_size=3, max_size=5),
 }
-FEW = settings(max_examples=examples(2), deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=examples(2), suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("name", list(TABLES))

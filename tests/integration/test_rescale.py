@@ -233,7 +233,7 @@ def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkey
     elsewhere.close()
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(kill=st.integers(0, 3), again=st.sampled_from([3, 5]))
 def test_killed_anywhere_it_runs_again(tmp_path_factory, kill, again):
     table = create(tmp_path_factory.mktemp("t"))

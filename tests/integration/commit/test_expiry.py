@@ -272,7 +272,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(20))
 @given(
     ACTIONS,
     st.sampled_from(["none", "input"]),

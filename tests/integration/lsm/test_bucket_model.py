@@ -40,7 +40,6 @@ VALUES = st.none() | st.sampled_from(["", "x", "yy"])
 
 EXAMPLES = settings(
     max_examples=examples(8),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -28,7 +28,6 @@ from tests.lsm_samples import KINDS, Bucket, apply_changelog, make_schema
 )
 @settings(
     max_examples=examples(5),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())

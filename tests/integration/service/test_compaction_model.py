@@ -88,7 +88,7 @@ def replayed(process: Process) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("producer", ["none", "lookup", "lookup later", "full-compaction"])
-@settings(max_examples=examples(4), deadline=None)
+@settings(max_examples=examples(4))
 @given(steps=st.lists(STEP, max_size=14))
 def test_every_interleaving_gives_the_rows_in_the_order_of_their_commits(
     producer: str, steps: list[tuple]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 import pkray
 from pkray.errors import InputError, OptionError
@@ -66,7 +66,7 @@ BATCH = st.tuples(st.lists(ROW, max_size=12), st.lists(ROW, max_size=3), st.bool
 PREFIX = st.tuples(st.integers(0, 3), st.sampled_from(["", "s", "sa"]), st.integers(0, 3))
 
 
-@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(6))
 @given(
     batches=st.lists(BATCH, min_size=1, max_size=4),
     asked=st.lists(PREFIX, min_size=1, max_size=4),

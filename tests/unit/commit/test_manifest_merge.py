@@ -80,7 +80,7 @@ def test_a_file_moved_to_another_level_stays():
     assert merge_entries(entries) == ([entries[2]], [])
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(
     steps=st.lists(st.lists(st.integers(0, 11), max_size=6), max_size=30),
     merge_count=st.integers(1, 6),

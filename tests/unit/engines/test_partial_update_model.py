@@ -40,7 +40,7 @@ GROUPS = {
 }
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(20))
 @given(
     rows=st.lists(st.tuples(st.just(ADD), st.tuples(st.integers(0, 2), SMALL, SMALL)), min_size=1),
     cuts=st.lists(st.integers(1, 12), max_size=4),
@@ -85,7 +85,7 @@ def in_groups(sums: bool) -> Callable[[Any, int, tuple[Any, ...]], list[Any]]:
 
 
 @pytest.mark.parametrize("sums", [False, True])
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(
     rows=st.lists(
         st.tuples(

@@ -88,7 +88,7 @@ def tables(draw: st.DrawFn) -> tuple[list[DataType], list[list[Any]]]:
 
 
 @given(tables())
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 def test_rows_and_hashes_are_those_of_single_values(
     table: tuple[list[DataType], list[list[Any]]],
 ) -> None:
@@ -102,7 +102,7 @@ def test_rows_and_hashes_are_those_of_single_values(
 
 
 @given(tables(), st.integers(0, 3), st.integers(0, 3))
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 def test_decoding_gives_the_columns_back(
     table: tuple[list[DataType], list[list[Any]]], skipped: int, cut: int
 ) -> None:
@@ -210,7 +210,7 @@ def test_a_damaged_decimal_is_reported() -> None:
 
 
 @given(st.binary(max_size=60))
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 def test_random_bytes_decode_or_are_reported(data: bytes) -> None:
     kinds = [DataType("STRING"), DataType.parse("DECIMAL(20, 2)"), DataType.parse("TIMESTAMP(6)")]
     with contextlib.suppress(CorruptFileError):

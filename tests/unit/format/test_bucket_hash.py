@@ -92,7 +92,7 @@ def test_vectors_from_java(
     st.lists(st.none() | st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=30),
     st.integers(1, 2**31 - 1),
 )
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 def test_buckets_are_the_absolute_truncated_remainder(
     keys: list[int | None], num_buckets: int
 ) -> None:

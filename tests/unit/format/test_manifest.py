@@ -259,7 +259,7 @@ def test_a_manifest_cut_between_blocks_is_noticed_by_its_size() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 255))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_a_changed_byte_is_read_or_reported(position: int, change: int) -> None:
     data = bytearray(write_manifest(ENTRIES))
     data[position % len(data)] ^= change

@@ -166,7 +166,6 @@ RUNS = st.lists(st.lists(ROW, min_size=1, max_size=20), min_size=1, max_size=5)
 
 @settings(
     max_examples=examples(10),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(runs=RUNS, options=st.sampled_from([PLAIN, VERSIONED]), asked=st.lists(PAIR, unique=True))

@@ -55,7 +55,7 @@ def test_rows_across_blocks(files, store, width):
     assert rows["b"].to_pylist() == [sorted(GRID)[i][1] for i in expected]
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(
     keys=st.lists(
         st.tuples(st.integers(0, 3), st.sampled_from(["", "a", "ab"]), st.integers(0, 30)),

@@ -157,7 +157,6 @@ def sort_rank(value):
 
 @settings(
     max_examples=examples(20),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data(), by_scan=st.booleans())

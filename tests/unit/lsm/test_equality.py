@@ -53,7 +53,7 @@ def comparable(value: Any, kind: pa.DataType) -> Any:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_values_are_equal_as_pythons(data: st.DataObject) -> None:
     kind, values = data.draw(nested_types())

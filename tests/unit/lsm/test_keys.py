@@ -77,7 +77,7 @@ def as_comparable(rows: list[tuple]) -> list[tuple]:
     return [tuple(comparable(value) for value in row) for row in rows]
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(key_columns(), st.booleans())
 def test_sort_is_the_order_of_the_values(keys: tuple, stable: bool) -> None:
     types, rows = keys
@@ -101,7 +101,7 @@ def test_rows_of_one_key_keep_their_order(span: int, low: int) -> None:
     assert values[order[starts]].tolist() == np.unique(values).tolist()
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(key_columns())
 def test_group_starts_of_sorted_rows(keys: tuple) -> None:
     types, rows = keys
@@ -112,7 +112,7 @@ def test_group_starts_of_sorted_rows(keys: tuple) -> None:
     assert starts.tolist() == [n for n in range(len(rows)) if n == 0 or plain[n] != plain[n - 1]]
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(key_columns(), st.data())
 def test_bounds_cut_sorted_keys_of_another_array(keys: tuple, data: st.DataObject) -> None:
     types, rows = keys
@@ -125,7 +125,7 @@ def test_bounds_cut_sorted_keys_of_another_array(keys: tuple, data: st.DataObjec
     assert found.count_le(bound) == sum(key <= limit for key, _ in pairs)
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(key_columns())
 def test_bounds_order_as_their_keys(keys: tuple) -> None:
     types, rows = keys
@@ -137,7 +137,7 @@ def test_bounds_order_as_their_keys(keys: tuple) -> None:
             assert (one == other) == (bound == other_bound)
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(key_columns(), st.data())
 def test_search_finds_what_is_there(keys: tuple, data: st.DataObject) -> None:
     types, rows = keys

@@ -183,7 +183,7 @@ def test_the_time_fields_type_fits_the_column(kind: str, said: str) -> None:
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 400)), max_size=6)
 
 
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(12))
 @given(
     steps=st.lists(st.tuples(ROWS, st.integers(0, 90), st.booleans()), max_size=8),
     producer=st.sampled_from(["lookup", "full-compaction"]),

@@ -82,7 +82,7 @@ def expected(streams: Sequence[Rows]) -> list[tuple[str, list]]:
     return sorted(versions.items())
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(sorted_rows(), st.integers(1, 4), st.integers(2, 5), st.sampled_from([0, 300, 1 << 20]))
 def test_every_key_has_all_its_rows_oldest_first(
     rows: list[Rows], batch_rows: int, at_once: int, memory: int
@@ -92,7 +92,7 @@ def test_every_key_has_all_its_rows_oldest_first(
     assert streams.most_open <= at_once
 
 
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(12))
 @given(sorted_rows(), st.integers(1, 4))
 def test_without_limits_all_are_read_at_once(rows: list[Rows], batch_rows: int) -> None:
     assert grouped(Streams(rows, batch_rows), None) == expected(rows)
@@ -153,7 +153,6 @@ ENGINES = {
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(
     max_examples=examples(3),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
