@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
 
 import pytest
 
@@ -199,3 +200,8 @@ def test_every_option_has_a_doc_and_a_unique_key() -> None:
     keys = [key for option in options for key in (option.key, *option.aliases)]
     assert len(set(keys)) == len(keys)
     assert all(option.doc.endswith(".") for option in options)
+
+
+def test_no_two_subjects_have_an_attribute_of_one_name() -> None:
+    names = [field.name for subject in TableOptions.__bases__ for field in fields(subject)]
+    assert len(set(names)) == len(names) == len(list(catalogue()))
