@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,3 +26,28 @@ def endpoint() -> Iterator[str]:
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_options(endpoint: str) -> dict[str, str]:
+    """What opens a store there."""
+    return {
+        "endpoint": endpoint,
+        "region": "us-east-1",
+        "access_key_id": "test",
+        "secret_access_key": "secret",
+    }
+
+
+@pytest.fixture(scope="session")
+def s3(s3_options: dict[str, str]) -> Any:
+    """A client of the endpoint."""
+    import boto3
+
+    return boto3.client(
+        "s3",
+        endpoint_url=s3_options["endpoint"],
+        region_name=s3_options["region"],
+        aws_access_key_id=s3_options["access_key_id"],
+        aws_secret_access_key=s3_options["secret_access_key"],
+    )

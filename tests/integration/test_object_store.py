@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
-import boto3
 import pytest
 
 from pkray.errors import StorageError
@@ -13,21 +13,9 @@ from tests.store_contract import StoreContract
 
 
 @pytest.fixture(scope="module")
-def options(endpoint) -> dict[str, str]:
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="k",
-        aws_secret_access_key="s",
-    )
-    client.create_bucket(Bucket="lake")
-    return {
-        "endpoint": endpoint,
-        "region": "us-east-1",
-        "access_key_id": "k",
-        "secret_access_key": "s",
-    }
+def options(s3: Any, s3_options: dict[str, str]) -> dict[str, str]:
+    s3.create_bucket(Bucket="lake")
+    return s3_options
 
 
 @pytest.fixture
@@ -51,8 +39,8 @@ def test_s3_options_come_from_the_environment(options, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", options["endpoint"])
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", options["access_key_id"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options["secret_access_key"])
     store = ObjectStore.open("s3://lake/from-environment")
     assert store.create("a", b"1")
     assert not store.create("a", b"2")

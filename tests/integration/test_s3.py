@@ -8,48 +8,32 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import boto3
 import pyarrow as pa
 import pytest
 
 import pkray
 from tests.integration.readers import RustCatalog, rows_of
 
-BUCKET = "warehouse"
 SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string())])
 KEY = ["dt", "id"]
 
 
 @pytest.fixture(scope="module")
-def bucket(endpoint) -> Any:
-    s3 = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        aws_access_key_id="test",
-        aws_secret_access_key="secret",
-        region_name="us-east-1",
-    )
-    s3.create_bucket(Bucket=BUCKET)
-    return s3
+def bucket(s3: Any) -> str:
+    s3.create_bucket(Bucket="warehouse")
+    return "warehouse"
 
 
 @pytest.fixture
-def connect(endpoint, bucket, request) -> Iterator[Any]:
+def connect(s3_options, bucket, request) -> Iterator[Any]:
     """Opens this test's own prefix of the bucket."""
     opened = []
 
     def open_catalog(**options: Any) -> pkray.Catalog:
         opened.append(
             pkray.connect(
-                f"s3://{BUCKET}/{request.node.name}",
-                **{
-                    "endpoint": endpoint,
-                    "access_key_id": "test",
-                    "secret_access_key": "secret",
-                    "region": "us-east-1",
-                    "allow_http": True,
-                    **options,
-                },
+                f"s3://{bucket}/{request.node.name}",
+                **{**s3_options, "allow_http": True, **options},
             )
         )
         return opened[-1]
@@ -170,18 +154,18 @@ def test_two_committers_compete(connect):
     assert sorted(names) == [(f"user-{u}", turn) for u in range(2) for turn in range(commits)]
 
 
-def test_an_independent_reader(connect, endpoint, request):
+def test_an_independent_reader(connect, s3_options, bucket, request):
     table = create(connect())
     put(table, rows(0, 20, "a"))
     put(table, rows(10, 20, "b"))
     table.compact(full=True)
     rust = RustCatalog(
-        f"s3://{BUCKET}/{request.node.name}",
+        f"s3://{bucket}/{request.node.name}",
         {
-            "s3.endpoint": endpoint,
-            "s3.access-key": "test",
-            "s3.secret-key": "secret",
-            "s3.region": "us-east-1",
+            "s3.endpoint": s3_options["endpoint"],
+            "s3.access-key": s3_options["access_key_id"],
+            "s3.secret-key": s3_options["secret_access_key"],
+            "s3.region": s3_options["region"],
             "s3.path.style.access": "true",
         },
     )
@@ -196,23 +180,16 @@ def test_parts_of_a_read_go_to_other_processes(connect):
     assert rows_of(found, KEY) == rows_of(table.to_arrow(), KEY)
 
 
-def test_a_dropped_table_leaves_nothing(connect, bucket, request):
+def test_a_dropped_table_leaves_nothing(connect, s3, bucket, request):
     catalog = connect()
     put(create(catalog), rows(0, 5, "a"))
     catalog.drop_table("db.t")
     assert catalog.list_tables() == []
-    assert bucket.list_objects_v2(Bucket=BUCKET, Prefix=f"{request.node.name}/")["KeyCount"] == 0
+    assert s3.list_objects_v2(Bucket=bucket, Prefix=f"{request.node.name}/")["KeyCount"] == 0
 
 
-def test_a_bucket_that_does_not_exist(connect, endpoint):
-    catalog = pkray.connect(
-        "s3://no-such-bucket/x",
-        endpoint=endpoint,
-        access_key_id="test",
-        secret_access_key="secret",
-        region="us-east-1",
-        allow_http=True,
-    )
+def test_a_bucket_that_does_not_exist(s3_options):
+    catalog = pkray.connect("s3://no-such-bucket/x", **s3_options, allow_http=True)
     with pytest.raises(pkray.StorageError, match="no-such-bucket"):
         create(catalog)
 
