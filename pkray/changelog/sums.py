@@ -38,7 +38,7 @@ def last_changes(
     wanted = list(dict.fromkeys([*columns, *order.key_columns]))
     streams = [_last_of_key(source.read(file, wanted), order) for group in files for file in group]
     for groups, _ in group_sorted(streams, order, MergeLimits.of(schema.core)):
-        yield take(groups.rows, groups.newest()).select(list(columns))
+        yield groups.take(groups.newest()).select(list(columns))
 
 
 def merged_deltas(

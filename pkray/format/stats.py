@@ -154,7 +154,7 @@ class _Column:
 
 def _float_ends(column: pa.Array | pa.ChunkedArray) -> tuple[float, float]:
     """Minimum and maximum; NaN if there is one (numpy's are several times faster than arrow's)."""
-    values = column.drop_null().to_numpy()
+    values = (column.drop_null() if column.null_count else column).to_numpy()
     return float(values.min()), float(values.max())
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.lsm.keys import NormalizedKeys, sort_within_groups
-from pkray.lsm.one_width import gathered
+from pkray.lsm.one_width import OneWidth
 from pkray.schema import KIND as KIND
 from pkray.schema import SEQUENCE as SEQUENCE
 from pkray.schema import TableSchema
@@ -18,6 +18,27 @@ from pkray.schema import TableSchema
 _POOL = pa.system_memory_pool()
 """Of rows taken, which other threads free: mimalloc takes fresh pages for each of them, and that
 the kernel clears them is an eighth of what upserts cost."""
+
+
+class RowTaker:
+    """Rows that are taken from several times: what is known of their columns is found once."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self._rows = rows
+        self._columns: list[tuple[pa.Array, OneWidth | None]] | None = None
+
+    def take(self, numbers: np.ndarray) -> pa.RecordBatch:
+        """Rows by number, known to be in range; not copied where these are all, in order."""
+        if _are_all(numbers, self._rows.num_rows):
+            return self._rows
+        if self._columns is None:
+            self._columns = [(column, OneWidth.of(column)) for column in self._rows.columns]
+        wanted = pa.array(numbers)
+        columns = []
+        for column, values in self._columns:
+            found = None if values is None else values.gathered(numbers)
+            columns.append(taken(column, wanted) if found is None else found)
+        return pa.RecordBatch.from_arrays(columns, schema=self._rows.schema)
 
 
 @dataclass(frozen=True)
@@ -30,12 +51,14 @@ class KeyGroups:
             (by user sequence, then sequence number) if ``ordered``.
         starts: where in the order each key starts.
         ordered: False: within a key the order is arbitrary, and the row that came last is newest.
+        taker: of these rows, where other groups share it.
     """
 
     rows: pa.RecordBatch
     order: np.ndarray
     starts: np.ndarray
     ordered: bool = True
+    taker: RowTaker | None = None
 
     def __len__(self) -> int:
         """How many keys."""
@@ -59,6 +82,10 @@ class KeyGroups:
             return self.order[self.ends - 1]
         return np.maximum.reduceat(self.order, self.starts)
 
+    def take(self, numbers: np.ndarray) -> pa.RecordBatch:
+        """Some of the rows, by number; not copied where these are all, in order."""
+        return (self.taker or RowTaker(self.rows)).take(numbers)
+
     def group_of_row(self) -> np.ndarray:
         """For each place in the order, the number of its key."""
         return np.repeat(np.arange(len(self.starts)), self.sizes)
@@ -75,17 +102,17 @@ class KeyGroups:
         kept = wanted[self.order]
         groups = self.group_of_row()[kept]
         present, starts = np.unique(groups, return_index=True)
-        return KeyGroups(self.rows, self.order[kept], starts, self.ordered), present
+        return KeyGroups(self.rows, self.order[kept], starts, self.ordered, self.taker), present
 
     def blocks(self, keys: int) -> Iterator[KeyGroups]:
         """The same in pieces of so many keys, over the same rows."""
         ends = self.ends
+        taker = self.taker or RowTaker(self.rows)
         for first in range(0, len(self.starts), keys):
             starts = self.starts[first : first + keys]
             stop = ends[min(first + keys, len(ends)) - 1]
-            yield KeyGroups(
-                self.rows, self.order[starts[0] : stop], starts - starts[0], self.ordered
-            )
+            order = self.order[starts[0] : stop]
+            yield KeyGroups(self.rows, order, starts - starts[0], self.ordered, taker)
 
 
 class RowOrder:
@@ -173,14 +200,7 @@ def _addresses(array: pa.Array) -> list[int | None]:
 
 def take(rows: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
     """Rows by number, which is known to be in range; not copied where these are all, in order."""
-    if _are_all(numbers, rows.num_rows):
-        return rows
-    wanted = pa.array(numbers)
-    columns = []
-    for column in rows.columns:
-        values = gathered(column, numbers)
-        columns.append(taken(column, wanted) if values is None else values)
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+    return RowTaker(rows).take(numbers)
 
 
 def taken(column: pa.Array, numbers: pa.Array) -> pa.Array:

@@ -12,6 +12,9 @@ from pkray.lsm.key_words import BytesWords, FixedWords, WordColumn, words_of
 KeyBound = tuple[tuple[tuple[int, ...], int], ...]
 """One key, comparable with others of the same columns: (words, length) of each column."""
 
+_BLOCK = 64 << 10
+"""Rows whose words stay in the processor's cache."""
+
 LENGTH = -1
 """The number of the word that is a string's length."""
 
@@ -295,7 +298,9 @@ def _sorted_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | N
         return None
     words = _distance(values, low)
     words <<= np.uint64(place_bits)
-    words |= np.arange(len(values), dtype=np.uint64)
+    for start in range(0, len(words), _BLOCK):
+        block = words[start : start + _BLOCK]
+        block |= np.arange(start, start + len(block), dtype=np.uint64)
     words.sort()
     order = (words & np.uint64((1 << place_bits) - 1)).view(np.int64)
     words >>= np.uint64(place_bits)
@@ -307,9 +312,9 @@ def _differs(values: np.ndarray) -> np.ndarray:
 
 
 def _starts(differs: np.ndarray) -> np.ndarray:
-    starts = np.flatnonzero(differs)
-    starts += 1
-    return np.concatenate([np.zeros(1, np.intp), starts])
+    is_start = np.empty(len(differs) + 1, bool)
+    is_start[0], is_start[1:] = True, differs
+    return np.flatnonzero(is_start)
 
 
 def _distance(word: np.ndarray, low: int) -> np.ndarray:

@@ -48,7 +48,7 @@ class FrozenRows:
     def every(self) -> Iterator[pa.RecordBatch]:
         """All rows by key, user sequence and arrival; needs groups that are ordered."""
         for block in self._blocks():
-            yield take(block.rows, block.order)
+            yield block.take(block.order)
 
     def _blocks(self) -> Iterator[KeyGroups]:
         width = self.groups.rows.nbytes // max(1, len(self.groups))

@@ -76,7 +76,8 @@ def newest_images(engine: MergeEngine, groups: KeyGroups, is_image: np.ndarray) 
     if kept.all():
         return groups
     before = np.cumsum(kept) - kept
-    return KeyGroups(groups.rows, groups.order[kept], before[groups.starts], groups.ordered)
+    order = groups.order[kept]
+    return KeyGroups(groups.rows, order, before[groups.starts], groups.ordered, groups.taker)
 
 
 def is_add(kinds: pa.Array) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,43 +11,60 @@ import pyarrow as pa
 _MOST_BYTES = 2**31 - 1
 
 
-def gathered(column: pa.Array, numbers: np.ndarray) -> pa.Array | None:
-    """Values by number, which is known to be in range.
+@dataclass(frozen=True)
+class OneWidth:
+    """A column's values; found once, and gathered from as often as wanted.
 
-    None if the column has nulls or values of several widths, or is of bits or nested.
+    Args:
+        values: one a row: a word, or bytes if no word is as wide.
+        text_width: of strings and binaries, each one's bytes; else None.
     """
-    kind = column.type
-    if column.null_count or not len(column):
-        return None
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _gathered_text(column, numbers)
-    if pa.types.is_boolean(kind) or not (
-        pa.types.is_primitive(kind) or pa.types.is_decimal128(kind)
-    ):
-        return None
-    values = _values(column.buffers()[1], column.offset, len(column), kind.bit_width // 8)
-    return pa.Array.from_buffers(
-        kind, len(numbers), [None, pa.py_buffer(values.take(numbers, axis=0))], null_count=0
-    )
 
+    kind: pa.DataType
+    values: np.ndarray[Any, Any]
+    text_width: int | None = None
 
-def _gathered_text(column: pa.Array, numbers: np.ndarray) -> pa.Array | None:
-    _, offset_buffer, data = column.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32)[column.offset :][: len(column) + 1]
-    width = int(offsets[1] - offsets[0])
-    if not 0 < width * max(len(numbers), 1) <= _MOST_BYTES:
-        return None
-    if offsets[-1] - offsets[0] != width * len(column) or (np.diff(offsets) != width).any():
-        return None
-    values = _values(data.slice(int(offsets[0])), 0, len(column), width)
-    ends = np.arange(len(numbers) + 1, dtype=np.int32)
-    ends *= width
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(values.take(numbers, axis=0))]
-    return pa.Array.from_buffers(column.type, len(numbers), buffers, null_count=0)
+    @classmethod
+    def of(cls, column: pa.Array) -> OneWidth | None:
+        """None if the column has nulls or values of several widths, or is of bits or nested."""
+        kind = column.type
+        if column.null_count or not len(column):
+            return None
+        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+            return cls._of_text(column)
+        if pa.types.is_boolean(kind) or not (
+            pa.types.is_primitive(kind) or pa.types.is_decimal128(kind)
+        ):
+            return None
+        width = kind.bit_width // 8
+        return cls(kind, _values(column.buffers()[1], column.offset, len(column), width))
+
+    @classmethod
+    def _of_text(cls, column: pa.Array) -> OneWidth | None:
+        _, offset_buffer, data = column.buffers()
+        offsets = np.frombuffer(offset_buffer, np.int32)[column.offset :][: len(column) + 1]
+        width = int(offsets[1] - offsets[0])
+        if width <= 0 or offsets[-1] - offsets[0] != width * len(column):
+            return None
+        if (np.diff(offsets) != width).any():
+            return None
+        values = _values(data.slice(int(offsets[0])), 0, len(column), width)
+        return cls(column.type, values, width)
+
+    def gathered(self, numbers: np.ndarray) -> pa.Array | None:
+        """Values by number, which is known to be in range; None if they are too many for arrow."""
+        count, width = len(numbers), self.text_width
+        if width is None:
+            buffers = [None]
+        elif count * width > _MOST_BYTES:
+            return None
+        else:
+            buffers = [None, pa.py_buffer(np.arange(0, count * width + 1, width, dtype=np.int32))]
+        buffers.append(pa.py_buffer(self.values.take(numbers, axis=0)))
+        return pa.Array.from_buffers(self.kind, count, buffers, null_count=0)
 
 
 def _values(buffer: pa.Buffer, offset: int, count: int, width: int) -> np.ndarray[Any, Any]:
-    """One value a row: a word, or bytes if no word is as wide."""
     if width in (1, 2, 4, 8):
         kind = np.dtype(f"u{width}")
         return np.frombuffer(buffer, kind, count, offset * width)

@@ -264,7 +264,7 @@ def _with_deleted(rows: pa.RecordBatch, keys: np.ndarray, groups: KeyGroups) -> 
     if len(keys) == len(groups):
         return rows
     gone = np.delete(np.arange(len(groups)), keys)
-    lost = take(groups.rows, groups.newest()[gone])
+    lost = groups.take(groups.newest()[gone])
     place = lost.schema.get_field_index(KIND)
     kinds = pa.array(np.full(len(gone), DELETE, np.int8))
     lost = lost.set_column(place, lost.schema.field(place), kinds)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pkray.lsm.key_groups import KeyGroups, RowOrder, concat, take
+from pkray.lsm.key_groups import KeyGroups, RowOrder, concat
 from pkray.lsm.keys import KeyBound, NormalizedKeys
 from pkray.storage.spill import Spill, SpillSettings
 
@@ -174,7 +174,7 @@ def _set_aside(
             continue
         keys = max(1, len(groups) * block_bytes // max(1, groups.rows.nbytes))
         for block in groups.blocks(keys):
-            rows = take(block.rows, block.order)
+            rows = block.take(block.order)
             stream = pa.array(numbers[block.order].astype(np.int32))
             kept.append(rows.append_column(STREAM, stream))
     kept.finish()

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 import stat
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from pkray.errors import MissingFileError, StorageError, StorageFullError
+from pkray.storage.block_checksums import BlockHasher
 from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths
 
 Entries = list[os.DirEntry[str]]
 
+MAPPED_BYTES = 8 << 20
+"""What pyarrow wrote is looked at once more for its checksums, so much at a time."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -199,6 +203,17 @@ class _LocalOutput(OutputFile):
     def tell(self) -> int:
         return self._file.tell()
 
+    def checksums(self) -> str:
+        hasher = BlockHasher()
+        size = self.tell()
+        try:
+            with open(self._temporary, "rb", buffering=0) as file:
+                for start in range(0, size, MAPPED_BYTES):
+                    hasher.update(_mapped(file, start, min(MAPPED_BYTES, size - start)))
+        except OSError as error:
+            raise explain(error, "write", self._target) from error
+        return hasher.text()
+
     def hold(self) -> None:
         self._held_from = self._file.tell()
 
@@ -232,6 +247,11 @@ class _LocalOutput(OutputFile):
         with contextlib.suppress(OSError):  # what was buffered goes nowhere, as wanted
             self._file.close()
         _discard(self._temporary)
+
+
+def _mapped(file: BinaryIO, start: int, count: int) -> mmap.mmap:
+    """A part of a file that nobody else knows of, so that it cannot be cut short meanwhile."""
+    return mmap.mmap(file.fileno(), count, prot=mmap.PROT_READ, offset=start)
 
 
 def _temporary_name(target: str) -> str:

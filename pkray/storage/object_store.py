@@ -50,6 +50,10 @@ class OutputFile(abc.ABC):
         """Bytes written so far."""
 
     @abc.abstractmethod
+    def checksums(self) -> str:
+        """Of the blocks of what was written so far: see `BlockHasher`."""
+
+    @abc.abstractmethod
     def hold(self) -> None:
         """Keep back what is written from now on, through the sink too: see `held`."""
 

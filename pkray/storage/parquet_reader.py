@@ -16,12 +16,14 @@ import pyarrow.parquet as pq
 from pkray.errors import StorageError
 from pkray.storage.deleted_rows import DeletedRows, without_deleted
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.parquet_metadata import failure, read_footer
+from pkray.storage.parquet_metadata import checked, failure, read_footer
 
 REMOTE_READ_BYTES = 16 << 20
 """Object stores are read this much at a time at most, as far as row groups allow."""
+CHUNKS_BYTES = 8 << 20
+"""What a local file's row group has of the wanted columns is read whole up to this size."""
 BUFFER_BYTES = 1 << 20
-"""Each column of a local file is read this much at a time, if there are few."""
+"""Each column of a larger one is read this much at a time, if there are few."""
 BUFFERS_BYTES = 2 << 20
 """What all columns of a file are read at a time."""
 MIN_BUFFER_BYTES = 64 << 10
@@ -117,7 +119,7 @@ def _read(
     deleted: DeletedRows | None,
     row_group_filter: RowGroupFilter | None,
 ) -> Iterator[pa.RecordBatch]:
-    reader = _Reader(file, schema, remote, columns)
+    reader = _Reader(file, schema, remote, columns, row_groups)
     names = list(columns) if columns is not None else reader.arrow_schema.names
     for name in names:
         if reader.arrow_schema.get_field_index(name) < 0:
@@ -167,18 +169,21 @@ class _Reader:
         schema: pa.Schema | None,
         remote: bool,
         columns: Sequence[str] | None,
+        row_groups: Sequence[int] | None,
     ) -> None:
         self._file = file
         self._remote = remote
+        metadata = read_footer(file)
+        whole = remote or _most_bytes(metadata, columns, row_groups) <= CHUNKS_BYTES
         count = len(columns or ()) or 1
-        buffer = max(MIN_BUFFER_BYTES, min(BUFFER_BYTES, BUFFERS_BYTES // count))
-        buffer = 0 if remote else buffer
         self._parquet = pq.ParquetFile(
-            file,
-            metadata=read_footer(file),
+            checked(file, metadata),
+            metadata=metadata,
             pre_buffer=remote,
-            buffer_size=buffer,
-            page_checksum_verification=True,
+            buffer_size=0
+            if whole
+            else max(MIN_BUFFER_BYTES, min(BUFFER_BYTES, BUFFERS_BYTES // count)),
+            page_checksum_verification=True,  # of files that others wrote
         )
         self.arrow_schema = self._parquet.schema_arrow
         self.num_row_groups = self._parquet.metadata.num_row_groups
@@ -265,6 +270,26 @@ def _leaf_count(kind: pa.DataType) -> int:
     if not pa.types.is_nested(kind):
         return 1
     return sum(_leaf_count(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _most_bytes(
+    metadata: Any, columns: Sequence[str] | None, row_groups: Sequence[int] | None
+) -> int:
+    """What the largest of the row groups has of the columns, in the file."""
+    wanted = None if columns is None else set(columns)
+    groups = range(metadata.num_row_groups) if row_groups is None else row_groups
+    most = 0
+    for group in map(metadata.row_group, groups):
+        chunks = map(group.column, range(group.num_columns))
+        most = max(
+            most,
+            sum(
+                chunk.total_compressed_size
+                for chunk in chunks
+                if wanted is None or chunk.path_in_schema.partition(".")[0] in wanted
+            ),
+        )
+    return most
 
 
 def _decoded_bytes(chunk: Any) -> int:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from pkray.checksums import EMPTY, KEY, seal
 from pkray.errors import StorageError
+from pkray.storage import block_checksums
 from pkray.storage.encoding import choose_encodings
 from pkray.storage.local import explain
 from pkray.storage.object_store import ObjectStore
@@ -101,7 +102,8 @@ class ParquetWriter:
         try:
             self._flush(last=True)
             assert self._writer is not None
-            self._writer.add_key_value_metadata({KEY: EMPTY.decode()})
+            marks = {block_checksums.KEY: self._output.checksums(), KEY: EMPTY.decode()}
+            self._writer.add_key_value_metadata(marks)
             self._output.hold()
             self._writer.close()
             tail = self._output.held()
@@ -169,7 +171,6 @@ class ParquetWriter:
             use_deprecated_int96_timestamps=self._int96,
             store_decimal_as_integer=True,
             store_schema=False,
-            write_page_checksum=True,
             data_page_size=page_bytes,
             # Pages end after whole batches alone.
             write_batch_size=max(1, min(PAGE_ROWS, page_bytes // max(1, widest))),

@@ -10,6 +10,7 @@ import obstore
 import pyarrow as pa
 from obstore import exceptions
 
+from pkray.storage.block_checksums import BlockHasher
 from pkray.storage.object_store import OutputFile
 from pkray.storage.remote_errors import explain, retrying
 
@@ -96,12 +97,16 @@ class RemoteOutput(OutputFile):
         )
         self._sink = pa.PythonFile(self, mode="w")
         self._written = 0
+        self._hasher = BlockHasher()
         self._held: list[bytes] | None = None
         self.closed = False
 
     @property
     def sink(self) -> pa.NativeFile:
         return self._sink
+
+    def checksums(self) -> str:
+        return self._hasher.text()
 
     def hold(self) -> None:
         self._held = []
@@ -121,6 +126,7 @@ class RemoteOutput(OutputFile):
             self._writer.write(memoryview(data).cast("B"))
         except Exception as error:
             raise explain(error, "write", self._location) from error
+        self._hasher.update(data)
         self._written += memoryview(data).nbytes
 
     def flush(self) -> None:

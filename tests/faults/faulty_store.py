@@ -248,6 +248,9 @@ class _FaultyOutput(OutputFile):
     def tell(self) -> int:
         return self._inner.tell()
 
+    def checksums(self) -> str:
+        return self._inner.checksums()
+
     def hold(self) -> None:
         self._inner.hold()
 

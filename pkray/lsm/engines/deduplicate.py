@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pkray.lsm.key_groups import KeyGroups, take
+from pkray.lsm.key_groups import KeyGroups
 from pkray.lsm.merge import MergeEngine
 
 
@@ -14,4 +14,4 @@ class Deduplicate(MergeEngine):
     images_replace = True
 
     def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:
-        return take(groups.rows, groups.newest())
+        return groups.take(groups.newest())

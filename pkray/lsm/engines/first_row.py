@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.errors import MergeError
-from pkray.lsm.key_groups import KeyGroups, take
+from pkray.lsm.key_groups import KeyGroups
 from pkray.lsm.merge import MergeEngine, is_add
 from pkray.schema import KIND
 
@@ -28,7 +28,7 @@ class FirstRow(MergeEngine):
                     "to drop them",
                     merge_engine="first-row",
                 )
-        return take(groups.rows, _oldest(groups))
+        return groups.take(_oldest(groups))
 
 
 def _oldest(groups: KeyGroups) -> np.ndarray:

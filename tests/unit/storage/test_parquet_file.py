@@ -15,6 +15,7 @@ import pytest
 from pkray.errors import CorruptFileError, MissingFileError, OptionError
 from pkray.options import TableOptions
 from pkray.storage import parquet_writer
+from pkray.storage.block_checksums import BLOCK_BYTES
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import ParquetWriter, read_batches, read_metadata
 from pkray.storage.parquet_footer import annotate
@@ -158,7 +159,7 @@ def test_a_filter_skips_row_groups(tmp_path):
     store = ObjectStore.open(tmp_path)
     path = write(store, keyed(20_000))
     data = bytearray((tmp_path / path).read_bytes())
-    start = read_metadata(store, path).row_group(1).column(0).data_page_offset
+    start = read_metadata(store, path).row_group(1).column(0).data_page_offset + BLOCK_BYTES
     data[start : start + 100] = bytes(100)
     (tmp_path / path).write_bytes(data)
     assert read(store, path, columns=["k"], filter=pc.field("k") < 30).num_rows == 10
