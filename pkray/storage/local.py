@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import mmap
 import os
 import stat
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,8 +22,8 @@ from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Path
 
 Entries = list[os.DirEntry[str]]
 
-MAPPED_BYTES = 8 << 20
-"""What pyarrow wrote is looked at once more for its checksums, so much at a time."""
+READ_BACK_BYTES = 256 << 10
+"""What pyarrow wrote is read back for its checksums, so much at a time."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -205,11 +204,11 @@ class _LocalOutput(OutputFile):
 
     def checksums(self) -> str:
         hasher = BlockHasher()
-        size = self.tell()
+        piece = memoryview(bytearray(READ_BACK_BYTES))
         try:
             with open(self._temporary, "rb", buffering=0) as file:
-                for start in range(0, size, MAPPED_BYTES):
-                    hasher.update(_mapped(file, start, min(MAPPED_BYTES, size - start)))
+                while count := file.readinto(piece):
+                    hasher.update(piece[:count])
         except OSError as error:
             raise explain(error, "write", self._target) from error
         return hasher.text()
@@ -247,11 +246,6 @@ class _LocalOutput(OutputFile):
         with contextlib.suppress(OSError):  # what was buffered goes nowhere, as wanted
             self._file.close()
         _discard(self._temporary)
-
-
-def _mapped(file: BinaryIO, start: int, count: int) -> mmap.mmap:
-    """A part of a file that nobody else knows of, so that it cannot be cut short meanwhile."""
-    return mmap.mmap(file.fileno(), count, prot=mmap.PROT_READ, offset=start)
 
 
 def _temporary_name(target: str) -> str:
