@@ -72,6 +72,24 @@ def test_a_task_that_is_run_again_counts_once(spark, catalog, tmp_path):
     assert table.latest_snapshot().total_record_count == 200_000
 
 
+def test_keys_that_change_their_partition_are_ingested(spark, catalog, tmp_path):
+    """Tasks ask one assigner where a key was; one of them is run again."""
+    table = create(catalog, partition_keys=["name"], options={"bucket": "-1"})
+    first = spark.range(3000, numPartitions=3).selectExpr(
+        "id", "concat('p', id % 3) AS name", "double(id) AS amount"
+    )
+    pkray.spark.ingest(first, table)
+    second = spark.range(1000, 4000, numPartitions=3).selectExpr(
+        "id", "concat('p', id % 4) AS name", "-double(id) AS amount"
+    )
+    pkray.spark.ingest(dying_once(second, tmp_path), table)
+    assert (tmp_path / "died").exists()
+    expected = first.where("id < 1000").union(second)
+    assert content(table).equals(spark_rows(expected).cast(SCHEMA))
+    found = table.lookup([{"id": 999}, {"id": 1000}, {"id": 3999}], visibility="committed")
+    assert found["name"].to_pylist() == ["p0", "p0", "p3"]
+
+
 def test_the_driver_holds_no_rows(spark, catalog):
     """50 MB pass by; the driver grows by less than a tenth of that."""
     table = create(catalog)
