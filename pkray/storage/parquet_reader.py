@@ -20,8 +20,9 @@ from pkray.storage.parquet_metadata import checked, failure, read_footer
 
 REMOTE_READ_BYTES = 16 << 20
 """Object stores are read this much at a time at most, as far as row groups allow."""
-CHUNKS_BYTES = 8 << 20
-"""What a local file's row group has of the wanted columns is read whole up to this size."""
+CHUNKS_BYTES, CHUNKS_BATCHES = 8 << 20, 2
+"""What a local file's row group has of the wanted columns is read whole up to this size, if it is
+no larger than so many batches either."""
 BUFFER_BYTES = 1 << 20
 """Each column of a larger one is read this much at a time, if there are few."""
 BUFFERS_BYTES = 2 << 20
@@ -119,7 +120,8 @@ def _read(
     deleted: DeletedRows | None,
     row_group_filter: RowGroupFilter | None,
 ) -> Iterator[pa.RecordBatch]:
-    reader = _Reader(file, schema, remote, columns, row_groups)
+    whole_bytes = min(CHUNKS_BYTES, CHUNKS_BATCHES * size.bytes)
+    reader = _Reader(file, schema, remote, columns, row_groups, whole_bytes)
     names = list(columns) if columns is not None else reader.arrow_schema.names
     for name in names:
         if reader.arrow_schema.get_field_index(name) < 0:
@@ -170,11 +172,12 @@ class _Reader:
         remote: bool,
         columns: Sequence[str] | None,
         row_groups: Sequence[int] | None,
+        whole_bytes: int,
     ) -> None:
         self._file = file
         self._remote = remote
         metadata = read_footer(file)
-        whole = remote or _most_bytes(metadata, columns, row_groups) <= CHUNKS_BYTES
+        whole = remote or _most_bytes(metadata, columns, row_groups) <= whole_bytes
         count = len(columns or ()) or 1
         self._parquet = pq.ParquetFile(
             checked(file, metadata),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import pkray
@@ -28,6 +30,7 @@ def test_whoever_has_the_old_table_open_is_told_and_the_new_one_has_owners(ray_c
             with created.open_writer("other") as other:
                 other.upsert([{"id": n, "w": f"new {n}"} for n in range(20)])
                 other.commit(1)
+        time.sleep(1.1)  # owners look for what others did once a second
         for use in (
             writer.commit,
             lambda: table.lookup([{"id": 5}]),
