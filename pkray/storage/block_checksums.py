@@ -17,6 +17,8 @@ import xxhash
 KEY = "pkray.xxh3-64k"
 """Where a Parquet file's metadata holds them."""
 BLOCK_BYTES = 64 << 10
+SMALL_BYTES = 4 * BLOCK_BYTES
+"""Files up to this size are read at once."""
 
 _DIGEST = np.dtype("<u4")
 
@@ -88,12 +90,28 @@ class BlockChecksums:
                 raise ValueError(f"the checksum of its bytes from {at} on is wrong")
 
 
-class CheckedFile(io.RawIOBase):
+def checked(file: pa.NativeFile, checksums: BlockChecksums) -> pa.NativeFile:
     """An open file that is checked as it is read; closing it does not close the file.
 
-    Reading raises pa.ArrowInvalid where bytes are not as they were written.
+    Raises:
+        pa.ArrowInvalid: bytes are not as they were written; reading raises it as well.
     """
+    size = file.size()
+    if size > SMALL_BYTES:
+        return pa.PythonFile(_CheckedFile(file, checksums), mode="r")
+    data = file.read_at(size, 0)
+    _check(checksums, 0, memoryview(data))
+    return pa.BufferReader(data)
 
+
+def _check(checksums: BlockChecksums, start: int, data: memoryview) -> None:
+    try:
+        checksums.check(start, data)
+    except ValueError as error:
+        raise pa.ArrowInvalid(str(error)) from None
+
+
+class _CheckedFile(io.RawIOBase):
     def __init__(self, file: pa.NativeFile, checksums: BlockChecksums) -> None:
         self._file = file
         self._checksums = checksums
@@ -119,8 +137,5 @@ class CheckedFile(io.RawIOBase):
         self._position = end
         first, last = self._checksums.span(start, end)
         data = memoryview(self._file.read_at(last - first, first))
-        try:
-            self._checksums.check(first, data)
-        except ValueError as error:
-            raise pa.ArrowInvalid(str(error)) from None
+        _check(self._checksums, first, data)
         return data[start - first : end - first]

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from pkray.checksums import is_damaged
 from pkray.errors import CorruptFileError, StorageError
-from pkray.storage.block_checksums import KEY, BlockChecksums, CheckedFile
+from pkray.storage import block_checksums
+from pkray.storage.block_checksums import BlockChecksums
 from pkray.storage.local import explain
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet_footer import FOOTER_MARK
@@ -36,14 +37,14 @@ def read_footer(file: pa.NativeFile) -> Any:
 
 def checked(file: pa.NativeFile, metadata: Any) -> pa.NativeFile:
     """The open file, which is checked as it is read if pkray wrote it."""
-    found = (metadata.metadata or {}).get(KEY.encode())
+    found = (metadata.metadata or {}).get(block_checksums.KEY.encode())
     if found is None:
         return file
     try:
         checksums = BlockChecksums.parse(found.decode())
     except ValueError as error:
         raise pa.ArrowInvalid(f"its checksums cannot be read: {error}") from None
-    return pa.PythonFile(CheckedFile(file, checksums), mode="r")
+    return block_checksums.checked(file, checksums)
 
 
 def read_metadata(store: ObjectStore, path: str) -> Any:

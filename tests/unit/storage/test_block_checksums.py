@@ -9,14 +9,16 @@ from pkray.options import TableOptions
 from pkray.storage.block_checksums import (
     BLOCK_BYTES,
     KEY,
+    SMALL_BYTES,
     BlockChecksums,
     BlockHasher,
-    CheckedFile,
+    checked,
 )
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import ParquetWriter, read_batches, read_metadata
 
-SIZES = [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES + 17]
+SIZES = [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, SMALL_BYTES, SMALL_BYTES + 17]
+LARGE = SMALL_BYTES + BLOCK_BYTES + 5
 
 
 def random_bytes(size: int) -> bytes:
@@ -31,8 +33,7 @@ def checksums(data: bytes, piece: int = 1 << 20) -> str:
 
 
 def open_checked(data: bytes, text: str) -> pa.NativeFile:
-    file = CheckedFile(pa.BufferReader(data), BlockChecksums.parse(text))
-    return pa.PythonFile(file, mode="r")
+    return checked(pa.BufferReader(data), BlockChecksums.parse(text))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -50,22 +51,31 @@ def test_what_is_as_written_is_read(size):
         assert file.read_at(count, start) == data[start : start + count]
 
 
-@pytest.mark.parametrize("place", [0, BLOCK_BYTES - 1, BLOCK_BYTES, 2 * BLOCK_BYTES + 4])
+@pytest.mark.parametrize("place", [0, BLOCK_BYTES - 1, BLOCK_BYTES, LARGE - 1])
 def test_a_changed_bit_is_found_by_who_reads_its_block(place):
-    data = bytearray(random_bytes(2 * BLOCK_BYTES + 5))
+    data = bytearray(random_bytes(LARGE))
     text = checksums(bytes(data))
     data[place] ^= 16
     file = open_checked(bytes(data), text)
     block = place // BLOCK_BYTES * BLOCK_BYTES
     with pytest.raises(pa.ArrowInvalid, match=f"bytes from {block} on"):
         file.read_at(1, block)
-    assert file.read_at(9, (block + BLOCK_BYTES) % (3 * BLOCK_BYTES))
+    assert file.read_at(9, BLOCK_BYTES if block != BLOCK_BYTES else 0)
+
+
+@pytest.mark.parametrize("place", [0, BLOCK_BYTES - 1, BLOCK_BYTES, SMALL_BYTES - 1])
+def test_a_changed_bit_of_a_small_file_is_found_as_it_is_opened(place):
+    data = bytearray(random_bytes(SMALL_BYTES))
+    text = checksums(bytes(data))
+    data[place] ^= 1
+    with pytest.raises(pa.ArrowInvalid, match=f"bytes from {place // BLOCK_BYTES * BLOCK_BYTES}"):
+        open_checked(bytes(data), text)
 
 
 def test_a_file_cut_short_is_found():
-    data = random_bytes(2 * BLOCK_BYTES + 5)
-    file = open_checked(data[: BLOCK_BYTES + 9], checksums(data))
-    with pytest.raises(pa.ArrowInvalid, match=f"bytes from {BLOCK_BYTES} on"):
+    data = random_bytes(LARGE)
+    file = open_checked(data[: SMALL_BYTES + 9], checksums(data))
+    with pytest.raises(pa.ArrowInvalid, match=f"bytes from {SMALL_BYTES} on"):
         file.read()
 
 
