@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -121,7 +121,9 @@ def _read(
     row_group_filter: RowGroupFilter | None,
 ) -> Iterator[pa.RecordBatch]:
     whole_bytes = min(CHUNKS_BYTES, CHUNKS_BATCHES * size.bytes)
-    reader = _Reader(file, schema, remote, columns, row_groups, whole_bytes)
+    # An expression does not tell its columns: all are read where there is one.
+    read_columns = None if filter is not None else columns
+    reader = _Reader(file, schema, remote, read_columns, row_groups, whole_bytes)
     names = list(columns) if columns is not None else reader.arrow_schema.names
     for name in names:
         if reader.arrow_schema.get_field_index(name) < 0:
@@ -136,7 +138,7 @@ def _read(
     read_names = names
     if filter is not None:
         groups = reader.prune(groups, filter)
-        read_names = reader.arrow_schema.names  # an expression does not tell its columns
+        read_names = reader.arrow_schema.names
     batches = reader.batches(groups, read_names, size, use_threads)
     if deleted is not None:
         batches = without_deleted(deleted, batches, reader.row_ranges(groups))
@@ -177,15 +179,14 @@ class _Reader:
         self._file = file
         self._remote = remote
         metadata = read_footer(file)
-        whole = remote or _most_bytes(metadata, columns, row_groups) <= whole_bytes
-        count = len(columns or ()) or 1
+        leaves = _leaves(metadata, columns)
+        whole = remote or _most_bytes(metadata, leaves, row_groups) <= whole_bytes
+        buffer = max(MIN_BUFFER_BYTES, min(BUFFER_BYTES, BUFFERS_BYTES // max(1, len(leaves))))
         self._parquet = pq.ParquetFile(
             checked(file, metadata),
             metadata=metadata,
             pre_buffer=remote,
-            buffer_size=0
-            if whole
-            else max(MIN_BUFFER_BYTES, min(BUFFER_BYTES, BUFFERS_BYTES // count)),
+            buffer_size=0 if whole else buffer,
             page_checksum_verification=True,  # of files that others wrote
         )
         self.arrow_schema = self._parquet.schema_arrow
@@ -275,24 +276,33 @@ def _leaf_count(kind: pa.DataType) -> int:
     return sum(_leaf_count(kind.field(number).type) for number in range(kind.num_fields))
 
 
-def _most_bytes(
-    metadata: Any, columns: Sequence[str] | None, row_groups: Sequence[int] | None
-) -> int:
-    """What the largest of the row groups has of the columns, in the file."""
-    wanted = None if columns is None else set(columns)
-    groups = range(metadata.num_row_groups) if row_groups is None else row_groups
-    most = 0
-    for group in map(metadata.row_group, groups):
-        chunks = map(group.column, range(group.num_columns))
-        most = max(
-            most,
-            sum(
-                chunk.total_compressed_size
-                for chunk in chunks
-                if wanted is None or chunk.path_in_schema.partition(".")[0] in wanted
-            ),
-        )
-    return most
+def _leaves(metadata: Any, columns: Sequence[str] | None) -> list[int]:
+    """The Parquet columns, by number, that these columns may be made of."""
+    if columns is None:
+        return list(range(metadata.num_columns))
+    wanted, schema = set(columns), metadata.schema
+    return [n for n in range(metadata.num_columns) if _begins(schema.column(n).path, wanted)]
+
+
+def _begins(path: str, columns: Set[str]) -> bool:
+    """Whether a path begins with one of these names, which may have dots themselves."""
+    while path not in columns:
+        path, dot, _ = path.rpartition(".")
+        if not dot:
+            return False
+    return True
+
+
+def _most_bytes(metadata: Any, leaves: Sequence[int], row_groups: Sequence[int] | None) -> int:
+    """What the largest of the row groups has of the Parquet columns, in the file."""
+    numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
+    return max(
+        (
+            sum(group.column(leaf).total_compressed_size for leaf in leaves)
+            for group in map(metadata.row_group, numbers)
+        ),
+        default=0,
+    )
 
 
 def _decoded_bytes(chunk: Any) -> int:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from pkray.options import TableOptions
+from pkray.storage import parquet_reader
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import ParquetWriter, read_batches
 
@@ -87,6 +89,39 @@ def test_names_with_dots_and_nested_columns_are_measured(tmp_path: Path) -> None
     assert sum(batch.num_rows for batch in batches) == 20
     (batch,) = read_batches(store, "f.parquet", ["a"], batch_bytes=1 << 20)
     assert batch.num_rows == 20
+
+
+@pytest.mark.parametrize(
+    ("columns", "filter", "in_pieces"),
+    [
+        (None, None, True),
+        (["a.b"], None, True),
+        (["c"], None, False),
+        (["c"], pc.field("c") > 3, True),  # which reads all columns
+    ],
+)
+def test_only_large_columns_are_read_in_pieces(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: list[str] | None,
+    filter: pc.Expression | None,
+    in_pieces: bool,
+) -> None:
+    numbers = np.random.default_rng(1).integers(0, 1 << 60, (20, 2_000))
+    table = pa.table({"a.b": list(numbers), "c": pa.array(range(20), pa.int64())})
+    store = write(tmp_path, table)
+    opened = []
+
+    class Watched(pq.ParquetFile):
+        def __init__(self, *args: object, buffer_size: int, **how: object) -> None:
+            opened.append(buffer_size > 0)
+            super().__init__(*args, buffer_size=buffer_size, **how)
+
+    monkeypatch.setattr(pq, "ParquetFile", Watched)
+    monkeypatch.setattr(parquet_reader, "CHUNKS_BYTES", 64 << 10)
+    read = pa.Table.from_batches(read_batches(store, "f.parquet", columns, filter=filter))
+    assert read.equals(table.slice(20 - read.num_rows).select(columns or table.schema.names))
+    assert opened == [in_pieces]
 
 
 def test_pages_of_wide_values_are_small(tmp_path: Path) -> None:
