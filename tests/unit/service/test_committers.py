@@ -1,18 +1,32 @@
 """The committers that a coordinator keeps."""
 
+from dataclasses import replace
+
 import pytest
 
-import pkray
+from pkray.commit.schemas import SchemaStore
 from pkray.format.commit_message import CommitMessage
 from pkray.service.committers import MAX_KEPT, Committers
 from pkray.storage.location import TableLocation
+from tests.commit_samples import schema
+
+SCHEMA = schema(bucket="1")
 
 
 @pytest.fixture
-def committers(tmp_path):
-    with pkray.connect(tmp_path) as catalog:
-        catalog.create_table("db.t", [("id", "BIGINT")], ["id"], options={"bucket": "1"})
-    location = TableLocation(f"{tmp_path}/db.db/t", "db.t")
+def location(tmp_path):
+    return TableLocation(str(tmp_path), "db.t")
+
+
+@pytest.fixture
+def schemas(location):
+    schemas = SchemaStore(location.open(), location.name)
+    schemas.create(SCHEMA)
+    return schemas
+
+
+@pytest.fixture
+def committers(location, schemas):
     return Committers(location, lambda: 7)
 
 
@@ -42,8 +56,7 @@ def test_a_commit_without_changes_makes_a_snapshot_unless_told_otherwise(committ
     assert committers.of("job").commit(1, nothing()).append.id == 1
 
 
-def test_the_schema_is_the_newest_at_each_commit(committers, tmp_path):
+def test_the_schema_is_the_newest_at_each_commit(committers, schemas):
     assert committers.of("job").commit(1, nothing()).append.schema_id == 0
-    with pkray.connect(tmp_path) as catalog:
-        catalog.load_table("db.t").alter.add_column("v", "INT")
+    schemas.create(replace(SCHEMA, id=1, comment="changed"))
     assert committers.of("job").commit(2, nothing()).append.schema_id == 1
