@@ -19,7 +19,7 @@ class CommitPreparation:
     """Chooses the buckets of a commit, and makes their messages.
 
     Args:
-        lock: the owner's; not held while rows are written and compacted.
+        lock: of the owner's sessions; not held while rows are written and compacted.
     """
 
     def __init__(
