@@ -3,11 +3,14 @@ from __future__ import annotations
 import errno
 import os
 
+import pyarrow as pa
 import pytest
 
 from pkray.errors import StorageError, StorageFullError
+from pkray.options import TableOptions
 from pkray.storage import local
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.parquet import ParquetWriter
 
 
 def test_urls_and_paths_name_the_same_store(tmp_path):
@@ -57,3 +60,17 @@ def test_a_file_where_a_directory_should_be(tmp_path):
     assert list(store.list("a/b")) == []
     with pytest.raises(StorageError, match="a/b"):
         store.write("a/b", b"")
+
+
+def test_a_disk_that_fails_before_a_file_is_whole_leaves_nothing(tmp_path, monkeypatch):
+    def fail(*args, **how):
+        raise OSError(errno.EIO, "Input/output error")
+
+    store = ObjectStore.open(tmp_path)
+    rows = pa.table({"a": [1, 2]})
+    monkeypatch.setattr(local, "open", fail, raising=False)
+    writer = ParquetWriter(store, "f.parquet", rows.schema, TableOptions.parse({}))
+    writer.write(rows)
+    with pytest.raises(StorageError, match=r"f\.parquet.*Input/output"):
+        writer.close()
+    assert list(store.list(hidden=True)) == []
