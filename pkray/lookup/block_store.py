@@ -1,4 +1,4 @@
-"""RocksDB as a store of blocks: one column family a data file, loaded in bulk, read in batches."""
+"""RocksDB as a store of blocks: one column family a data file, loaded in bulk, read one by one."""
 
 from __future__ import annotations
 

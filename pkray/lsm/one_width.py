@@ -32,12 +32,8 @@ class OneWidth:
             return None
         if pa.types.is_string(kind) or pa.types.is_binary(kind):
             return cls._of_text(column)
-        if pa.types.is_boolean(kind) or not (
-            pa.types.is_primitive(kind) or pa.types.is_decimal128(kind)
-        ):
-            return None
-        width = kind.bit_width // 8
-        return cls(kind, _values(column.buffers()[1], column.offset, len(column), width))
+        values = words_of(column)
+        return None if values is None else cls(kind, values)
 
     @classmethod
     def _of_text(cls, column: pa.Array) -> OneWidth | None:
@@ -62,6 +58,16 @@ class OneWidth:
             buffers = [None, pa.py_buffer(np.arange(0, count * width + 1, width, dtype=np.int32))]
         buffers.append(pa.py_buffer(self.values.take(numbers, axis=0)))
         return pa.Array.from_buffers(self.kind, count, buffers, null_count=0)
+
+
+def words_of(column: pa.Array) -> np.ndarray[Any, Any] | None:
+    """The values of a type of one width, anything where they are null; None of other types."""
+    kind = column.type
+    if pa.types.is_boolean(kind) or not (
+        pa.types.is_primitive(kind) or pa.types.is_decimal128(kind)
+    ):
+        return None
+    return _values(column.buffers()[1], column.offset, len(column), kind.bit_width // 8)
 
 
 def _values(buffer: pa.Buffer, offset: int, count: int, width: int) -> np.ndarray[Any, Any]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pkray.errors import MergeError
 from pkray.lsm.engines.fieldwise import FieldwiseEngine, Selected, merge_column
 from pkray.lsm.engines.functions import AggregateFunction, aggregate_function
-from pkray.lsm.engines.segments import Segments, take_numbers
+from pkray.lsm.engines.segments import Segments, take_valid
 from pkray.lsm.engines.sequence_group import SequenceGroup
 from pkray.lsm.key_groups import taken
 from pkray.schema import TableSchema
@@ -95,7 +95,7 @@ class PartialUpdate(FieldwiseEngine):
             if function is not None:
                 merged[name] = merge_column(function, column, adds, selected)
             elif column.null_count or adds is not selected.rows:
-                merged[name] = take_numbers(column, adds.numbers(adds.last_valid(column)))
+                merged[name] = take_valid(column, adds.numbers(adds.last_valid(column)))
             else:
                 merged[name] = taken(column, last)
         for group in self._groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from pkray.format.words import fixed_values
 from pkray.lsm.key_groups import taken
+from pkray.lsm.one_width import words_of
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -47,11 +49,11 @@ class Segments:
     def __len__(self) -> int:
         return len(self.starts)
 
-    @property
+    @cached_property
     def sizes(self) -> Ints:
         return np.diff(self.starts, append=len(self.order))
 
-    @property
+    @cached_property
     def ends(self) -> Ints:
         return self.starts + self.sizes
 
@@ -118,7 +120,10 @@ class Segments:
 
     def numbers(self, places: Ints) -> Ints:
         """The row number for each key: of one place a segment; -1 where there is none."""
-        found = np.where(places >= 0, self.order[places], -1) if len(places) else places
+        found = self.order[places] if len(places) else places
+        absent = places < 0
+        if absent.any():
+            found[absent] = -1
         if self.which is None:
             return found
         all_keys = np.full(self.keys, -1)
@@ -173,6 +178,18 @@ def take_numbers(column: pa.Array, numbers: Ints) -> pa.Array:
     absent = numbers < 0
     wanted = pa.array(numbers, mask=absent) if absent.any() else pa.array(numbers)
     return taken(column, wanted)
+
+
+def take_valid(column: pa.Array, numbers: Ints) -> pa.Array:
+    """Rows by number, none of which is null; null where the number is -1."""
+    values = words_of(column) if len(column) else None
+    if values is None:
+        return take_numbers(column, numbers)
+    absent = numbers < 0
+    count = int(np.count_nonzero(absent))
+    validity = pa.py_buffer(np.packbits(~absent, bitorder="little")) if count else None
+    found = pa.py_buffer(values.take(numbers, axis=0, mode="clip"))
+    return pa.Array.from_buffers(column.type, len(numbers), [validity, found], null_count=count)
 
 
 def valid_at(array: pa.Array, numbers: Ints) -> Bools:
