@@ -22,7 +22,8 @@ CHUNK_ROWS = 64 << 10
 CHUNK_BYTES = 4 << 20
 """A chunk is mapped while its rows are used: both bound it."""
 WRITE_BYTES = 256 << 10
-"""For larger writes Linux takes large pages, which cost up to ten times as much if they are new."""
+"""A larger write takes large pages of the page cache. On a virtual machine these were memory that
+had not been used lately, at ten times the cost."""
 SECTOR_BYTES = 512
 
 

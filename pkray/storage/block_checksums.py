@@ -1,6 +1,6 @@
 """Checksums of a file's bytes, block by block: any part of it can be checked as it is read.
 
-XXH3 takes a tenth of the time of the CRC32 that Parquet pages can have, and these cover the pages'
+XXH3 takes a fifth of the time of the CRC32 that Parquet pages can have, and these cover the pages'
 headers too. A file that has none was written by somebody else, and is read as it is.
 """
 
