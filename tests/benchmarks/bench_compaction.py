@@ -2,13 +2,18 @@
 
     python tests/benchmarks/bench_compaction.py [--rows 1000000] [--repeat 3] [--codec zstd]
 
-The same Parquet files are read, and the rows written as Parquet with the same codec, dictionaries
-and row groups. Each engine runs in a process of its own, in turn, DataFusion with one partition
-and the files' order declared. Two workloads:
+The same Parquet files are read, and the rows written as Parquet with the same codec. Each engine
+runs in a process of its own, in turn, DataFusion with one partition and the files' order declared:
 
-* updates: every run has a random two fifths of the keys. DataFusion keeps the newest row of each
-  key by a window function; `merge only` leaves that out, and so writes every row.
-* distinct: every key is in one run. What is read and written is the same without a window.
+* `compact`: it keeps the newest row of each key by a window function, and writes as pkray does:
+  which columns have the codec, a dictionary and statistics, and how large row groups are.
+* `merge`: every row is written, as its Parquet writer does by itself.
+* `merge-as-pkray`: every row is written, as pkray does.
+
+Two workloads:
+
+* updates: every run has a random two fifths of the keys.
+* distinct: every key is in one run.
 """
 
 from __future__ import annotations
@@ -52,9 +57,11 @@ COLUMNS = [
 OPTIONS: dict[str, str] = {}
 """Table options, from the command line."""
 SPEED_GOAL, MEMORY_GOAL = 2.0, 0.25
+_NAMES = {"zstd": "zstd(1)", "lz4": "lz4_raw", "none": "uncompressed"}
+"""What DataFusion calls the codecs."""
 ENGINES = {
-    "updates": ("pkray", "datafusion", "datafusion-merge-only"),
-    "distinct": ("pkray", "datafusion-merge-only"),
+    "updates": ("pkray", "compact", "merge", "merge-as-pkray"),
+    "distinct": ("pkray", "merge", "merge-as-pkray"),
 }
 
 
@@ -97,8 +104,8 @@ def pkray(folder: str) -> int:
     return writer.levels.row_count
 
 
-def datafusion(folder: str, *, newest_only: bool = True) -> int:
-    from datafusion import SessionConfig, SessionContext, col
+def datafusion(folder: str, codec: str, *, newest_only: bool, as_pkray: bool) -> int:
+    from datafusion import ParquetWriterOptions, SessionConfig, SessionContext, col
 
     files = bucket(folder)
     config = SessionConfig().with_target_partitions(1)
@@ -121,7 +128,10 @@ def datafusion(folder: str, *, newest_only: bool = True) -> int:
         query = f'SELECT {names} FROM ({united}) ORDER BY "_KEY_k"'
     plan = context.sql(query).execution_plan().display_indent()
     assert "SortPreservingMergeExec" in plan, plan
-    context.sql(query).write_parquet_with_options(f"{folder}/out.parquet", as_pkray_writes(folder))
+    options = (
+        as_pkray_writes(folder) if as_pkray else ParquetWriterOptions(compression=_NAMES[codec])
+    )
+    context.sql(query).write_parquet_with_options(f"{folder}/out.parquet", options)
     return pq.read_metadata(f"{folder}/out.parquet").num_rows
 
 
@@ -134,8 +144,7 @@ def as_pkray_writes(folder: str) -> ParquetWriterOptions:
     path = Path(folder, files.path(written_runs(folder)[0].file_name))
     sample = next(pq.ParquetFile(path).iter_batches(ROW_GROUP_ROWS))
     encodings = choose_encodings(pa.Table.from_batches([sample]), options)
-    names = {"ZSTD": "zstd(1)", "LZ4": "lz4_raw", "NONE": "uncompressed"}
-    codecs = {name: names[codec] for name, codec in encodings.codecs.items()}
+    codecs = {name: _NAMES[codec.lower()] for name, codec in encodings.codecs.items()}
     return ParquetWriterOptions(
         compression="uncompressed",
         max_row_group_size=ROW_GROUP_ROWS,
@@ -152,13 +161,14 @@ def as_pkray_writes(folder: str) -> ParquetWriterOptions:
     )
 
 
-def run_one(engine: str, folder: str) -> None:
+def run_one(engine: str, folder: str, codec: str) -> None:
     warm_up("datafusion", "pkray.lsm.compactor")
     pa.set_cpu_count(1)
     work = {
         "pkray": lambda: pkray(folder),
-        "datafusion": lambda: datafusion(folder),
-        "datafusion-merge-only": lambda: datafusion(folder, newest_only=False),
+        "compact": lambda: datafusion(folder, codec, newest_only=True, as_pkray=True),
+        "merge": lambda: datafusion(folder, codec, newest_only=False, as_pkray=False),
+        "merge-as-pkray": lambda: datafusion(folder, codec, newest_only=False, as_pkray=True),
     }
     report(measure(work[engine]))
 
@@ -175,7 +185,7 @@ def compare(workload: str, runs: int, rows: int, repeat: int, codec: str) -> Non
     for engine, measured in found.items():
         cpu = statistics.median(one.cpu_seconds for one in measured)
         peak = statistics.median(one.peak_bytes for one in measured) / 1e6
-        line = f"  {engine:21} {runs * rows / cpu / 1e6:5.2f}M rows/cpu-s  +{peak:5.0f} MB"
+        line = f"  {engine:14} {runs * rows / cpu / 1e6:5.2f}M rows/cpu-s  +{peak:5.0f} MB"
         line += f"  {measured[0].result:,} rows written"
         if engine != "pkray":
             pairs = list(zip(found["pkray"], measured, strict=True))
@@ -201,7 +211,7 @@ def main() -> None:
     # The runs of level 0 have no codec, as if the table set none.
     OPTIONS["file.compression.per.level"] = f"0:none,5:{options.codec}"
     if options.one:
-        run_one(options.one, options.folder)
+        run_one(options.one, options.folder, options.codec)
         return
     for workload in options.workloads.split(","):
         compare(workload, options.runs, options.rows, options.repeat, options.codec)
