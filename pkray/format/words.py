@@ -40,7 +40,6 @@ FIXED_BYTES = {
     "DATE": 4,
     "TIME": 4,
 }
-_UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # Of a word, the bytes that belong to the value when this many are left of it.
 TAIL_MASKS: Words = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=np.uint64)
 _INLINE_MARKS: Words = np.array([(0x80 | n) << 56 for n in range(8)], dtype=np.uint64)
@@ -159,21 +158,30 @@ def column_slots(column: Column, data_type: DataType) -> Slots:
     if root in TIMESTAMPS:
         return _timestamp_slots(array, data_type, nulls)
     if root == "BOOLEAN":
-        bits = np.frombuffer(array.buffers()[1], dtype=np.uint8)
-        flags = np.unpackbits(bits, bitorder="little")[array.offset :][: len(array)]
-        return Slots(_without_nulls(flags, nulls), nulls)
+        return Slots(_without_nulls(flag_values(array), nulls), nulls)
     if root in FIXED_BYTES:
-        values = fixed_values(array, _UNSIGNED[FIXED_BYTES[root]])
+        values = fixed_values(array, raw_type(FIXED_BYTES[root]))
         return Slots(_without_nulls(values, nulls), nulls)
     raise UnsupportedError(f"{data_type} cannot be in a BinaryRow; use a scalar type")
 
 
-def fixed_values(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:
+def fixed_values(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """The values of a fixed-width array as they lie in memory; any value where it is null."""
-    buffer = array.buffers()[1]
+    kind, buffer = np.dtype(dtype), array.buffers()[1]
     if buffer is None or len(array) == 0:
-        return np.zeros(len(array), dtype=dtype)
-    return np.frombuffer(buffer, dtype=dtype)[array.offset : array.offset + len(array)]
+        return np.zeros(len(array), kind)
+    return np.frombuffer(buffer, kind, len(array), array.offset * kind.itemsize)
+
+
+def flag_values(array: pa.Array) -> npt.NDArray[np.uint8]:
+    """The values of a boolean array, 0 or 1; any value where it is null."""
+    bits = np.frombuffer(array.buffers()[1], np.uint8)
+    return np.unpackbits(bits, bitorder="little")[array.offset :][: len(array)]
+
+
+def raw_type(width: int) -> np.dtype[Any]:
+    """Values of so many bytes: unsigned integers, or bytes if no integer is as wide."""
+    return np.dtype(f"<u{width}" if width in (1, 2, 4, 8) else f"V{width}")
 
 
 def unaligned_view(data: npt.NDArray[np.uint8]) -> Words:
@@ -213,8 +221,7 @@ def _text_slots(array: pa.Array, nulls: Bools | None) -> Slots:
 
 
 def _decimal_slots(array: pa.Array, data_type: DataType, nulls: Bools | None) -> Slots:
-    halves = np.frombuffer(array.buffers()[1] or b"", np.int64).reshape(-1, 2)
-    halves = halves[array.offset : array.offset + len(array)]
+    halves = fixed_values(array, np.dtype(("i8", 2)))
     low, high = halves[:, 0].view(np.uint64), halves[:, 1]
     if (data_type.precision or 0) <= COMPACT_DECIMAL_PRECISION:
         return Slots(_without_nulls(low.copy(), nulls), nulls)

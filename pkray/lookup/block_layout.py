@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pkray.format.words import fixed_values, null_mask, text_bytes
+from pkray.format.words import fixed_values, flag_values, null_mask, raw_type, text_bytes
 from pkray.lookup.key_hash import is_text, one_chunk
 
 Ints = npt.NDArray[np.int64]
@@ -195,17 +195,13 @@ class BlockLayout:
 def _record_field(kind: pa.DataType) -> Any:
     if is_text(kind):
         return _TEXT
-    if pa.types.is_boolean(kind):
-        return "u1"
-    width = kind.bit_width // 8
-    return f"<u{width}" if width in (1, 2, 4, 8) else f"V{width}"
+    return raw_type(1 if pa.types.is_boolean(kind) else kind.bit_width // 8)
 
 
 def _fixed(array: pa.Array) -> npt.NDArray[Any]:
     if pa.types.is_boolean(array.type):
-        bits = np.frombuffer(array.buffers()[1], np.uint8)
-        return np.unpackbits(bits, bitorder="little")[array.offset :][: len(array)]
-    return fixed_values(array, np.dtype(_record_field(array.type)))
+        return flag_values(array)
+    return fixed_values(array, _record_field(array.type))
 
 
 def _text_data(array: pa.Array, nulls: npt.NDArray[np.bool_] | None, total: int) -> memoryview:

@@ -83,7 +83,7 @@ class BytesWords:
 WordColumn = FixedWords | BytesWords
 
 
-def words_of(
+def sort_words(
     column: pa.Array | pa.ChunkedArray, descending: bool = False, *, signed_zeros: bool = False
 ) -> list[WordColumn]:
     """A column's words; a column with nulls gets a word before them, as nulls are smallest.

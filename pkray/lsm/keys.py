@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from pkray.lsm.key_words import BytesWords, FixedWords, WordColumn, words_of
+from pkray.lsm.key_words import BytesWords, FixedWords, WordColumn, sort_words
 
 KeyBound = tuple[tuple[tuple[int, ...], int], ...]
 """One key, comparable with others of the same columns: (words, length) of each column."""
@@ -40,7 +40,7 @@ class NormalizedKeys:
         reverse = descending or [False] * len(columns)
         self._columns: list[WordColumn] = []
         for column, down in zip(columns, reverse, strict=True):
-            self._columns.extend(words_of(column, down))
+            self._columns.extend(sort_words(column, down))
         self._length = len(columns[0]) if columns else 0
         self._prefix: tuple[np.ndarray, bool] | None = None
 

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+
+from pkray.format.words import fixed_values, raw_type
 
 _MOST_BYTES = 2**31 - 1
 
@@ -16,24 +19,32 @@ class OneWidth:
     """A column's values; found once, and gathered from as often as wanted.
 
     Args:
-        values: one a row: a word, or bytes if no word is as wide.
+        values: one a row, as `raw_type`.
         text_width: of strings and binaries, each one's bytes; else None.
     """
 
     kind: pa.DataType
-    values: np.ndarray[Any, Any]
+    values: npt.NDArray[Any]
     text_width: int | None = None
 
     @classmethod
     def of(cls, column: pa.Array) -> OneWidth | None:
         """None if the column has nulls or values of several widths, or is of bits or nested."""
-        kind = column.type
         if column.null_count or not len(column):
             return None
-        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
             return cls._of_text(column)
-        values = words_of(column)
-        return None if values is None else cls(kind, values)
+        return cls.of_fixed(column)
+
+    @classmethod
+    def of_fixed(cls, column: pa.Array) -> OneWidth | None:
+        """Any value where the column is null; None if its type is not of one width, or of bits."""
+        kind = column.type
+        if pa.types.is_boolean(kind) or not (
+            pa.types.is_primitive(kind) or pa.types.is_decimal128(kind)
+        ):
+            return None
+        return cls(kind, fixed_values(column, raw_type(kind.bit_width // 8)))
 
     @classmethod
     def _of_text(cls, column: pa.Array) -> OneWidth | None:
@@ -44,34 +55,24 @@ class OneWidth:
             return None
         if (np.diff(offsets) != width).any():
             return None
-        values = _values(data.slice(int(offsets[0])), 0, len(column), width)
+        values = np.frombuffer(data, raw_type(width), len(column), int(offsets[0]))
         return cls(column.type, values, width)
 
-    def gathered(self, numbers: np.ndarray) -> pa.Array | None:
-        """Values by number, which is known to be in range; None if they are too many for arrow."""
+    def gathered(
+        self, numbers: np.ndarray, absent: npt.NDArray[np.bool_] | None = None
+    ) -> pa.Array | None:
+        """Values by number, which is known to be in range; None if they are too many for arrow.
+
+        Args:
+            absent: where the number is -1, for null; default nowhere.
+        """
         count, width = len(numbers), self.text_width
-        if width is None:
-            buffers = [None]
-        elif count * width > _MOST_BYTES:
-            return None
-        else:
-            buffers = [None, pa.py_buffer(np.arange(0, count * width + 1, width, dtype=np.int32))]
-        buffers.append(pa.py_buffer(self.values.take(numbers, axis=0)))
-        return pa.Array.from_buffers(self.kind, count, buffers, null_count=0)
-
-
-def words_of(column: pa.Array) -> np.ndarray[Any, Any] | None:
-    """The values of a type of one width, anything where they are null; None of other types."""
-    kind = column.type
-    if pa.types.is_boolean(kind) or not (
-        pa.types.is_primitive(kind) or pa.types.is_decimal128(kind)
-    ):
-        return None
-    return _values(column.buffers()[1], column.offset, len(column), kind.bit_width // 8)
-
-
-def _values(buffer: pa.Buffer, offset: int, count: int, width: int) -> np.ndarray[Any, Any]:
-    if width in (1, 2, 4, 8):
-        kind = np.dtype(f"u{width}")
-        return np.frombuffer(buffer, kind, count, offset * width)
-    return np.frombuffer(buffer, np.uint8, count * width, offset * width).reshape(count, width)
+        nulls, buffers = 0, [None]
+        if absent is not None and (nulls := int(np.count_nonzero(absent))):
+            buffers = [pa.py_buffer(np.packbits(~absent, bitorder="little"))]
+        if width is not None:
+            if count * width > _MOST_BYTES:
+                return None
+            buffers.append(pa.py_buffer(np.arange(0, count * width + 1, width, dtype=np.int32)))
+        buffers.append(pa.py_buffer(self.values.take(numbers)))
+        return pa.Array.from_buffers(self.kind, count, buffers, null_count=nulls)

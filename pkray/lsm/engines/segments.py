@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pkray.format.words import fixed_values
 from pkray.lsm.key_groups import taken
-from pkray.lsm.one_width import words_of
+from pkray.lsm.one_width import OneWidth
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -182,14 +182,9 @@ def take_numbers(column: pa.Array, numbers: Ints) -> pa.Array:
 
 def take_valid(column: pa.Array, numbers: Ints) -> pa.Array:
     """Rows by number, none of which is null; null where the number is -1."""
-    values = words_of(column) if len(column) else None
-    if values is None:
-        return take_numbers(column, numbers)
-    absent = numbers < 0
-    count = int(np.count_nonzero(absent))
-    validity = pa.py_buffer(np.packbits(~absent, bitorder="little")) if count else None
-    found = pa.py_buffer(values.take(numbers, axis=0, mode="clip"))
-    return pa.Array.from_buffers(column.type, len(numbers), [validity, found], null_count=count)
+    values = OneWidth.of_fixed(column) if len(column) else None
+    found = None if values is None else values.gathered(numbers, numbers < 0)
+    return take_numbers(column, numbers) if found is None else found
 
 
 def valid_at(array: pa.Array, numbers: Ints) -> Bools:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.segments import Segments, take_numbers
 from pkray.lsm.key_groups import taken
-from pkray.lsm.key_words import words_of
+from pkray.lsm.key_words import sort_words
 from pkray.lsm.keys import NormalizedKeys, sort_within_groups
 
 
@@ -29,7 +29,7 @@ class _Extreme(SkippingNulls):
         if len(rows.order) == len(rows):
             return take_numbers(column, rows.numbers(rows.starts))
         values = taken(column, pa.array(rows.order))
-        (words,) = words_of(values, signed_zeros=True)
+        (words,) = sort_words(values, signed_zeros=True)
         if words.width == 1 and not words.tail:
             places = self._place_of_word(words.chunk(0), rows)
         else:
