@@ -31,7 +31,8 @@ def test_the_tour_of_merge_rules_and_maintenance(tmp_path, monkeypatch, capsys):
     for heading in ("Python", "Merge rules and changes", "Time and maintenance"):
         (code,) = blocks(heading)
         exec(compile(code, "README.md", "exec"), tour)
-    assert tour["stock"].to_arrow().to_pylist() == [{"item": "nail", "pieces": 70, "note": "steel"}]
+    nail = {"item": "nail", "pieces": 70, "note": "steel", "shelf": None}
+    assert tour["stock"].to_arrow().to_pylist() == [nail]
     printed = capsys.readouterr().out
     assert "'_row_kind': '+I'" in printed
     assert tour["orders"].tags.list()["tag_name"].to_pylist() == ["year-end"]
