@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from pkray.errors import CommitFencedError
 from pkray.service.handle import Handle, call_all
 from pkray.service.protocol import SessionId
 
@@ -43,12 +42,4 @@ class Generations:
         Raises:
             CommitFencedError: a newer writer of the user has begun.
         """
-        newest = self._newest.get(session.user, session.generation)
-        if session.generation < newest:
-            raise CommitFencedError(
-                f"a newer writer of commit user {session.user!r} took over; this one must not "
-                "commit: stop it, or open writers with different commit users",
-                user=session.user,
-                generation=session.generation,
-                newest=newest,
-            )
+        session.refuse_fenced(self._newest.get(session.user, 0))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from pkray.errors import CommitFencedError, LostBatchesError
+from pkray.errors import LostBatchesError
 from pkray.service.dynamic.snapshot_watch import PENDING_MILLIS
 from pkray.service.elapsed import elapsed
 from pkray.service.newest_schema import NewestSchema
@@ -149,15 +149,7 @@ class OwnerSessions:
         return OwnerSession(self._buckets, staging, self._schema.current.core.write_buffer_size)
 
     def _fence(self, session_id: SessionId) -> None:
-        newest = self._generations.get(session_id.user, session_id.generation)
-        if session_id.generation < newest:
-            raise CommitFencedError(
-                f"a newer writer of commit user {session_id.user!r} took over; stop this one, or "
-                "open writers with different commit users",
-                user=session_id.user,
-                generation=session_id.generation,
-                newest=newest,
-            )
+        session_id.refuse_fenced(self.newest_generation(session_id.user))
         self._generations[session_id.user] = session_id.generation
         for other in [s for s in self._sessions if s.user == session_id.user and s < session_id]:
             self.drop(other)

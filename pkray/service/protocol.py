@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pkray.commit.commit_name import CommitName
+from pkray.errors import CommitFencedError
 from pkray.format.index_file import IndexFileMeta
 from pkray.format.snapshot import Snapshot
 
@@ -43,6 +44,23 @@ class SessionId(msgspec.Struct, frozen=True, order=True):
 
     def next(self) -> SessionId:
         return SessionId(self.user, self.generation, self.epoch + 1)
+
+    def refuse_fenced(self, newest: int) -> None:
+        """
+        Args:
+            newest: the highest generation that the user has had.
+
+        Raises:
+            CommitFencedError: the session's is a lower one.
+        """
+        if self.generation < newest:
+            raise CommitFencedError(
+                f"a newer writer of commit user {self.user!r} took over; stop this one, or open "
+                "writers with different commit users",
+                user=self.user,
+                generation=self.generation,
+                newest=newest,
+            )
 
 
 class Slice(msgspec.Struct, frozen=True):
