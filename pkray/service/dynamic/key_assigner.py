@@ -14,10 +14,8 @@ its keys are (`check`), and nobody may have done so when the snapshot is publish
 from __future__ import annotations
 
 import threading
-import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -28,47 +26,22 @@ from pkray.schema import TableSchema
 from pkray.service.dynamic.bucket_filling import BucketFilling
 from pkray.service.dynamic.key_ids import Bools, KeyIds, Words
 from pkray.service.dynamic.key_places import KeyPlaces
-from pkray.service.dynamic.open_sessions import OpenSessions
 from pkray.service.dynamic.place_runs import NOWHERE
 from pkray.service.dynamic.placement import (
     Placed,
     Placement,
     Rule,
-    bucket_of,
     is_there,
     number_of,
     place_of,
 )
+from pkray.service.dynamic.session_places import OpenPlaces, SessionPlaces
 from pkray.service.dynamic.table_keys import TableKeys
 from pkray.service.protocol import KeysFound, RowsPlaced, SessionId
 from pkray.storage.object_store import ObjectStore
 
 ASSIGNER = 0
 """The owner that places the rows of the whole table."""
-
-
-@dataclass
-class _Session:
-    """What one session was told.
-
-    Args:
-        places: of all keys that it asked for, as they will be.
-        additions: `TableKeys.additions` when it began.
-        token: told with each answer; another one means that the session was forgotten.
-        sizes: keys that were given new places, by partition and bucket.
-        used: the numbers of the partitions that its keys are or were in.
-        answer: the last one, to be repeated where it was lost.
-        is_overtaken: another session was committed that changed places of its keys.
-    """
-
-    places: KeyPlaces
-    additions: int
-    token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    sizes: defaultdict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    used: set[int] = field(default_factory=set)
-    answers: int = 0
-    answer: RowsPlaced | None = None
-    is_overtaken: bool = False
 
 
 class KeyAssigner:
@@ -95,7 +68,7 @@ class KeyAssigner:
         )
         self._rule = Rule.of(schema())
         self._filling = BucketFilling(1, schema().core.dynamic_bucket_target_row_num)
-        self._open: OpenSessions[_Session] = OpenSessions()
+        self._open = OpenPlaces()
         self._lock = threading.RLock()
 
     def place(
@@ -153,9 +126,10 @@ class KeyAssigner:
                 return None
             order = keys.order()
             ordered = keys.at(order)
+            committed = self._keys.find(ordered)
             found = np.empty(keys.count, np.uint64)
-            found[order] = self._latest(ordered) if latest else self._keys.find(ordered)
-            partitions, codes, buckets = self._named(found)
+            found[order] = self._open.latest(ordered, committed) if latest else committed
+            partitions, codes, buckets = self._keys.partitions.named(found)
             return KeysFound(partitions, codes, buckets, self._keys.snapshot_id)
 
     def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
@@ -209,29 +183,28 @@ class KeyAssigner:
 
     def stats(self) -> dict[str, int]:
         with self._lock:
-            uncommitted = sum(session.places.count for session in self._open)
-            return {**self._keys.stats(), "uncommitted": uncommitted}
+            return {**self._keys.stats(), "uncommitted": len(self._open)}
 
-    def _session(self, session_id: SessionId) -> _Session:
+    def _session(self, session_id: SessionId) -> SessionPlaces:
         session = self._open.get(session_id)
         if session is None:
             for other in self._open.take_over(session_id):
                 self._keys.ended(other)
             self._keys.expire()
             self._keys.refresh()
-            begun = _Session(KeyPlaces(self._directory), self._keys.additions)
+            begun = SessionPlaces(KeyPlaces(self._directory), self._keys.additions)
             session = self._open.begin(session_id, begun)
         return session
 
     def _place(
         self,
-        session: _Session,
+        session: SessionPlaces,
         partitions: Sequence[bytes],
         codes: npt.NDArray[np.int32],
         keys: KeyIds,
         removes: Bools,
     ) -> RowsPlaced:
-        numbers = np.array([self._keys.number(each) for each in partitions], np.uint64)
+        numbers = self._keys.partitions.numbers(partitions)
         order = keys.order()
         ordered = keys.at(order)
         firsts = ordered.firsts()
@@ -246,7 +219,7 @@ class KeyAssigner:
         fresh = committed[(np.cumsum(firsts) - 1)[placement.fresh]]
         new = np.flatnonzero(number_of(fresh) != wanted[placement.fresh])
         rows = placement.fresh[new]
-        fresh[new] = self._fresh(session, wanted[rows], ordered.at(rows).shards(), added)
+        fresh[new] = self._fresh(wanted[rows], ordered.at(rows).shards(), added)
         placed = placement.place(fresh)
         changed = np.flatnonzero(placed.after != told)
         session.places.put(distinct.at(changed), placed.after[changed])
@@ -258,7 +231,6 @@ class KeyAssigner:
 
     def _fresh(
         self,
-        session: _Session,
         numbers: Words,
         shards: npt.NDArray[np.int32],
         added: defaultdict[int, Counter[int]],
@@ -269,8 +241,7 @@ class KeyAssigner:
         distinct, starts = np.unique(numbers[order], return_index=True)
         for number, rows in zip(distinct.tolist(), np.split(order, starts)[1:], strict=True):
             sizes = Counter(self._keys.sizes(number))
-            for each in self._open:
-                sizes.update(each.sizes.get(number, {}))
+            sizes.update(self._open.sizes(number))
             buckets = self._filling.place(shards[rows], sizes)
             counts = np.bincount(buckets)
             for bucket in np.flatnonzero(counts).tolist():
@@ -279,37 +250,16 @@ class KeyAssigner:
         return places
 
     def _answer(
-        self, session: _Session, order: npt.NDArray[np.int64], placed: Placed
+        self, session: SessionPlaces, order: npt.NDArray[np.int64], placed: Placed
     ) -> RowsPlaced:
         moves = np.flatnonzero(placed.left != NOWHERE)
         places = np.empty(len(order) + len(moves), np.uint64)
         places[order] = placed.places
         places[len(order) :] = placed.left[moves]
-        partitions, codes, buckets = self._named(places)
+        partitions, codes, buckets = self._keys.partitions.named(places)
         return RowsPlaced(partitions, codes, buckets, order[moves], session.token)
 
-    def _named(
-        self, places: Words
-    ) -> tuple[list[bytes], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Partitions, each place's position in them, and its bucket; -1 for both without one."""
-        there = np.flatnonzero(is_there(places))
-        codes = np.full(len(places), -1, np.int32)
-        buckets = codes.copy()
-        numbers, codes[there] = np.unique(number_of(places[there]), return_inverse=True)
-        buckets[there] = bucket_of(places[there])
-        return [self._keys.partition(number) for number in numbers.tolist()], codes, buckets
-
-    def _latest(self, keys: KeyIds) -> Words:
-        """Places with what is not committed; where two sessions disagree, of either."""
-        committed = self._keys.find(keys)
-        found = committed.copy()
-        for session in self._open:
-            told = session.places.find(keys)
-            changed = (told != NOWHERE) & (told != committed)
-            found[changed] = told[changed]
-        return found
-
-    def _take(self, session: _Session) -> None:
+    def _take(self, session: SessionPlaces) -> None:
         """Put what was told into the table's index."""
         for piece in session.places.chunks():
             before = self._keys.find(piece.keys)
@@ -317,14 +267,13 @@ class KeyAssigner:
             changed = np.flatnonzero((before != after) & (is_there(before) | is_there(after)))
             keys = piece.keys.at(changed)
             self._keys.put(keys, before[changed], after[changed])
-            for other in self._open:
-                other.is_overtaken |= bool((other.places.find(keys) != NOWHERE).any())
+            self._open.overtake(keys)
 
-    def _refuse_changed(self, session: _Session) -> None:
+    def _refuse_changed(self, session: SessionPlaces) -> None:
         changed = (
             session.is_overtaken
             or session.additions != self._keys.additions
-            or any(self._keys.is_gone(number) for number in session.used)
+            or any(self._keys.partitions.is_gone(number) for number in session.used)
         )
         if changed:
             raise CommitConflictError(

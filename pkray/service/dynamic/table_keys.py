@@ -7,9 +7,8 @@ changed anew. Nothing of it needs to survive its process.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -21,18 +20,14 @@ from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format.data_file import ADD, DataFileMeta
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import APPEND, COMPACT, Snapshot
-from pkray.lsm.data_files import DataFileStore
-from pkray.lsm.deletion_files import read_vectors
-from pkray.lsm.engines import merge_engine
-from pkray.lsm.levels import Levels, Vectors
-from pkray.lsm.live_rows import LiveRows
-from pkray.lsm.merge_read import merge_read
 from pkray.schema import TableSchema
 from pkray.service.committed import BucketId
-from pkray.service.dynamic.key_ids import Bools, KeyIds, Words, identify, join
+from pkray.service.dynamic.key_ids import KeyIds, Words
 from pkray.service.dynamic.key_places import KeyPlaces
-from pkray.service.dynamic.place_runs import CHUNK_ROWS, NOWHERE
-from pkray.service.dynamic.placement import is_there, number_of, place_of
+from pkray.service.dynamic.key_reading import KeyReading
+from pkray.service.dynamic.partition_numbers import PartitionNumbers
+from pkray.service.dynamic.place_runs import NOWHERE
+from pkray.service.dynamic.placement import is_there, place_of
 from pkray.service.dynamic.snapshot_watch import SnapshotWatch
 from pkray.service.protocol import SessionId
 from pkray.storage.object_store import ObjectStore
@@ -49,6 +44,10 @@ class TableKeys:
         directory: on the local disk.
         clock: epoch milliseconds.
         refresh_millis: look for other processes' snapshots at most this often.
+
+    Attributes:
+        partitions: the numbers by which places name them.
+        additions: how often others have added rows, or it is unknown what they did.
     """
 
     def __init__(
@@ -67,33 +66,14 @@ class TableKeys:
         self._watch = SnapshotWatch(clock, refresh_millis)
         self._places: KeyPlaces | None = None
         self._snapshot: Snapshot | None = None
-        self._partitions: list[bytes] = []
-        self._numbers: dict[bytes, int] = {}
-        self._gone: Bools = np.zeros(64, np.bool_)
         self._sizes: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        self.partitions = PartitionNumbers()
         self.additions = 0
-        """How often others have added rows, or it is unknown what they did."""
 
     @property
     def snapshot_id(self) -> int:
         """The snapshot that the places are of; 0 before the first."""
         return self._snapshot.id if self._snapshot else 0
-
-    def number(self, partition: bytes) -> int:
-        """The partition's number; another one after others have changed its rows."""
-        if partition not in self._numbers:
-            self._numbers[partition] = len(self._partitions)
-            self._partitions.append(partition)
-            if len(self._partitions) > len(self._gone):
-                self._gone = np.concatenate((self._gone, np.zeros_like(self._gone)))
-        return self._numbers[partition]
-
-    def partition(self, number: int) -> bytes:
-        return self._partitions[number]
-
-    def is_gone(self, number: int) -> bool:
-        """Whether others have changed the rows of the partition since it got its number."""
-        return bool(self._gone[number])
 
     def sizes(self, number: int) -> Counter[int]:
         """Keys by bucket of a partition."""
@@ -107,7 +87,7 @@ class TableKeys:
         """
         assert self._places is not None
         found = self._places.find(keys)
-        found[~is_there(found) | self._are_gone(found)] = NOWHERE
+        found[~is_there(found) | self.partitions.are_gone(found)] = NOWHERE
         return found
 
     def put(self, keys: KeyIds, before: Words, after: Words) -> None:
@@ -154,8 +134,7 @@ class TableKeys:
     def forget(self) -> None:
         """Read all keys again when they are next needed."""
         self._places = self._snapshot = None
-        self._gone[: len(self._partitions)] = True
-        self._numbers.clear()
+        self.partitions.retire_all()
         self._sizes.clear()
         self.additions += 1
 
@@ -190,16 +169,15 @@ class TableKeys:
         elif held is not None and (target is None or target.id <= held.id):
             return
         if self._places is None:
-            self._places = KeyPlaces(self._directory, self._are_gone)
+            self._places = KeyPlaces(self._directory, self.partitions.are_gone)
             if target is not None:
                 self._read(target, None)
         elif target is not None:
             changed = self._changed(held.id if held else 0, target.id, own)
             for partition in changed:
-                number = self._numbers.pop(partition, None)
-                if number is not None:
-                    self._gone[number] = True
-                    self._sizes.pop(number, None)
+                gone = self.partitions.retire(partition)
+                if gone is not None:
+                    self._sizes.pop(gone, None)
             if changed:
                 self._read(target, changed)
         self._snapshot = target
@@ -226,73 +204,22 @@ class TableKeys:
             files[entry.partition, entry.bucket].append(entry.file)
         marked = index_files(self._store, snapshot, DELETION_VECTORS)
         assert self._places is not None
-        reading = _Reading(self._places)
+        reading = KeyReading(self._store, schema, self._places)
+        numbers = self.partitions.numbers([partition for partition, _ in files])
+        places = place_of(numbers, np.array([bucket for _, bucket in files], np.int32))
+        at = dict(zip(files, places, strict=True))
 
         def read(bucket: BucketId) -> int:
-            vectors = read_vectors(self._store, marked.get(bucket, ()))
-            place = place_of(np.array([self._numbers[bucket[0]]], np.uint64), np.array([bucket[1]]))
-            return sum(
-                reading.take(keys, place)
-                for keys in self._keys(schema, bucket, files[bucket], vectors)
-            )
+            return reading.read(bucket, files[bucket], marked.get(bucket, ()), at[bucket])
 
-        for partition, _ in files:
-            self.number(partition)
         with ThreadPoolExecutor(schema.core.cross_partition_upsert_bootstrap_parallelism) as pool:
             for (partition, bucket), count in zip(files, pool.map(read, files), strict=True):
-                self._sizes[self.number(partition)][bucket] = count
+                self._sizes[self.partitions.number(partition)][bucket] = count
         reading.finish()
-
-    def _keys(
-        self, schema: TableSchema, bucket: BucketId, files: list[DataFileMeta], vectors: Vectors
-    ) -> Iterator[KeyIds]:
-        """The ids of a bucket's keys; those on level 0 too, whatever reads show."""
-        reader = LiveRows(DataFileStore(self._store, schema, *bucket), vectors)
-        runs = Levels(tuple(files)).runs()
-        names = list(schema.primary_keys)
-        for rows in merge_read(runs, reader, merge_engine(schema), schema, columns=names):
-            yield identify([rows.column(name) for name in names])
-
-    def _are_gone(self, places: Words) -> Bools:
-        numbers = np.where(is_there(places), number_of(places), np.uint64(0))
-        gone: Bools = self._gone[numbers.astype(np.int64)] & is_there(places)
-        return gone
 
     def _count(self, places: Words, sign: int) -> None:
         distinct, counts = np.unique(places[is_there(places)], return_counts=True)
         for place, count in zip(distinct.tolist(), counts.tolist(), strict=True):
             number, bucket = divmod(place, 1 << 16)
-            if not self._gone[number]:
+            if not self.partitions.is_gone(number):
                 self._sizes[number][bucket] += sign * count
-
-
-class _Reading:
-    """Gathers keys of buckets that are read side by side, and sorts them together."""
-
-    def __init__(self, places: KeyPlaces) -> None:
-        self._into = places
-        self._keys: list[KeyIds] = []
-        self._places: list[Words] = []
-        self._held = 0
-        self._lock = threading.Lock()
-
-    def take(self, keys: KeyIds, place: Words) -> int:
-        """Keys of one place; how many."""
-        with self._lock:
-            self._keys.append(keys)
-            self._places.append(np.repeat(place, keys.count))
-            self._held += keys.count
-            if self._held >= CHUNK_ROWS:
-                self.finish()
-        return keys.count
-
-    def finish(self) -> None:
-        if not self._held:
-            return
-        keys = join(self._keys)
-        order = keys.order()
-        ordered = keys.at(order)
-        # A key that is there twice: writers that know nothing of each other had it.
-        firsts = ordered.firsts()
-        self._into.put(ordered.at(firsts), np.concatenate(self._places)[order][firsts])
-        self._keys, self._places, self._held = [], [], 0
