@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.lsm.key_words import BytesWords, FixedWords, WordColumn, sort_words
+from pkray.lsm.value_order import distance_from, neighbours_differ, run_starts, sort_values
 
 KeyBound = tuple[tuple[tuple[int, ...], int], ...]
 """One key, comparable with others of the same columns: (words, length) of each column."""
-
-_BLOCK = 64 << 10
-"""Rows whose words stay in the processor's cache."""
 
 LENGTH = -1
 """The number of the word that is a string's length."""
@@ -59,10 +57,10 @@ class NormalizedKeys:
         prefix, exact = self.prefix()
         if not self._length:
             return np.empty(0, np.intp), np.empty(0, np.intp)
-        order, differs = _sorted_with_places(prefix) or _sorted(prefix, stable)
+        order, differs = sort_values(prefix, stable=stable)
         if not exact and not differs.all():
             order, differs = self._settle_ties(order, differs)
-        return order, _starts(differs)
+        return order, run_starts(differs)
 
     def argsort(self, *, stable: bool = True) -> np.ndarray:
         return self.sort(stable=stable)[0]
@@ -72,13 +70,13 @@ class NormalizedKeys:
         if not self._length:
             return np.empty(0, np.intp)
         prefix, exact = self.prefix()
-        differs = _differs(prefix if order is None else prefix[order])
+        differs = neighbours_differ(prefix if order is None else prefix[order])
         if not exact:
             same = np.flatnonzero(~differs)
             rows = same if order is None else order[same]
             following = same + 1 if order is None else order[same + 1]
             differs[same] = self.compare(rows, self, following) != 0
-        return _starts(differs)
+        return run_starts(differs)
 
     def compare(self, rows: np.ndarray, other: NormalizedKeys, others: np.ndarray) -> np.ndarray:
         """-1, 0 or 1 for each pair of a row here and a row there."""
@@ -157,7 +155,7 @@ class NormalizedKeys:
                 bits = (high - low >> unused).bit_length()
                 if free == 64 and bits > 56:
                     return word, False
-                distance = _distance(word, low)
+                distance = distance_from(word, low)
                 if unused:
                     distance >>= np.uint64(unused)
                 kept = min(bits, free)
@@ -175,7 +173,7 @@ class NormalizedKeys:
                 if bits > free:
                     return packed, False
                 packed <<= np.uint64(bits)
-                packed |= _distance(column.lengths, low)
+                packed |= distance_from(column.lengths, low)
                 free -= bits
         return packed, True
 
@@ -262,65 +260,6 @@ def _search_words(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.n
     if not len(here):
         return low, np.zeros(len(there), bool)
     return low, here.take(low, mode="clip") == there
-
-
-def _stable_argsort(values: np.ndarray) -> np.ndarray:
-    """As numpy's, in half the time where the values are not sorted runs already."""
-    count = len(values)
-    descents = np.count_nonzero(values[1:] < values[:-1])
-    if descents * 64 <= count or values.dtype.itemsize <= 2 or count >= 1 << 31:
-        return np.argsort(values, kind="stable")
-    order = np.argsort(values)
-    differs = _differs(values[order])
-    if differs.all():
-        return order
-    # Sorting (group, row) in one word puts equal values back in the order they came in.
-    packed = np.zeros(count, np.int64)
-    np.cumsum(differs, out=packed[1:])
-    packed <<= 32
-    packed |= order
-    packed.sort()
-    packed &= 0xFFFFFFFF
-    return packed
-
-
-def _sorted(values: np.ndarray, stable: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The values' order, and which of the sorted ones differ from the one before."""
-    order = _stable_argsort(values) if stable else np.argsort(values)
-    return order, _differs(values[order])
-
-
-def _sorted_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """As `_sorted` and stable, if a value and its place fit one word: these sort twice as fast."""
-    low, high = int(values.min()), int(values.max())
-    place_bits = (len(values) - 1).bit_length()
-    if (high - low).bit_length() + place_bits > 64:
-        return None
-    words = _distance(values, low)
-    words <<= np.uint64(place_bits)
-    for start in range(0, len(words), _BLOCK):
-        block = words[start : start + _BLOCK]
-        block |= np.arange(start, start + len(block), dtype=np.uint64)
-    words.sort()
-    order = (words & np.uint64((1 << place_bits) - 1)).view(np.int64)
-    words >>= np.uint64(place_bits)
-    return order, _differs(words)
-
-
-def _differs(values: np.ndarray) -> np.ndarray:
-    return values[1:] != values[:-1]
-
-
-def _starts(differs: np.ndarray) -> np.ndarray:
-    is_start = np.empty(len(differs) + 1, bool)
-    is_start[0], is_start[1:] = True, differs
-    return np.flatnonzero(is_start)
-
-
-def _distance(word: np.ndarray, low: int) -> np.ndarray:
-    """word - low as unsigned, for any integer type and span."""
-    wide = word if word.dtype.itemsize == 8 else word.astype(np.int64)
-    return wide.view(np.uint64) - np.uint64(low & (2**64 - 1))
 
 
 def _word(column: WordColumn, number: int, rows: np.ndarray) -> np.ndarray:

@@ -1,0 +1,76 @@
+"""The order of integers, and which of them are equal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_BLOCK = 64 << 10
+"""Values that stay in the processor's cache."""
+
+
+def sort_values(values: np.ndarray, *, stable: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The order of one value or more, and which of the sorted ones differ from the one before.
+
+    Args:
+        stable: equal values keep their order.
+    """
+    found = _sorted_with_places(values)
+    if found is None:
+        order = _stable_argsort(values) if stable else np.argsort(values)
+        found = order, neighbours_differ(values[order])
+    return found
+
+
+def neighbours_differ(values: np.ndarray) -> np.ndarray:
+    """Of each value but the first, whether it differs from the one before."""
+    return values[1:] != values[:-1]
+
+
+def run_starts(differs: np.ndarray) -> np.ndarray:
+    """Where runs of equal values start, by `neighbours_differ`."""
+    is_start = np.empty(len(differs) + 1, bool)
+    is_start[0], is_start[1:] = True, differs
+    return np.flatnonzero(is_start)
+
+
+def distance_from(word: np.ndarray, low: int) -> np.ndarray:
+    """word - low as unsigned, for any integer type and span."""
+    wide = word if word.dtype.itemsize == 8 else word.astype(np.int64)
+    return wide.view(np.uint64) - np.uint64(low & (2**64 - 1))
+
+
+def _stable_argsort(values: np.ndarray) -> np.ndarray:
+    """As numpy's, in half the time where the values are not sorted runs already."""
+    count = len(values)
+    descents = np.count_nonzero(values[1:] < values[:-1])
+    if descents * 64 <= count or values.dtype.itemsize <= 2 or count >= 1 << 31:
+        return np.argsort(values, kind="stable")
+    order = np.argsort(values)
+    differs = neighbours_differ(values[order])
+    if differs.all():
+        return order
+    # Sorting (group, row) in one word puts equal values back in the order they came in.
+    packed = np.zeros(count, np.int64)
+    np.cumsum(differs, out=packed[1:])
+    packed <<= 32
+    packed |= order
+    packed.sort()
+    packed &= 0xFFFFFFFF
+    return packed
+
+
+def _sorted_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """As `sort_values`, stable, where a value and its place fit one word: twice as fast."""
+    low, high = int(values.min()), int(values.max())
+    place_bits = (len(values) - 1).bit_length()
+    if (high - low).bit_length() + place_bits > 64:
+        return None
+    words = distance_from(values, low)
+    words <<= np.uint64(place_bits)
+    for start in range(0, len(words), _BLOCK):
+        block = words[start : start + _BLOCK]
+        block |= np.arange(start, start + len(block), dtype=np.uint64)
+    words.sort()
+    order = (words & np.uint64((1 << place_bits) - 1)).view(np.int64)
+    words >>= np.uint64(place_bits)
+    return order, neighbours_differ(words)
