@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, cast
 
+from pkray.closeable import Closeable
 from pkray.commit.branches import Branches
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.table_identity import read_identity
@@ -28,8 +27,8 @@ from pkray.errors import (
 )
 from pkray.format.partition import PartitionSpec
 from pkray.schema import Columns, TableSchema
-from pkray.service.local import LocalRuntime
 from pkray.service.runtime import Runtime
+from pkray.service.runtimes import open_runtime
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 from pkray.system import SYSTEM_TABLES, check_system_name
@@ -67,11 +66,11 @@ def connect(
     if not os.fspath(warehouse).strip():
         raise OptionError("the warehouse is empty: name a folder, or an object store's URL")
     if isinstance(runtime, str):
-        runtime = _runtime(runtime, dict(runtime_options or {}))
+        runtime = open_runtime(runtime, runtime_options or {})
     return Catalog(warehouse, runtime, storage_options)
 
 
-class Catalog:
+class Catalog(Closeable):
     """Creates, finds, renames and drops tables and databases; made by `connect`."""
 
     def __init__(
@@ -297,17 +296,6 @@ class Catalog:
         """Let go of the runtime; written rows that were not committed are dropped."""
         self.runtime.close()
 
-    def __enter__(self) -> Catalog:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _location(self, name: str) -> TableLocation:
         """Of ``database.table``."""
         database, _, table = name.partition(".")
@@ -353,24 +341,3 @@ def _remove_folders(store: ObjectStore) -> None:
     folder = store.local_path("")
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _runtime(name: str, options: dict[str, Any]) -> Runtime:
-    kind: Callable[..., Runtime]
-    if name == "local":
-        kind = LocalRuntime
-    elif name == "ray":
-        from pkray.service.ray.runtime import RayRuntime
-
-        kind = RayRuntime
-    else:
-        raise OptionError(f"runtime {name!r} is unknown: use 'local' or 'ray'", value=name)
-    known = inspect.signature(kind).parameters
-    for option in options:
-        if option not in known:
-            raise OptionError(
-                f"runtime_options {option!r} is unknown to runtime {name!r}: it takes "
-                f"{', '.join(known)}",
-                key=option,
-            )
-    return kind(**options)

@@ -6,7 +6,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 
 import pyarrow as pa
 
@@ -15,6 +14,7 @@ from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.progress import Progress
 from pkray.changelog.splits import ChangeSplit
 from pkray.changelog.start import Position, Start
+from pkray.closeable import Closeable
 from pkray.commit.table_identity import TableIdentity
 from pkray.errors import SnapshotNotFoundError, TableError
 from pkray.format.snapshot import Snapshot
@@ -47,7 +47,7 @@ class StreamBounds:
         return snapshot.watermark > self.watermark
 
 
-class ChangeStream(Iterator[pa.RecordBatch]):
+class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
     """Batches of ``_row_kind``, ``_snapshot_id`` and columns, snapshot after snapshot.
 
     Iterating waits for snapshots that are to come; `close`, from whatever thread, ends that at
@@ -142,17 +142,6 @@ class ChangeStream(Iterator[pa.RecordBatch]):
             self._record(force=True)
             with contextlib.suppress(ValueError):  # another thread is in it, and will leave
                 self._batches.close()
-
-    def __enter__(self) -> ChangeStream:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _take(self) -> None:
         if self._given is not None:

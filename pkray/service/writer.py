@@ -6,10 +6,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from types import TracebackType
 
 import pyarrow as pa
 
+from pkray.closeable import Closeable
 from pkray.commit.commit_name import (
     CommitName,
     CommitToken,
@@ -31,7 +31,7 @@ from pkray.service.pusher import deletions, incoming
 from pkray.service.writer_session import WriterSession
 
 
-class TableWriter:
+class TableWriter(Closeable):
     """Upserts and deletes under a commit user; visible to others from `commit` on.
 
     Rows are in the owners' memory at once (`latest` lookups see them). What an owner loses by
@@ -162,17 +162,6 @@ class TableWriter:
             self._is_closed = True
             with suppress(ServiceUnavailableError, TableError):  # what is gone holds nothing
                 self.abort()
-
-    def __enter__(self) -> TableWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _name(self, identifier: int | None) -> CommitName:
         """The commit's name; that of the commit before, if it is to be repeated."""
