@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +14,8 @@ from pkray.closeable import Closeable
 from pkray.commit.branches import Branches
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.table_identity import read_identity
+from pkray.databases import Databases, remove_folders
 from pkray.errors import (
-    DatabaseExistsError,
-    DatabaseNotFoundError,
     OptionError,
     StorageError,
     TableError,
@@ -34,11 +32,7 @@ from pkray.storage.object_store import ObjectStore
 from pkray.system import SYSTEM_TABLES, check_system_name
 from pkray.system_table import SystemTable
 from pkray.table import Table
-from pkray.table_name import TableName, checked_database
-
-_SUFFIX = ".db"
-_MARK = ".database"
-"""Keeps a database without tables in object stores, which have no folders."""
+from pkray.table_name import TableName
 
 
 def connect(
@@ -84,7 +78,8 @@ class Catalog(Closeable):
         self.warehouse = warehouse if "://" in warehouse else str(Path(warehouse).absolute())
         self.runtime = runtime
         self._storage_options = dict(storage_options or {})
-        self._store = ObjectStore.open(self.warehouse, **self._storage_options)
+        store = ObjectStore.open(self.warehouse, **self._storage_options)
+        self._databases = Databases(store, self.warehouse)
 
     def create_table(
         self,
@@ -182,7 +177,7 @@ class Catalog(Closeable):
         schema_files = [status.path for status in store.list("schema/")]
         store.delete(schema_files)
         store.delete([status.path for status in store.list("")])
-        _remove_folders(store)
+        remove_folders(store)
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name, or move it to another database. End its writers first: those
@@ -224,18 +219,11 @@ class Catalog(Closeable):
         Raises:
             DatabaseExistsError: it is there and ``if_not_exists`` is false.
         """
-        if not self.database_exists(name):
-            self._store.create(f"{checked_database(name)}{_SUFFIX}/{_MARK}", b"")
-        elif not if_not_exists:
-            raise DatabaseExistsError(
-                f"database {name} exists already in {self.warehouse}: use it, or create it only "
-                "if it does not exist",
-                database=name,
-            )
+        self._databases.create(name, if_not_exists=if_not_exists)
 
     def database_exists(self, name: str) -> bool:
         """Whether `list_databases` has it."""
-        return checked_database(name) in self.list_databases()
+        return self._databases.exist(name)
 
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Delete a database.
@@ -259,14 +247,11 @@ class Catalog(Closeable):
             )
         for table in tables:
             self.drop_table(table, if_exists=True)
-        folder = self._store.child(f"{name}{_SUFFIX}")
-        folder.delete([status.path for status in folder.list("", hidden=True)])
-        _remove_folders(folder)
+        self._databases.drop(name)
 
     def list_databases(self) -> list[str]:
         """In order."""
-        names = (name.rstrip("/").rsplit("/", 1)[-1] for name in self._store.list_dirs(""))
-        return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+        return self._databases.names()
 
     def list_tables(self, database: str | None = None) -> list[str]:
         """``database.table`` of every table, in order.
@@ -277,17 +262,11 @@ class Catalog(Closeable):
         Raises:
             DatabaseNotFoundError: there is no such database.
         """
-        if database is not None and not self.database_exists(database):
-            raise DatabaseNotFoundError(
-                f"database {database} does not exist in {self.warehouse}: its databases are "
-                f"{', '.join(self.list_databases()) or 'none'}",
-                database=database,
-            )
+        if database is not None:
+            self._databases.require(database)
         found = []
-        for name in [database] if database else self.list_databases():
-            for folder in self._store.list_dirs(f"{name}{_SUFFIX}/"):
-                table = folder.rstrip("/").rsplit("/", 1)[-1]
-                location = self._location(f"{name}.{table}")
+        for each in [database] if database else self._databases.names():
+            for location in map(self._location, self._databases.table_names(each)):
                 if SchemaStore(location.open(), location.name).exists():
                     found.append(location.name)
         return sorted(found)
@@ -298,8 +277,7 @@ class Catalog(Closeable):
 
     def _location(self, name: str) -> TableLocation:
         """Of ``database.table``."""
-        database, _, table = name.partition(".")
-        url = f"{self.warehouse.rstrip('/')}/{database}{_SUFFIX}/{table}"
+        url = f"{self.warehouse.rstrip('/')}/{self._databases.table_folder(name)}"
         return TableLocation(url, name, self._storage_options)
 
     def _load(self, location: TableLocation) -> Table:
@@ -334,10 +312,3 @@ class Catalog(Closeable):
 def _identified(location: TableLocation) -> TableLocation:
     """Of the table that is there now."""
     return replace(location, identity=read_identity(location.open()))
-
-
-def _remove_folders(store: ObjectStore) -> None:
-    """A disk keeps folders that have no files any more."""
-    folder = store.local_path("")
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -12,9 +12,8 @@ from pkray.commit.commit_name import checked_identifier, checked_user
 from pkray.commit.expiry_report import ExpiryReport
 from pkray.commit.rollback import RollbackReport
 from pkray.commit.schemas import SchemaStore
-from pkray.default_values import with_defaults
 from pkray.format.snapshot import Snapshot
-from pkray.input import conform, conform_prefixes
+from pkray.lookup_table import LookupTable
 from pkray.maintenance.alter import Alter
 from pkray.maintenance.branches import Branches
 from pkray.maintenance.consumers import Consumers
@@ -23,29 +22,17 @@ from pkray.maintenance.orphans import remove_orphan_files
 from pkray.maintenance.partitions import PartitionWork
 from pkray.maintenance.rollback import roll_back
 from pkray.maintenance.tags import Tags
-from pkray.scan.split import arrow_schema
-from pkray.scan.travel import Moment, Timestamp
-from pkray.scan.view import SnapshotView
-from pkray.schema import TableSchema
+from pkray.scan.travel import Timestamp
 from pkray.service.compaction.choice import choose
 from pkray.service.compaction.dedicated import CompactionReport, DedicatedCompaction, Progress
 from pkray.service.local import now_millis
-from pkray.service.lookup_client import LookupClient
-from pkray.service.lookup_state import LookupState, check_visibility
-from pkray.service.protocol import CommitOutcome, Visibility
+from pkray.service.protocol import CommitOutcome
 from pkray.service.push_session import PushSession
-from pkray.service.runtime import Runtime, TableService
 from pkray.service.writer import TableWriter
-from pkray.storage.location import TableLocation
-from pkray.streamable_table import StreamableTable
 
 
-class Table(StreamableTable):
+class Table(LookupTable):
     """A keyed table; made by `Catalog.create_table` and `Catalog.load_table`."""
-
-    def __init__(self, location: TableLocation, schema: TableSchema, runtime: Runtime) -> None:
-        self.runtime = runtime
-        super().__init__(location, schema)
 
     @property
     def alter(self) -> Alter:
@@ -88,66 +75,6 @@ class Table(StreamableTable):
         session = coordinator.call("begin", commit_user)
         target = service.push_target(session, self.schema)
         return PushSession(coordinator, service.owners, session, commit_identifier, target, known)
-
-    def lookup(
-        self,
-        keys: object,
-        *,
-        columns: Sequence[str] | None = None,
-        visibility: Visibility = "latest",
-        snapshot_id: int | None = None,
-        tag: str | None = None,
-        timestamp: Timestamp | None = None,
-        watermark: int | None = None,
-    ) -> pa.Table:
-        """Rows by primary key, in the order asked; absent keys are left out.
-
-        Args:
-            keys: the primary key columns: pa.Table, RecordBatch, pandas or a list of dicts.
-            columns: what to return; default every column.
-            visibility: ``latest`` also sees rows that are written but not committed;
-                ``committed`` sees a snapshot.
-            snapshot_id, tag, timestamp, watermark: with ``committed``, a moment as of `view`,
-                instead of the newest snapshot.
-
-        Raises:
-            InputError: the keys do not fit the table.
-            OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
-        """
-        schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
-        wanted = arrow_schema(schema, columns)
-        checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
-        return with_defaults(rows.find(checked, wanted), schema)
-
-    def lookup_prefix(
-        self,
-        keys: object,
-        *,
-        columns: Sequence[str] | None = None,
-        visibility: Visibility = "latest",
-        snapshot_id: int | None = None,
-        tag: str | None = None,
-        timestamp: Timestamp | None = None,
-        watermark: int | None = None,
-    ) -> pa.Table:
-        """All rows whose primary key begins with given values: in the order asked, and the rows
-        of each in key order.
-
-        One bucket is asked where the values have the ``bucket-key``, else each of the partition.
-
-        Args:
-            keys: the first columns of the primary key (less the partition columns), with all
-                partition columns or none, which means every partition; as `lookup` takes keys.
-                Text columns match as a whole.
-            columns, visibility, snapshot_id, tag, timestamp, watermark: as of `lookup`.
-
-        Raises:
-            InputError, OptionError: as `lookup`.
-        """
-        schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
-        wanted = arrow_schema(schema, columns)
-        found = rows.find_prefixes(conform_prefixes(keys, schema), wanted)
-        return with_defaults(found, schema)
 
     def compact(
         self,
@@ -355,45 +282,8 @@ class Table(StreamableTable):
         waiting = sum(owner["compaction"]["writers_waiting"] for owner in stats)
         return f"waits for the compaction of {waiting} buckets" if waiting else None
 
-    def _use(self, schema: TableSchema) -> None:
-        super()._use(schema)
-        self._client: tuple[TableService, LookupClient] | None = None
-
-    def _finder(
-        self,
-        visibility: Visibility,
-        snapshot_id: int | None,
-        tag: str | None,
-        timestamp: Timestamp | None,
-        watermark: int | None,
-    ) -> tuple[TableSchema, LookupState | SnapshotView]:
-        """What a lookup asks, and the schema of its rows."""
-        moment = (snapshot_id, tag, timestamp, watermark)
-        names_moment = any(each is not None for each in moment)
-        check_visibility(visibility, names_moment)
-        if not names_moment:
-            return self.schema, LookupState(lambda: self._lookups(self.schema), visibility)
-        view = self._view(Moment.of(self.schema.core, *moment))  # owners know another table
-        snapshot, schema = view.snapshot, view.schema
-        if tag is not None and snapshot is not None and not self._history.holds(snapshot):
-            self._identity.refuse_other()
-            return schema, view  # the owners know snapshots by their ids
-        answer_from = None if snapshot is None else snapshot.id
-        return schema, LookupState(lambda: self._lookups(schema), visibility, answer_from)
-
-    def _lookups(self, schema: TableSchema) -> LookupClient:
-        service = self._service()
-        if schema is not self.schema:
-            return LookupClient(schema, service.owners)
-        if self._client is None or self._client[0] is not service:
-            self._client = service, LookupClient(self.schema, service.owners)
-        return self._client[1]
-
     def _partitions(self) -> PartitionWork:
         self._identity.refuse_other()
         schema = self._schemas.latest()
         schema.core.require_supported()
         return PartitionWork(self._store, schema, lambda: self._service().coordinator, now_millis)
-
-    def _service(self) -> TableService:
-        return self.runtime.service(self.location, self.schema)
