@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -49,8 +49,7 @@ def cast_column(
     if not column.type.equals(data_type.arrow, check_metadata=data_type.is_nested):
         _check_type(column.type, data_type, name)
         fitted = _cast(column, data_type, name)
-        if data_type.root == "FLOAT" and pa.types.is_floating(column.type):
-            _check_narrowed(column, fitted, data_type, name, rounding)
+        _check_narrowed(column, fitted, data_type, name, rounding)
     _check_values(fitted, data_type, name)
     if not data_type.nullable:
         _check_nulls(fitted, name)
@@ -173,12 +172,27 @@ def _check_narrowed(
     name: str,
     rounding: bool,
 ) -> None:
-    back = narrow.cast(wide.type)
-    if rounding:
-        lost = pc.and_(pc.is_inf(back), pc.is_finite(wide))
-    else:
-        lost = pc.and_(pc.not_equal(back, wide), pc.invert(pc.is_nan(wide)))
-    _refuse_any(wide, lost, data_type, name)
+    """Doubles that became FLOAT, which Arrow's casts do not judge."""
+    if data_type.root == "FLOAT" and pa.types.is_floating(wide.type):
+        back = narrow.cast(wide.type)
+        if rounding:
+            lost = pc.and_(pc.is_inf(back), pc.is_finite(wide))
+        else:
+            lost = pc.and_(pc.not_equal(back, wide), pc.invert(pc.is_nan(wide)))
+        _refuse_any(wide, lost, data_type, name)
+    elif _has_float(data_type) and not pa.types.is_null(wide.type):
+        aligned = pa.Table.from_arrays([wide, narrow], names=["wide", "narrow"])
+        for batch in aligned.to_batches():
+            pairs = zip(*(_parts(part, data_type, name) for part in batch.columns), strict=True)
+            for (inner, part, inner_name), (narrowed, _, _) in pairs:
+                columns = pa.chunked_array([inner]), pa.chunked_array([narrowed])
+                _check_narrowed(*columns, part, inner_name, rounding)
+
+
+def _has_float(data_type: DataType) -> bool:
+    fields = (field.type for field in data_type.fields or ())
+    inner = (data_type.element, data_type.key, data_type.value, *fields)
+    return data_type.root == "FLOAT" or any(part and _has_float(part) for part in inner)
 
 
 def _check_values(column: pa.ChunkedArray, data_type: DataType, name: str) -> None:
@@ -199,21 +213,25 @@ def _check_values(column: pa.ChunkedArray, data_type: DataType, name: str) -> No
             _refuse_any(column, pc.not_equal(whole, ticks), data_type, name)
     if data_type.is_nested:
         for chunk in column.chunks:
-            _check_parts(chunk, data_type, name)
+            for part in _parts(chunk, data_type, name):
+                _check_part(*part)
 
 
-def _check_parts(array: pa.Array, data_type: DataType, name: str) -> None:
+def _parts(
+    array: pa.Array, data_type: DataType, name: str
+) -> Iterator[tuple[pa.Array, DataType, str]]:
+    """What nested values are made of: the values that are there, their type and name."""
     if data_type.element is not None:
-        _check_part(array.flatten(), data_type.element, f"{name}[]")
+        yield array.flatten(), data_type.element, f"{name}[]"
     if data_type.key is not None and data_type.value is not None:
         # The keys and items of a slice are those of the whole array.
         start, end = (array.offsets[0].as_py(), array.offsets[-1].as_py()) if len(array) else (0, 0)
-        _check_part(array.keys[start:end], data_type.key, f"{name} (keys)")
-        _check_part(array.items[start:end], data_type.value, f"{name} (values)")
+        yield array.keys[start:end], data_type.key, f"{name} (keys)"
+        yield array.items[start:end], data_type.value, f"{name} (values)"
     if data_type.fields is not None:
         present = array.filter(array.is_valid()) if array.null_count else array
         for part, field in zip(present.flatten(), data_type.fields, strict=True):
-            _check_part(part, field.type, f"{name}.{field.name}")
+            yield part, field.type, f"{name}.{field.name}"
 
 
 def _check_part(array: pa.Array, data_type: DataType, name: str) -> None:

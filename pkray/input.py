@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -13,8 +12,9 @@ import pyarrow as pa
 
 from pkray.casts import cast_column
 from pkray.errors import InputError
+from pkray.python_values import to_column
 from pkray.schema import TableSchema
-from pkray.types import TIMESTAMPS, DataType
+from pkray.types import DataType
 
 
 def conform(data: object, schema: TableSchema, *, keys_only: bool = False) -> pa.Table:
@@ -193,7 +193,7 @@ def _of_pandas(frame: Any) -> _Rows:
         series = frame[name]
         if series.dtype == object:
             values = series.where(series.notna(), None).tolist()
-            return _of_values(values, data_type, name)
+            return to_column(values, data_type, name)
         array = pa.array(series, from_pandas=True)
         chunked = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
         return cast_column(chunked, data_type, name)
@@ -212,66 +212,9 @@ def _of_dicts(rows: Sequence[Mapping[str, Any]]) -> _Rows:
                 column=name,
                 row=row,
             ) from None
-        return _of_values(values, data_type, name)
+        return to_column(values, data_type, name)
 
     names: dict[str, None] = {}
     for row in rows:
         names.update(dict.fromkeys(row))
     return _Rows(list(names), len(rows), column)
-
-
-def _of_values(values: list[Any], data_type: DataType, name: str) -> pa.ChunkedArray:
-    """Python values as a column.
-
-    Arrow infers their type, which the casts then judge: told the type, it would cut off fractions
-    and time zones without a word.
-    """
-    if data_type.root in TIMESTAMPS:
-        _check_zones(values, data_type, name)
-    if data_type.root == "DECIMAL":
-        values = [Decimal(value) if type(value) is int else value for value in values]
-    try:
-        array = pa.array(values, data_type.arrow if _has_map(data_type) else None)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise _unlike(values, data_type, name) from error
-    return cast_column(pa.chunked_array([array]), data_type, name, rounding=True)
-
-
-def _has_map(data_type: DataType) -> bool:
-    inner = [data_type.element, *(field.type for field in data_type.fields or ())]
-    return data_type.root == "MAP" or any(_has_map(part) for part in inner if part is not None)
-
-
-def _check_zones(values: list[Any], data_type: DataType, name: str) -> None:
-    zoned = data_type.root == "TIMESTAMP_LTZ"
-    for row, value in enumerate(values):
-        if isinstance(value, datetime) and (value.tzinfo is not None) != zoned:
-            remedy = "give it a time zone" if zoned else "make it local and drop its time zone"
-            raise InputError(
-                f"column {name!r} row {row}: {value!r} does not fit {data_type}: {remedy}",
-                column=name,
-                row=row,
-                value=value,
-                expected=str(data_type),
-            )
-
-
-def _unlike(values: list[Any], data_type: DataType, name: str) -> InputError:
-    """The error for values that are no column: names the first that is not of the type."""
-    for row, value in enumerate(values):
-        try:
-            array = pa.array([value], data_type.arrow if _has_map(data_type) else None)
-            cast_column(pa.chunked_array([array]), data_type.with_nullable(True), name)
-        except (pa.ArrowException, InputError, OverflowError, TypeError, ValueError):
-            return InputError(
-                f"column {name!r} row {row}: {value!r} is not a value of {data_type}; correct it",
-                column=name,
-                row=row,
-                value=value,
-                expected=str(data_type),
-            )
-    return InputError(
-        f"column {name!r} mixes kinds of values that do not make one {data_type} column",
-        column=name,
-        expected=str(data_type),
-    )

@@ -239,6 +239,25 @@ def test_types_that_do_not_convert_are_refused(data_type: str, array: pa.Array) 
         cast(data_type, array)
 
 
+@pytest.mark.parametrize(
+    ("data_type", "kind", "good", "bad"),
+    [
+        ("ARRAY<FLOAT>", pa.list_(pa.float64()), [0.5, None], [0.1]),
+        ("MAP<STRING, FLOAT>", pa.map_(pa.string(), pa.float64()), [("a", 0.5)], [("a", 1e300)]),
+        ("ROW<a FLOAT>", pa.struct({"a": pa.float64()}), {"a": float("inf")}, {"a": 0.1}),
+        ("ARRAY<ROW<a ARRAY<FLOAT>>>", pa.list_(pa.struct({"a": pa.list_(pa.float64())})),
+         [{"a": [0.5, None]}, None], [None, {"a": [0.5, 0.1]}]),
+    ],
+)  # fmt: skip
+def test_doubles_in_nested_floats_lose_nothing(
+    data_type: str, kind: pa.DataType, good: Any, bad: Any
+) -> None:
+    array = pa.chunked_array([pa.array([bad, good, None], kind)[1:], pa.array([good], kind)])
+    assert cast(data_type, array).to_pylist() == [good, None, good]
+    with pytest.raises(InputError, match=r"'v.*does not fit FLOAT without loss"):
+        cast(data_type, pa.array([None, good, bad], kind))
+
+
 def test_nan_and_negative_zero_are_untouched() -> None:
     rows = cast("DOUBLE", pa.array([float("nan"), -0.0, None]))
     values = rows.to_pylist()
@@ -291,10 +310,20 @@ def test_a_slice_is_checked_alone() -> None:
         ("ARRAY<STRING>", [], []),
         ("MAP<STRING, INT>", {"a": 1}.items(), [("a", 1)]),
         ("ROW<a INT, b STRING>", {"a": 1, "b": None}, {"a": 1, "b": None}),
+        ("ROW<a INT, b STRING>", {"b": "x", "a": 1}, {"a": 1, "b": "x"}),
+        ("ARRAY<DECIMAL(5, 2)>", [1, None], [Decimal("1.00"), None]),
+        ("ARRAY<DATE>", np.array([date(2024, 1, 1)]), [date(2024, 1, 1)]),
+        ("ARRAY<ROW<a INT>>", [None, {"a": 1}], [None, {"a": 1}]),
+        ("MAP<STRING, DECIMAL(5, 2)>", {"a": 1, "b": None}, [("a", Decimal("1.00")), ("b", None)]),
+        ("MAP<INT, MAP<STRING, FLOAT>>", {1: {"a": 0.5}, 2: {}}, [(1, [("a", 0.5)]), (2, [])]),
+        ("MAP<STRING, ARRAY<ROW<a INT>>>", {"x": [{"a": 1}, None]}, [("x", [{"a": 1}, None])]),
+        ("TIMESTAMP(9)", pd.Timestamp("2024-01-01 00:00:00.000000001"),
+         pd.Timestamp("2024-01-01 00:00:00.000000001")),
+        ("TIMESTAMP_LTZ(9)", pd.Timestamp("2024-01-01 00:00:00.000000001", tz="Asia/Tokyo"),
+         pd.Timestamp("2023-12-31 15:00:00.000000001", tz="UTC")),
     ],
 )  # fmt: skip
 def test_python_values(data_type: str, value: Any, expected: Any) -> None:
-    value = list(value) if data_type.startswith("MAP") else value
     assert one(data_type, value).as_py() == expected
 
 
@@ -319,10 +348,29 @@ def test_python_values(data_type: str, value: Any, expected: Any) -> None:
         ("ROW<a INT>", {"a": 1, "b": 2}),
         ("MAP<STRING, INT>", [("a", "b")]),
         ("STRING", object()),
+        ("TIME(3)", time(1, 2, tzinfo=UTC)),
+        ("TIMESTAMP(6)", pd.NaT),
+        ("TIMESTAMP(6)", pd.Timestamp("2024-01-01 00:00:00.000000001")),
+        ("ARRAY<DATE>", [date(2024, 1, 1), datetime(2024, 1, 1, 5)]),
+        ("ARRAY<TIMESTAMP_LTZ(6)>", [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1)]),
+        ("ARRAY<FLOAT>", [1e300]),
+        ("ARRAY<MAP<STRING, INT>>", [{"a": 1}, {"b": 1.5}]),
+        ("MAP<STRING, INT>", {"a": 1.5}),
+        ("MAP<STRING, INT>", {"a": 1, None: 2}),
+        ("MAP<STRING, INT>", ["ab", 1]),
+        ("MAP<STRING, FLOAT>", {"a": 1e300}),
+        ("MAP<STRING, DATE>", {"a": datetime(2024, 1, 1, 5)}),
+        ("MAP<STRING, TIME(0)>", {"a": time(1, 2, 3, 4)}),
+        ("MAP<STRING, TIMESTAMP(3)>", {"a": datetime(2024, 1, 1, 0, 0, 0, 1)}),
+        ("MAP<STRING, TIMESTAMP(6)>", {"a": datetime(2024, 1, 1, tzinfo=UTC)}),
+        ("MAP<STRING, ROW<a INT>>", {"a": {"a": 1, "b": 2}}),
+        ("ROW<a INT, m MAP<STRING, INT>>", {"a": 1.5, "m": {}}),
+        ("ROW<a INT, m MAP<STRING, INT>>", {"a": 1}),
+        ("ROW<a INT, b INT>", (1, 2)),
     ],
 )
 def test_python_values_that_do_not_fit(data_type: str, value: Any) -> None:
-    with pytest.raises(InputError, match="'v'"):
+    with pytest.raises(InputError, match="'v"):
         one(data_type, value)
 
 
@@ -333,6 +381,25 @@ def test_the_python_value_of_a_wrong_kind_is_named(data_type: str) -> None:
     with pytest.raises(InputError) as caught:
         conform(rows, table_of(("v", data_type)))
     assert (caught.value.column, caught.value.row, caught.value.value) == ("v", 2, "x")
+
+
+def test_a_date_and_a_time_are_no_dates() -> None:
+    rows = [{"k": 1, "v": date(2024, 1, 1)}, {"k": 2, "v": datetime(2024, 1, 1, 5)}]
+    with pytest.raises(InputError, match=r"'v' row 1.*date\(\)"):
+        conform(rows, table_of(("v", "DATE")))
+
+
+def test_null_rows_of_nested_values_stay_null() -> None:
+    schema = table_of(
+        ("m", "MAP<STRING, INT>"), ("r", "ROW<m MAP<STRING, INT>>"), ("a", "ARRAY<DATE>")
+    )
+    rows = [
+        {"k": 1, "m": None, "r": None, "a": None},
+        {"k": 2, "m": [("x", 1)], "r": {"m": []}, "a": []},
+        {"k": 3, "m": None, "r": {"m": None}, "a": [None]},
+        {"k": 4, "m": [], "r": None, "a": None},
+    ]
+    assert conform(rows, schema).to_pylist() == rows
 
 
 def test_mixed_zones_in_python_values_are_refused_by_row() -> None:
