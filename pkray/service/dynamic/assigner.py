@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pkray.commit.snapshots import SnapshotStore
-from pkray.errors import CommitConflictError, LostBatchesError
+from pkray.errors import CommitConflictError
 from pkray.format.hash_index import Hashes
 from pkray.format.index_file import IndexFileMeta
 from pkray.schema import TableSchema
@@ -32,6 +32,7 @@ from pkray.service.dynamic.assignments import Assignments, OpenAssignments
 from pkray.service.dynamic.bucket_filling import BucketFilling
 from pkray.service.dynamic.committed_keys import CommittedKeys
 from pkray.service.dynamic.key_index import ABSENT, Buckets, Packed, distinct, ordered, unpack
+from pkray.service.dynamic.tokens import check_tokens
 from pkray.service.protocol import Assigned, HashFile, SessionId
 from pkray.storage.object_store import ObjectStore
 
@@ -142,14 +143,8 @@ class BucketAssigner:
         """
         with self._lock:
             session = self._open.get(session_id)
-            held = {session.token} if session is not None else set()
-            if not set(tokens) <= held:
-                raise LostBatchesError(
-                    f"owner {self._index} no longer knows which buckets it had assigned for "
-                    f"{session_id.user!r}: it restarted; push again",
-                    owner=self._index,
-                    user=session_id.user,
-                )
+            held = session.token if session is not None else None
+            check_tokens(held, tokens, self._index, session_id)
             self._keys.await_commit(session_id, base)
             if session is not None:
                 for partition in session.used:

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pkray.errors import LostBatchesError
 from pkray.format.bucket import hash_rows
 from pkray.format.hash_index import Hashes
 from pkray.format.partition import PartitionSpec
@@ -16,6 +15,7 @@ from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
 from pkray.service.dynamic.assigners import assigner_count, assigning_owners
 from pkray.service.dynamic.key_index import Buckets
+from pkray.service.dynamic.tokens import note_token
 from pkray.service.handle import Handle, gather
 from pkray.service.protocol import Assigned, SessionId
 from pkray.service.retry import persist
@@ -66,13 +66,7 @@ class AssignerClient:
             ]
         )
         for (owner, at), answer in zip(asked, answers, strict=True):
-            if tokens.setdefault(owner, answer.token) != answer.token:
-                raise LostBatchesError(
-                    f"owner {owner} forgot which buckets it had assigned for {session.user!r}: "
-                    "it restarted; push again",
-                    owner=owner,
-                    user=session.user,
-                )
+            note_token(tokens, owner, answer.token, session)
             buckets[at], is_new[at] = answer.buckets, answer.is_new
         return Cells(codes, partitions, buckets, hashes, is_new)
 

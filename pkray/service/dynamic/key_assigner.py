@@ -37,6 +37,7 @@ from pkray.service.dynamic.placement import (
 )
 from pkray.service.dynamic.session_places import OpenPlaces, SessionPlaces
 from pkray.service.dynamic.table_keys import TableKeys
+from pkray.service.dynamic.tokens import check_tokens
 from pkray.service.protocol import KeysFound, RowsPlaced, SessionId
 from pkray.storage.object_store import ObjectStore
 
@@ -141,14 +142,8 @@ class KeyAssigner:
         """
         with self._lock:
             session = self._open.get(session_id)
-            held = {session.token} if session is not None else set()
-            if not set(tokens) <= held:
-                raise LostBatchesError(
-                    f"owner {ASSIGNER} no longer knows where it had placed rows of "
-                    f"{session_id.user!r}: it restarted; push again",
-                    owner=ASSIGNER,
-                    user=session_id.user,
-                )
+            held = session.token if session is not None else None
+            check_tokens(held, tokens, ASSIGNER, session_id)
             self._keys.await_commit(session_id, base)
             if session is not None:
                 self._refuse_changed(session)

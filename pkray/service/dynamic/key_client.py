@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray import row_kind
-from pkray.errors import LostBatchesError
 from pkray.format.partition import PartitionSpec
 from pkray.lsm.row_kinds import accepted_rows
 from pkray.options import DYNAMIC
@@ -19,6 +18,7 @@ from pkray.schema_checks import check_crossing
 from pkray.service.dynamic.key_assigner import ASSIGNER
 from pkray.service.dynamic.key_ids import Bools, identify
 from pkray.service.dynamic.placement import removing
+from pkray.service.dynamic.tokens import note_token
 from pkray.service.handle import Handle
 from pkray.service.protocol import KeysFound, RowsPlaced, SessionId
 from pkray.service.retry import persist
@@ -67,13 +67,7 @@ class KeyClient:
         placed: RowsPlaced = self._assigner.submit(
             "place", session, index, partitions, codes, keys, removes
         ).result()
-        if tokens.setdefault(ASSIGNER, placed.token) != placed.token:
-            raise LostBatchesError(
-                f"owner {ASSIGNER} forgot where it had placed rows of {session.user!r}: it "
-                "restarted; push again",
-                owner=ASSIGNER,
-                user=session.user,
-            )
+        note_token(tokens, ASSIGNER, placed.token, session)
         return self._rewritten(rows, placed)
 
     def locate(

@@ -1,0 +1,40 @@
+"""Tokens of assigners: another one says that the assigner has forgotten the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pkray.errors import LostBatchesError
+from pkray.service.protocol import SessionId
+
+
+def note_token(tokens: dict[int, str], owner: int, token: str, session: SessionId) -> None:
+    """Keep the token of an answer with those of the owners that answered before.
+
+    Raises:
+        LostBatchesError: the owner had another one.
+    """
+    if tokens.setdefault(owner, token) != token:
+        raise _forgotten(owner, session)
+
+
+def check_tokens(held: str | None, tokens: Iterable[str], owner: int, session: SessionId) -> None:
+    """What an assigner answered is still known.
+
+    Args:
+        held: the token of the session now, None without one.
+        tokens: that came with the answers.
+
+    Raises:
+        LostBatchesError: not all of them were given by the session as it is now.
+    """
+    if any(token != held for token in tokens):
+        raise _forgotten(owner, session)
+
+
+def _forgotten(owner: int, session: SessionId) -> LostBatchesError:
+    return LostBatchesError(
+        f"owner {owner} forgot where rows of {session.user!r} were to go: it restarted; push again",
+        owner=owner,
+        user=session.user,
+    )
