@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from pkray.closeable import Closeable
+from pkray.closing import Closeable
 from pkray.commit.branches import Branches
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.table_identity import read_identity

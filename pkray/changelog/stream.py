@@ -14,7 +14,7 @@ from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.progress import Progress
 from pkray.changelog.splits import ChangeSplit
 from pkray.changelog.start import Position, Start
-from pkray.closeable import Closeable
+from pkray.closing import Closeable
 from pkray.commit.table_identity import TableIdentity
 from pkray.errors import SnapshotNotFoundError, TableError
 from pkray.format.snapshot import Snapshot

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pkray.closing import Abortable
 from pkray.format.data_file import DataFileMeta
 from pkray.lsm.open_file import OpenFile
 
@@ -13,10 +14,8 @@ if TYPE_CHECKING:
     from pkray.lsm.data_files import DataFileStore
 
 
-class RunWriter:
+class RunWriter(Abortable):
     """Rows sorted by key, pushed batch after batch into files of one level.
-
-    As a context manager: left by an exception it deletes what it wrote.
 
     Attributes:
         files: what was written, once closed.
@@ -56,15 +55,6 @@ class RunWriter:
             self._open = None
         self._store.delete(self.files)
         self.files = []
-
-    def __enter__(self) -> RunWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def _finish_file(self) -> None:
         assert self._open is not None

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from pkray.closeable import Closeable
+from pkray.closing import Closeable
 from pkray.commit.commit_name import (
     CommitName,
     CommitToken,

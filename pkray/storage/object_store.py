@@ -6,12 +6,12 @@ import abc
 import difflib
 import os
 from collections.abc import Hashable, Iterable, Iterator
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
+from pkray.closing import Abortable
 from pkray.errors import OptionError, UnsupportedError
 
 REMOTE_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
@@ -28,11 +28,8 @@ class FileStatus(NamedTuple):
     modified_millis: int
 
 
-class OutputFile(abc.ABC):
-    """A file being written: it appears whole on `close`, and never after `abort`.
-
-    As a context manager: left by an exception it aborts, else it closes.
-    """
+class OutputFile(Abortable):
+    """A file being written: it appears whole on `close`, and never after `abort`."""
 
     path: str
 
@@ -68,20 +65,6 @@ class OutputFile(abc.ABC):
     @abc.abstractmethod
     def abort(self) -> None:
         """Give the file up: nothing of it stays. Once closed or aborted this does nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
 
 class ObjectStore(abc.ABC):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pkray.checksums import EMPTY, KEY, seal
+from pkray.closing import Abortable
 from pkray.errors import StorageError
 from pkray.storage import block_checksums
 from pkray.storage.encoding import choose_encodings
@@ -29,10 +30,8 @@ PAGE_ROWS = 64 << 10
 _UNLIMITED = 2**31
 
 
-class ParquetWriter:
+class ParquetWriter(Abortable):
     """Writes one file; it appears whole on `close`.
-
-    As a context manager: left by an exception it aborts, else it closes.
 
     Args:
         store: where to.
@@ -125,15 +124,6 @@ class ParquetWriter:
         self._pending.clear()
         self._writer = None
         self._output.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def _flush(self, last: bool = False) -> None:
         if not self._pending and not (last and self._writer is None):
