@@ -82,72 +82,40 @@ def read_batches(
         CorruptFileError: it is not Parquet, is cut short, or lacks a column.
     """
     file = store.open_input(path)
-    remote = store.local_path(path) is None
-    location = store.location(path)
-    try:
-        try:
-            yield from _read(
-                file,
-                columns,
-                _BatchSize(batch_rows, batch_bytes),
-                row_groups,
-                filter,
-                schema,
-                use_threads,
-                remote,
-                deleted,
-                row_group_filter,
-            )
-        except (StorageError, MemoryError):
-            raise
-        except (pa.ArrowException, OSError, KeyError) as error:
-            if isinstance(error.__cause__, StorageError):
-                raise error.__cause__ from None
-            raise failure(location, error) from error
-    finally:
-        file.close()
-
-
-def _read(
-    file: pa.NativeFile,
-    columns: Sequence[str] | None,
-    size: _BatchSize,
-    row_groups: Sequence[int] | None,
-    filter: pc.Expression | None,
-    schema: pa.Schema | None,
-    use_threads: bool,
-    remote: bool,
-    deleted: DeletedRows | None,
-    row_group_filter: RowGroupFilter | None,
-) -> Iterator[pa.RecordBatch]:
-    whole_bytes = min(CHUNKS_BYTES, CHUNKS_BATCHES * size.bytes)
-    # An expression does not tell its columns: all are read where there is one.
-    read_columns = None if filter is not None else columns
-    reader = _Reader(file, schema, remote, read_columns, row_groups, whole_bytes)
-    names = list(columns) if columns is not None else reader.arrow_schema.names
-    for name in names:
-        if reader.arrow_schema.get_field_index(name) < 0:
-            raise KeyError(f"it has no column {name!r}, only {reader.arrow_schema.names}")
-    groups = list(range(reader.num_row_groups)) if row_groups is None else list(row_groups)
-    if row_group_filter is not None:
-        row_group_filter.total += len(groups)
-        if row_group_filter.condition is not None and len(groups) > 1:
-            with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError, NotImplementedError):
-                groups = reader.prune(groups, row_group_filter.condition)
-        row_group_filter.kept += len(groups)
-    read_names = names
-    if filter is not None:
-        groups = reader.prune(groups, filter)
-        read_names = reader.arrow_schema.names
-    batches = reader.batches(groups, read_names, size, use_threads)
-    if deleted is not None:
-        batches = without_deleted(deleted, batches, reader.row_ranges(groups))
-    for batch in batches:
+    with contextlib.closing(file), _explained(store.location(path)):
+        size = _BatchSize(batch_rows, batch_bytes)
+        # An expression does not tell its columns: all are read where there is one.
+        read_columns = columns if filter is None else None
+        remote = store.local_path(path) is None
+        reader = _Reader(file, schema, remote, read_columns, row_groups, size)
+        names = reader.existing(columns)
+        groups = reader.row_groups(row_groups, row_group_filter)
+        read_names = names
         if filter is not None:
-            batch = batch.filter(filter)
-            if batch.num_rows == 0:
-                continue
-        yield batch.select(names) if batch.schema.names != names else batch
+            groups = reader.prune(groups, filter)
+            read_names = reader.arrow_schema.names
+        batches = reader.batches(groups, read_names, size, use_threads)
+        if deleted is not None:
+            batches = without_deleted(deleted, batches, reader.row_ranges(groups))
+        for batch in batches:
+            if filter is not None:
+                batch = batch.filter(filter)
+                if batch.num_rows == 0:
+                    continue
+            yield batch.select(names) if batch.schema.names != names else batch
+
+
+@contextlib.contextmanager
+def _explained(location: str) -> Iterator[None]:
+    """Errors of reading name the file, and say whether the disk or the file is damaged."""
+    try:
+        yield
+    except (StorageError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError, KeyError) as error:
+        if isinstance(error.__cause__, StorageError):
+            raise error.__cause__ from None
+        raise failure(location, error) from error
 
 
 @dataclass(frozen=True)
@@ -174,12 +142,13 @@ class _Reader:
         remote: bool,
         columns: Sequence[str] | None,
         row_groups: Sequence[int] | None,
-        whole_bytes: int,
+        size: _BatchSize,
     ) -> None:
         self._file = file
         self._remote = remote
         metadata = read_footer(file)
         leaves = _leaves(metadata, columns)
+        whole_bytes = min(CHUNKS_BYTES, CHUNKS_BATCHES * size.bytes)
         whole = remote or _most_bytes(metadata, leaves, row_groups) <= whole_bytes
         buffer = max(MIN_BUFFER_BYTES, min(BUFFER_BYTES, BUFFERS_BYTES // max(1, len(leaves))))
         self._parquet = pq.ParquetFile(
@@ -198,6 +167,27 @@ class _Reader:
             and field.name in schema.names
             and schema.field(field.name).type != field.type
         }
+
+    def existing(self, columns: Sequence[str] | None) -> list[str]:
+        """These columns, or all there are. Raises KeyError: there is none of that name."""
+        if columns is None:
+            return list(self.arrow_schema.names)
+        for name in columns:
+            if self.arrow_schema.get_field_index(name) < 0:
+                raise KeyError(f"it has no column {name!r}, only {self.arrow_schema.names}")
+        return list(columns)
+
+    def row_groups(self, wanted: Sequence[int] | None, kept_by: RowGroupFilter | None) -> list[int]:
+        """The row groups wanted, or all there are, but for those that a filter leaves out."""
+        groups = list(range(self.num_row_groups)) if wanted is None else list(wanted)
+        if kept_by is None:
+            return groups
+        kept_by.total += len(groups)
+        if kept_by.condition is not None and len(groups) > 1:
+            with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError, NotImplementedError):
+                groups = self.prune(groups, kept_by.condition)
+        kept_by.kept += len(groups)
+        return groups
 
     def row_ranges(self, groups: Sequence[int]) -> Iterator[range]:
         """The positions of row groups' rows in the file."""
