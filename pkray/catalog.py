@@ -17,6 +17,7 @@ from pkray.commit.table_identity import read_identity
 from pkray.databases import Databases, remove_folders
 from pkray.errors import (
     OptionError,
+    PkrayError,
     StorageError,
     TableError,
     TableExistsError,
@@ -53,15 +54,29 @@ def connect(
         storage_options: what the object store needs, such as ``endpoint`` or ``region``.
 
     Raises:
-        OptionError: an empty warehouse, another runtime's name, or an option that it or the store
-            does not take.
+        OptionError: no warehouse or a file, another runtime's name, or an option that it or the
+            store does not take.
         UnsupportedError: a URL's scheme that pkray does not do.
+        ServiceUnavailableError: no Ray cluster answers at the address.
+        StorageError: ``local_directory`` cannot be made.
     """
-    if not os.fspath(warehouse).strip():
-        raise OptionError("the warehouse is empty: name a folder, or an object store's URL")
-    if isinstance(runtime, str):
-        runtime = open_runtime(runtime, runtime_options or {})
-    return Catalog(warehouse, runtime, storage_options)
+    _check_warehouse(warehouse)
+    if not isinstance(runtime, str):
+        return Catalog(warehouse, runtime, storage_options)
+    opened = open_runtime(runtime, runtime_options or {})
+    try:
+        return Catalog(warehouse, opened, storage_options)
+    except PkrayError:
+        opened.close()
+        raise
+
+
+def _check_warehouse(warehouse: object) -> None:
+    if not isinstance(warehouse, str | os.PathLike) or not os.fspath(warehouse).strip():
+        given = repr(warehouse) if warehouse != "" else "empty"
+        raise OptionError(f"the warehouse is {given}: name a folder, or an object store's URL")
+    if Path(warehouse).is_file():
+        raise OptionError(f"the warehouse {os.fspath(warehouse)!r} is a file: name a folder")
 
 
 class Catalog(Closeable):

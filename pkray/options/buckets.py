@@ -18,7 +18,9 @@ POSTPONE = "-2"
 class BucketOptions:
     """Which bucket a row is in."""
 
-    bucket: int = option("bucket", integer(-1), -1, "Buckets a partition; -1 is dynamic.")
+    bucket: int = option(
+        "bucket", integer(-1, 2**31 - 1), -1, "Buckets a partition; -1 is dynamic."
+    )
     bucket_key: tuple[str, ...] = option(
         "bucket-key", NAMES, (), "Columns whose hash picks the bucket; the primary key if unset."
     )

@@ -79,8 +79,7 @@ class TableOptions(
             option = _by_key().get(key)
             if not isinstance(text, str):
                 raise OptionError(
-                    f"option {key!r} is {text!r}: option values are text, so write "
-                    f"{(str(text).lower() if isinstance(text, bool) else str(text))!r}",
+                    f"option {key!r} is {text!r}: option values are text, so {_remedy(text)}",
                     key=key,
                     value=text,
                 )
@@ -131,3 +130,11 @@ def _unknown(key: str) -> OptionError:
     return OptionError(
         f"there is no option {key!r}{hint}", key=key, nearest=nearest[0] if nearest else None
     )
+
+
+def _remedy(value: object) -> str:
+    """For a value that is no text."""
+    if value is None:
+        return "leave it out"
+    text = str(value)
+    return f"write {(text.lower() if isinstance(value, bool) else text)!r}"

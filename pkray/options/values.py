@@ -82,16 +82,17 @@ DURATION = Kind("duration", _duration, "a duration such as 1 h, 30min, 7 d or 50
 NUMBER = Kind("number", float, "a number")
 
 
-def integer(low: int | None = None) -> Kind:
-    """A whole number, at least ``low``."""
+def integer(low: int | None = None, high: int | None = None) -> Kind:
+    """A whole number, at least ``low`` and at most ``high``."""
 
     def parse(text: str) -> int:
         value = int(text)
-        if low is not None and value < low:
+        if (low is not None and value < low) or (high is not None and value > high):
             raise ValueError(text)
         return value
 
     bound = "" if low is None else f" of at least {low}"
+    bound += "" if high is None else f" and at most {high}"
     return Kind("integer", parse, f"a whole number{bound}")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pkray.commit.table_identity import TableIdentity
-from pkray.errors import PkrayError
+from pkray.errors import PkrayError, StorageError
 from pkray.schema import TableSchema
 from pkray.service.alarm import Alarm
 from pkray.service.committers import Committers
@@ -23,7 +23,12 @@ from pkray.service.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import SessionId
 from pkray.service.push_session import PushTarget, SpoolTarget
-from pkray.service.runtime import TableService, default_owners
+from pkray.service.runtime import (
+    TableService,
+    checked_directory,
+    checked_owners,
+    default_owners,
+)
 from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
@@ -46,11 +51,24 @@ class LocalRuntime:
         local_directory: where spooled rows and lookup caches go, each process's apart; what
             killed processes left there is removed. Default: below the system's temporary
             directory.
+
+    Raises:
+        OptionError: an argument that is none of these.
+        StorageError: the local directory cannot be made.
     """
 
-    def __init__(self, owners: int | None = None, local_directory: str | None = None) -> None:
-        self._owners = owners
-        held = OwnedDirectory(f"{local_directory or default_local_directory()}/embedded")
+    def __init__(
+        self, owners: int | None = None, local_directory: str | os.PathLike[str] | None = None
+    ) -> None:
+        self._owners = checked_owners(owners)
+        base = checked_directory(local_directory) or default_local_directory()
+        try:
+            held = OwnedDirectory(f"{base}/embedded")
+        except OSError as error:
+            raise StorageError(
+                f"cannot make a folder in local_directory {base!r}: {error.strerror}; name another",
+                path=base,
+            ) from error
         self._directory = str(held.path)
         self._services: dict[str, TableService] = {}
         self._starting = threading.Lock()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pkray.errors import OptionError
 from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
 from pkray.service.handle import Handle
 from pkray.service.protocol import RoutedBatch, SessionId
 from pkray.service.push_session import PushTarget
 from pkray.storage.location import TableLocation
+from pkray.whole_number import whole_number
 
 
 @dataclass(frozen=True)
@@ -66,3 +69,27 @@ def default_owners(schema: TableSchema, processors: int) -> int:
     many = schema.partition_keys or schema.core.bucket == DYNAMIC
     wanted = processors if many else schema.core.bucket
     return max(1, min(wanted, processors))
+
+
+def checked_owners(owners: object) -> int | None:
+    """What a user gave as the number of owners a table.
+
+    Raises:
+        OptionError: it is no whole number of at least 1, nor None.
+    """
+    return None if owners is None else whole_number("owners", owners, 1)
+
+
+def checked_directory(directory: object) -> str | None:
+    """What a user gave as the folder of caches and spooled rows.
+
+    Raises:
+        OptionError: it is no path, nor None.
+    """
+    if directory is None or isinstance(directory, str | os.PathLike):
+        return None if directory is None else os.fspath(directory)
+    raise OptionError(
+        f"local_directory cannot be {directory!r}: give the path of a folder",
+        key="local_directory",
+        value=directory,
+    )

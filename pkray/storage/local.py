@@ -262,7 +262,7 @@ def explain(error: OSError, doing: str, path: str) -> StorageError:
     """The error of pkray for one of the operating system, with its remedy."""
     values = {"path": path, "errno": error.errno}
     reason = error.strerror or str(error)
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+    if error.errno == errno.ENOENT or (error.errno == errno.ENOTDIR and doing != "write"):
         return MissingFileError(
             f"no file {path!r}: it was deleted, or its snapshot has expired", **values
         )

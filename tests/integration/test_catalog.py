@@ -260,3 +260,42 @@ def test_definitions_that_are_none(catalog, schema, arguments, message):
 def test_an_unknown_option_of_the_runtime_is_named(tmp_path):
     with pytest.raises(pkray.OptionError, match=r"'owner' is unknown to runtime 'local'"):
         pkray.connect(tmp_path, runtime_options={"owner": 2})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("owners", 0), ("owners", -1), ("owners", "2"), ("owners", 1.5), ("local_directory", 5)],
+)
+def test_what_an_option_of_the_runtime_does_not_take_is_named(tmp_path, option, value):
+    with pytest.raises(pkray.OptionError, match=f"{option} cannot be {value!r}"):
+        pkray.connect(tmp_path, runtime_options={option: value})
+
+
+def test_a_local_directory_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(pkray.StorageError, match=r"local_directory '.*file/below'"):
+        pkray.connect(tmp_path, runtime_options={"local_directory": tmp_path / "file/below"})
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "message"),
+    [("", "is empty"), (None, "is None"), ("a-file", "'a-file' is a file: name a folder")],
+)
+def test_warehouses_that_are_none(tmp_path, monkeypatch, warehouse, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").touch()
+    with pytest.raises(pkray.OptionError, match=message):
+        pkray.connect(warehouse)
+
+
+def test_a_file_where_a_folder_of_the_table_is_to_be_is_named(tmp_path):
+    catalog = pkray.connect(tmp_path)
+    (tmp_path / "shop.db").touch()
+    with pytest.raises(pkray.StorageError, match=r"cannot write '.*shop\.db.*Not a directory"):
+        catalog.create_table("shop.items", COLUMNS, ["id"])
+
+
+def test_a_warehouse_that_is_refused_leaves_nothing(tmp_path):
+    with pytest.raises(pkray.UnsupportedError, match="'ftp'"):
+        pkray.connect("ftp://a/b", runtime_options={"local_directory": tmp_path})
+    assert [path.name for path in (tmp_path / "embedded").iterdir()] == ["lock"]

@@ -1,6 +1,8 @@
-"""What callers learn when an actor is gone; no cluster is started."""
+"""What callers learn when an actor or the cluster is gone; no cluster is started."""
 
 from __future__ import annotations
+
+import socket
 
 import pytest
 
@@ -47,3 +49,12 @@ def test_an_actor_of_a_table_that_was_dropped_will_not(dead_owner, again):
         catalog.create_table("db.t", [("id", "BIGINT")], ["id"])
     with pytest.raises(TableReplacedError if again else TableNotFoundError, match=r"db\.t"):
         handle.call("ping")
+
+
+def test_a_cluster_that_does_not_answer_is_named_at_once():
+    from pkray.service.ray.cluster import join
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(ServiceUnavailableError, match=f"'{address}'.*ray start --head"):
+        join(address)

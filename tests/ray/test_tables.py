@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterable
 
 import numpy as np
@@ -37,6 +38,12 @@ def content(table) -> dict:
 def create(catalog, **options: str):
     named = {key.replace("_", "-"): value for key, value in options.items()}
     return catalog.create_table("db.t", SCHEMA, ["id"], options=named)
+
+
+def actors() -> set[str]:
+    from ray.util import list_named_actors
+
+    return {actor["name"] for actor in list_named_actors(all_namespaces=True)}
 
 
 def kill(pid: object) -> None:
@@ -145,3 +152,15 @@ def test_a_branch_has_owners_of_its_own(ray_catalog):
     assert content(table) == dict.fromkeys(range(10), 1)
     branch = pkray.connect(ray_catalog.warehouse, runtime="ray").load_table("db.t$branch_b")
     assert content(branch) == {**dict.fromkeys(range(3), 9), **dict.fromkeys(range(3, 10), 1)}
+
+
+def test_a_table_dropped_by_a_process_that_never_used_it_leaves_no_actors(ray_catalog):
+    table = create(ray_catalog, bucket="2")
+    commit(table, 1, rows(range(10), 1))
+    before = actors()
+    with pkray.connect(ray_catalog.warehouse, runtime="ray") as other:
+        other.drop_table("db.t")
+    deadline = time.monotonic() + 30
+    while len(before - actors()) < 3:  # two owners and the coordinator
+        assert time.monotonic() < deadline, actors()
+        time.sleep(0.1)

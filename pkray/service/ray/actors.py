@@ -24,11 +24,16 @@ _IDLE_MILLIS = 6 * 60 * 60 * 1000
 
 
 def owner_name(location: TableLocation, index: int) -> str:
-    return f"pkray-{location.fingerprint}-owner-{index}"
+    return f"{service_name(location)}owner-{index}"
 
 
 def coordinator_name(location: TableLocation) -> str:
-    return f"pkray-{location.fingerprint}-coordinator"
+    return f"{service_name(location)}coordinator"
+
+
+def service_name(location: TableLocation) -> str:
+    """What the names of all actors of a table begin with."""
+    return f"pkray-{location.fingerprint}-"
 
 
 class _Owner:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ray
+from ray.util import list_named_actors
 
 from pkray.commit.table_identity import TableIdentity
-from pkray.errors import ServiceUnavailableError
+from pkray.errors import OptionError, ServiceUnavailableError
 from pkray.schema import TableSchema
 from pkray.service.dynamic.clients import dynamic_client
 from pkray.service.dynamic.staged_pushes import StagingPusher
@@ -24,9 +26,16 @@ from pkray.service.ray.actors import (
     CoordinatorActor,
     coordinator_name,
     owner_name,
+    service_name,
 )
+from pkray.service.ray.cluster import join
 from pkray.service.ray.handle import RayHandle, RayOwnerHandle, RayPending
-from pkray.service.runtime import TableService, default_owners
+from pkray.service.runtime import (
+    TableService,
+    checked_directory,
+    checked_owners,
+    default_owners,
+)
 from pkray.storage.location import TableLocation
 
 
@@ -42,6 +51,10 @@ class RayRuntime:
             bucket, at most one a processor of the cluster.
         owner_cpus: processors Ray reserves for each owner. Default 0.
         local_directory: the nodes' folder for spooled rows and lookup caches.
+
+    Raises:
+        OptionError: an argument that is none of these.
+        ServiceUnavailableError: no cluster answers at the address.
     """
 
     def __init__(
@@ -49,20 +62,14 @@ class RayRuntime:
         address: str | None = None,
         owners: int | None = None,
         owner_cpus: float = 0,
-        local_directory: str | None = None,
+        local_directory: str | os.PathLike[str] | None = None,
     ) -> None:
+        self._owners = checked_owners(owners)
+        self._owner_cpus = _checked_cpus(owner_cpus)
+        self._local = checked_directory(local_directory)
         self._started = not ray.is_initialized()
         if self._started:
-            ray.init(
-                address=address,
-                namespace=NAMESPACE,
-                include_dashboard=False,
-                log_to_driver=False,
-                configure_logging=False,
-            )
-        self._owners = owners
-        self._owner_cpus = owner_cpus
-        self._local = local_directory
+            join(address)
         self._services: dict[str, TableService] = {}
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
@@ -71,11 +78,8 @@ class RayRuntime:
         return self._services[location.fingerprint]
 
     def stop(self, location: TableLocation) -> None:
-        service = self._services.pop(location.fingerprint, None)
-        count = len(service.owners) if service else 0
-        names = [coordinator_name(location)]
-        names += [owner_name(location, index) for index in range(count)]
-        for name in names:
+        self._services.pop(location.fingerprint, None)
+        for name in sorted(_actors_of(location)):  # the coordinator first: it starts owners
             try:
                 actor = ray.get_actor(name, NAMESPACE)
             except ValueError:
@@ -192,6 +196,27 @@ class RayTarget:
 
         assigner = dynamic_client(self._schema, handles)
         return Pusher(self._schema, self._owners, send, self._session, source, attempt, assigner)
+
+
+def _checked_cpus(cpus: object) -> float:
+    if isinstance(cpus, bool) or not isinstance(cpus, int | float) or not 0 <= cpus < math.inf:
+        raise OptionError(
+            f"owner_cpus cannot be {cpus!r}: give a number of processors, 0 or more",
+            key="owner_cpus",
+            value=cpus,
+        )
+    return cpus
+
+
+def _actors_of(location: TableLocation) -> list[str]:
+    """Names of a table's actors, whichever process started them."""
+    named: list[dict[str, str]] = list_named_actors(all_namespaces=True)
+    prefix = service_name(location)
+    return [
+        actor["name"]
+        for actor in named
+        if actor["namespace"] == NAMESPACE and actor["name"].startswith(prefix)
+    ]
 
 
 def _keep(batch: RoutedBatch) -> object:

@@ -60,6 +60,7 @@ def test_durations(text: str, millis: int) -> None:
         ("bucket", "four"),
         ("bucket", "-3"),
         ("bucket", "1.5"),
+        ("bucket", "2147483648"),
         ("write-buffer-size", "256 megs"),
         ("write-buffer-size", "-1"),
         ("snapshot.time-retained", "1 fortnight"),
