@@ -73,6 +73,14 @@ def test_decimal_products_are_rounded_half_up_at_each_step() -> None:
     ) == Decimal("0.33")
 
 
+def test_a_decimal_product_past_its_digits_begins_anew() -> None:
+    large, small = Decimal("999.99"), Decimal("7.00")
+    assert merged("product", "DECIMAL(5, 2)", large, small) is None
+    assert merged("product", "DECIMAL(5, 2)", large, small, small) == small
+    kinds = [ADD, ADD, BACK, ADD]
+    assert merged("product", "DECIMAL(5, 2)", large, small, Decimal(0), small, kinds=kinds) == 0
+
+
 def test_integer_products_divide_towards_zero() -> None:
     assert merged("product", "INT", -7, 2, kinds=[ADD, BACK]) == -3
     assert merged("product", "INT", 5, kinds=[DELETE]) == 5

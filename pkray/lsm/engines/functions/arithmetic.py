@@ -68,8 +68,9 @@ class Count(Sum):
 class Product(_Arithmetic):
     """The product of the values that are not null; taking back divides.
 
-    Integers wrap around and are divided towards zero; decimals are rounded half up to their scale
-    after each step, and null where they have more digits than the type.
+    Integers wrap around and are divided towards zero. Decimals are rounded half up to their scale
+    after each step; where they then have more digits than the type the product is lost, and begins
+    anew with the next value.
     """
 
     name: ClassVar[str] = "product"
@@ -114,17 +115,18 @@ class Product(_Arithmetic):
         lost = np.zeros(len(rows.order), bool)
 
         def step(so_far: Values, following: Values, places: Ints) -> Values:
+            anew = lost[places - 1]
             multiplied = _round_half_up(so_far * following, np.full(len(so_far), one, object))
-            if retract is not None and retract[places].any():
-                back = retract[places]
+            if retract is not None:
+                back = retract[places] & ~anew
                 self._refuse_zero(following[back])
                 multiplied[back] = _round_half_up(so_far[back] * one, following[back])
+            multiplied[anew] = following[anew]
             lost[places] = (np.abs(multiplied) >= bound).astype(bool)
             return multiplied
 
         product = rows.fold(decimals.wide_at(column, rows.order), step)
-        valid = ~np.logical_or.reduceat(lost, rows.starts)
-        return decimals.from_wide(product, valid, column.type)
+        return decimals.from_wide(product, ~lost[rows.ends - 1], column.type)
 
     def _refuse_zero(self, divisors: Values) -> None:
         if (divisors == 0).any():
