@@ -100,6 +100,11 @@ class Segments:
         """The last place in each segment for which something holds; -1 if there is none."""
         return np.maximum.reduceat(np.where(wanted, np.arange(len(wanted)), -1), self.starts)
 
+    def first_place(self, wanted: Bools) -> Ints:
+        """The first place in each segment for which something holds; past all if there is none."""
+        none = len(wanted)
+        return np.minimum.reduceat(np.where(wanted, np.arange(none), none), self.starts)
+
     def last_valid(self, column: pa.Array) -> Ints:
         """The place of each segment's last row that is not null; -1 if there is none."""
         places = self.ends - 1

@@ -22,6 +22,10 @@ class SequenceGroup:
     Rows whose sequence fields are all null do not count. Of equal ones the later counts; null is
     smaller than any value. -U and -D set the columns to null, unless they are older. Columns with
     an aggregate function also merge late rows, before what is there already (collect: after it).
+
+    Functions of the first value take a late row's instead, but for the one that begins: of
+    first_value nothing is left of that, for first_non_null_value its value stands until one comes
+    in order, or over the next late row.
     """
 
     def __init__(
@@ -72,7 +76,7 @@ class SequenceGroup:
                 back = segments.retract
                 rows_of = segments.pick(in_order if back is None else in_order | back)
             elif function.late_replaces:
-                rows_of = _first_or_late(segments, in_order, columns[name], adds_alone=adds_alone)
+                rows_of = _first_or_late(segments, in_order, columns[name], function)
             else:
                 if adds_alone not in ordered:
                     ordered[adds_alone] = _late_first(segments, in_order, adds_alone=adds_alone)
@@ -137,19 +141,25 @@ def _late_first(rows: Segments, in_order: Bools, *, adds_alone: bool) -> Segment
 
 
 def _first_or_late(
-    rows: Segments, in_order: Bools, column: pa.Array, *, adds_alone: bool
+    rows: Segments, in_order: Bools, column: pa.Array, function: AggregateFunction
 ) -> Segments:
-    """Of each key the first row with a value, or the last late one after it.
+    """Of each key the row that gives the value: the first, or the last late one after it.
 
-    Args:
-        adds_alone: leave out what takes back; else that stays.
+    Rows that take back are left out or, where the function refuses them, stay.
     """
-    if adds_alone and rows.retract is not None:
+    if rows.retract is not None and function.ignores_retract:
         in_order, rows = in_order[~rows.retract], rows.adds()
-    if not len(rows) or rows.retract is not None:
+    if rows.retract is not None or in_order.all():
         return rows
-    place, none = np.arange(len(rows.order)), len(rows.order)
-    has_value = in_order & valid_at(column, rows.order)
-    first = np.minimum.reduceat(np.where(has_value, place, none), rows.starts)
-    chosen = np.maximum(np.where(first < none, first, -1), rows.last_place(~in_order))
-    return rows.pick(place == np.repeat(chosen, rows.sizes))
+    place, late = np.arange(len(rows.order)), ~in_order
+    if function.skips_nulls:
+        valid = valid_at(column, rows.order)
+        first = rows.first_place(in_order & valid)
+        early = rows.first_place(late & valid)
+        over = rows.first_place(late & (place > np.repeat(early, rows.sizes)))
+        begin, chosen = np.minimum(first, over), np.where(first < over, first, early)
+        chosen[chosen == len(place)] = -1
+    else:
+        begin, chosen = rows.starts, np.where(in_order[rows.starts], rows.starts, -1)
+    replacing = rows.last_place(late & (place > np.repeat(begin, rows.sizes)))
+    return rows.pick(place == np.repeat(np.maximum(chosen, replacing), rows.sizes))

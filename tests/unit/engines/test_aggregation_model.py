@@ -182,11 +182,15 @@ def test_nested_tables_are_updated_and_taken_back(rows: list, keyed: bool) -> No
         held, value = so_far[0] if so_far else None, row[0]
         if value is None or (held is None and kind == BACK):
             return [held]
+        if held is None:
+            return [value]
+        both = [*held, *value] if kind == ADD else held
+        if keyed:
+            both = list({item[0]: item for item in both}.values())
         if kind == ADD:
-            both = [*(held or []), *value]
-            return [list({item[0]: item for item in both}.values()) if keyed else both]
+            return [both]
         gone = {item[0] for item in value} if keyed else set(value)
-        return [[item for item in held if (item[0] if keyed else item) not in gone]]
+        return [[item for item in both if (item[0] if keyed else item) not in gone]]
 
     def shown(found: dict) -> dict:
         return {

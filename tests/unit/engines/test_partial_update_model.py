@@ -123,6 +123,54 @@ def test_late_rows_go_before_what_is_there() -> None:
     assert visible(merge(schema, batch(schema, rows))) == {1: (6, "d,b,a,c")}
 
 
+@pytest.mark.parametrize(
+    ("function", "sequences", "values", "expected"),
+    [
+        ("first_value", "5 3 6 4", "abcd", "d"),
+        ("first_value", "5 3 6", " bc", "b"),
+        ("first_value", "-9 5", "ab", None),
+        ("first_value", "-9 5 4 10", "abcd", "c"),
+        ("first_non_null_value", "5 6 7", " bc", "b"),
+        ("first_non_null_value", "5 3 6", "a c", None),
+        ("first_non_null_value", "-9 5", "ab", "b"),
+        ("first_non_null_value", "5 3 6", " bc", "c"),
+        ("first_non_null_value", "5 3 4 6", " bcd", "b"),
+        ("first_non_null_value", "5 3 4 6 2", " bcde", "e"),
+    ],
+)
+def test_late_rows_replace_a_first_value(
+    function: str, sequences: str, values: str, expected: str | None
+) -> None:
+    """A minus is a row that takes back, which the function ignores."""
+    schema = make_schema(
+        [("g", "INT"), ("v", "STRING")],
+        **{
+            "merge-engine": "partial-update",
+            "fields.g.sequence-group": "v",
+            "fields.v.aggregate-function": function,
+            "fields.v.ignore-retract": "true",
+        },
+    )
+    rows = [
+        (BACK if seq < 0 else ADD, (1, abs(seq), None if value == " " else value))
+        for seq, value in zip(map(int, sequences.split()), values, strict=True)
+    ]
+    assert visible(merge(schema, batch(schema, rows)))[1][1] == expected
+
+
+def test_collect_takes_late_rows_last_unless_it_ignores_what_takes_back() -> None:
+    options = {
+        "merge-engine": "partial-update",
+        "fields.g.sequence-group": "v",
+        "fields.v.aggregate-function": "collect",
+    }
+    rows = [(ADD, (1, seq, [text])) for seq, text in [(5, "a"), (3, "b"), (6, "c"), (4, "d")]]
+    for ignores, expected in [("false", "abcd"), ("true", "dbac")]:
+        columns = [("g", "INT"), ("v", {"type": "ARRAY", "element": "STRING"})]
+        schema = make_schema(columns, **options, **{"fields.v.ignore-retract": ignores})
+        assert visible(merge(schema, batch(schema, rows))) == {1: (6, list(expected))}
+
+
 def test_a_single_row_without_sequence_is_emptied_only_if_always_merged() -> None:
     schema = make_schema(COLUMNS, **GROUPS)
     rows = batch(schema, [(ADD, (1, 7, None, 2, None, None, "x"))])

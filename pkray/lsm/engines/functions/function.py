@@ -33,8 +33,9 @@ class AggregateFunction(ABC):
         any_order: the result is the same whatever order the rows of a key come in.
         by_arrival: a sequence group's late rows count where they come, not before what is there.
         skips_late: a sequence group's late rows do not count, unless they take back.
-        late_replaces: a sequence group's late row gives its value, null or not, but for one before
-            the first value.
+        late_replaces: a sequence group's late row gives its value, null or not, but for those
+            before the first value (see `SequenceGroup`).
+        skips_nulls: of those, nulls are no first value.
         image_replaces: a merged value that is merged with one of those it was made of stays as it
             is, whatever was taken back in between.
         keeps_single: the only value of a key is its result.
@@ -44,9 +45,10 @@ class AggregateFunction(ABC):
     name: ClassVar[str]
     takes_back: ClassVar[bool] = False
     any_order: ClassVar[bool] = False
-    by_arrival: ClassVar[bool] = False
+    by_arrival: bool = False
     skips_late: ClassVar[bool] = False
     late_replaces: ClassVar[bool] = False
+    skips_nulls: ClassVar[bool] = False
     image_replaces: bool = False
     keeps_single: bool = True
     roots: ClassVar[tuple[str, ...] | None] = None

@@ -55,11 +55,11 @@ class Collect(_OfElements):
     """
 
     name: ClassVar[str] = "collect"
-    by_arrival: ClassVar[bool] = True
     roots: ClassVar[tuple[str, ...] | None] = ("ARRAY",)
 
     def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
         super().__init__(field, data_type, options)
+        self.by_arrival = not self.ignores_retract
         self.distinct = options.distinct
         self.keeps_single = not self.distinct
 
@@ -96,12 +96,12 @@ class NestedUpdate(_OfElements):
     """Rows of a nested table.
 
     With ``fields.<field>.nested-key`` the last one of each key, and taking back removes a key.
-    Without, all of them, and taking back removes all equal ones. Null rows are left out.
+    Without, all of them, and taking back removes all equal ones. Null rows are left out. A list
+    that no other is merged with stays as it is, null rows and rows of one key included.
     """
 
     name: ClassVar[str] = "nested_update"
     roots: ClassVar[tuple[str, ...] | None] = ("ARRAY",)
-    keeps_single = False
 
     def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
         super().__init__(field, data_type, options)
@@ -117,6 +117,19 @@ class NestedUpdate(_OfElements):
                 function=self.name,
                 type=str(data_type),
             )
+
+    def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
+        merged = super().merge_values(column, rows)
+        first = rows.starts if rows.retract is None else rows.first_place(~rows.retract)
+        alone = first == rows.ends - 1
+        if not alone.any():
+            return merged
+        numbers = rows.numbers(np.where(alone, first, -1))
+        keys = np.flatnonzero(numbers >= 0)
+        places = np.arange(len(merged))
+        places[keys] = len(merged) + np.arange(len(keys))
+        single = taken(column, pa.array(numbers[keys]))
+        return taken(pa.concat_arrays([merged, single]), pa.array(places))
 
     def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
         valid = None

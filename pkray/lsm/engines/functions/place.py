@@ -44,6 +44,7 @@ class FirstValue(AggregateFunction):
     """The first row's value, null or not."""
 
     name: ClassVar[str] = "first_value"
+    late_replaces: ClassVar[bool] = True
     image_replaces = True
 
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
@@ -54,6 +55,7 @@ class FirstNonNullValue(AggregateFunction):
     """The first value that is not null."""
 
     name: ClassVar[str] = "first_non_null_value"
+    skips_nulls: ClassVar[bool] = True
     late_replaces: ClassVar[bool] = True
     image_replaces = True
 
