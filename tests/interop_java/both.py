@@ -28,6 +28,7 @@ class Both:
     Args:
         columns: type by name, as SQL or as JSON.
         maker: who writes the schema, ``pkray`` or ``java``.
+        unordered: columns of lists that are compared as sets.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class Both:
         partition_keys: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         maker: str = "pkray",
+        unordered: Sequence[str] = (),
     ) -> None:
         self._core = core
+        self._unordered = frozenset(list(columns).index(name) for name in unordered)
         self._types = {name: DataType.parse(kind) for name, kind in columns.items()}
         self._keys = [list(columns).index(name) for name in primary_keys]
         self._identifier = 0
@@ -146,11 +149,18 @@ class Both:
             [value for chunk in table.column(name).chunks for value in from_arrow(chunk, kind)]
             for name, kind in self._types.items()
         ]
+        for place in self._unordered:
+            columns[place] = [_as_set(value) for value in columns[place]]
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _in_order(self, values: Row) -> Row:
         kinds = self._types.values()
-        return [in_order(value, kind) for value, kind in zip(values, kinds, strict=True)]
+        row = [in_order(value, kind) for value, kind in zip(values, kinds, strict=True)]
+        return [_as_set(part) if at in self._unordered else part for at, part in enumerate(row)]
 
     def _key(self, row: Row) -> str:
         return str([row[place] for place in self._keys])
+
+
+def _as_set(value: Any) -> Any:
+    return None if value is None else sorted(value, key=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from decimal import Decimal
@@ -100,7 +101,7 @@ def _read(value: Any, kind: DataType) -> Any:
 
 def _write(value: Any) -> Any:
     if isinstance(value, float):
-        return struct.pack(">d", value).hex()
+        return struct.pack(">d", math.nan if math.isnan(value) else value).hex()
     if isinstance(value, Decimal):
         return format(value, "f")
     return value.hex() if isinstance(value, bytes) else value
