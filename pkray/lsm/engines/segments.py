@@ -38,6 +38,7 @@ class Segments:
         keys: how many keys there are in all.
         which: the key of each segment; None: every key has one.
         retract: for each place, whether the row takes back; None: no row does.
+        late: for each place, whether the row goes before what is there; None: no row does.
     """
 
     order: Ints
@@ -45,6 +46,7 @@ class Segments:
     keys: int
     which: Ints | None = None
     retract: Bools | None = None
+    late: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -79,6 +81,7 @@ class Segments:
             self.keys,
             None if len(keys) == self.keys else keys,
             None if self.retract is None else self.retract[wanted],
+            None if self.late is None else self.late[wanted],
         )
 
     def adds(self) -> Segments:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -65,22 +66,24 @@ class SequenceGroup:
             if name in columns:
                 values = take_numbers(columns[name], valued)
                 merged[name] = keep_asis(values, columns[name], selected)
-        ordered: dict[bool, Segments] = {}
+        late_first: Segments | None = None
         for name, function in self._functions.items():
             if name not in columns:
                 continue
-            adds_alone = function.ignores_retract
             if function.any_order or function.by_arrival:
                 rows_of = segments
+            elif function.knows_late:
+                rows_of = segments if in_order.all() else replace(segments, late=~in_order)
             elif function.skips_late:
                 back = segments.retract
                 rows_of = segments.pick(in_order if back is None else in_order | back)
             elif function.late_replaces:
                 rows_of = _first_or_late(segments, in_order, columns[name], function)
+            elif segments.retract is not None and not function.ignores_retract:
+                rows_of = _late_first_since_back(segments, in_order, columns[name])
             else:
-                if adds_alone not in ordered:
-                    ordered[adds_alone] = _late_first(segments, in_order, adds_alone=adds_alone)
-                rows_of = ordered[adds_alone]
+                late_first = late_first or _late_first(segments, in_order)
+                rows_of = late_first
             merged[name] = keep_asis(function(columns[name], rows_of), columns[name], selected)
         return merged
 
@@ -119,24 +122,30 @@ def _ranks(keys: NormalizedKeys) -> tuple[Ints, int, int]:
     return ranks, 0, max(len(starts) - 1, 0)
 
 
-def _late_first(rows: Segments, in_order: Bools, *, adds_alone: bool) -> Segments:
+def _late_first(rows: Segments, in_order: Bools) -> Segments:
     """As if late rows had come before what was there when they came, the latest first.
 
-    What takes back keeps its place between those that came before and after it.
-
-    Args:
-        adds_alone: leave out what takes back.
+    Rows that take back are left out.
     """
-    if adds_alone and rows.retract is not None:
+    if rows.retract is not None:
         in_order, rows = in_order[~rows.retract], rows.adds()
     if in_order.all():
         return rows
     place = np.arange(len(rows.order))
-    late = ~in_order
-    epoch = np.zeros(len(place), np.int64)
-    if rows.retract is not None:
-        late &= ~rows.retract
-        epoch = np.cumsum(rows.retract) * 2 - rows.retract
+    return rows.arranged(np.lexsort((np.where(in_order, place, -place), rows.of_place())))
+
+
+def _late_first_since_back(rows: Segments, in_order: Bools, column: pa.Array) -> Segments:
+    """As `_late_first`, with rows that take back: late rows stay behind those before them.
+
+    That is for functions for which nothing is left once a value is taken back; taking back a null
+    does nothing.
+    """
+    back = np.zeros(len(rows.order), np.bool_) if rows.retract is None else rows.retract
+    counts = ~back | valid_at(column, rows.order)
+    rows, back, late = rows.pick(counts), back[counts], (~in_order & ~back)[counts]
+    place = np.arange(len(rows.order))
+    epoch = np.cumsum(back) * 2 - back
     return rows.arranged(np.lexsort((np.where(late, -place, place), epoch, rows.of_place())))
 
 

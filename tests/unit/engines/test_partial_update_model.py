@@ -158,6 +158,71 @@ def test_late_rows_replace_a_first_value(
     assert visible(merge(schema, batch(schema, rows)))[1][1] == expected
 
 
+TABLE = {
+    "type": "ARRAY",
+    "element": {
+        "type": "ROW",
+        "fields": [
+            {"id": 10, "name": "id", "type": "INT"},
+            {"id": 11, "name": "x", "type": "STRING"},
+        ],
+    },
+}
+
+
+def table(*rows: tuple[int, str]) -> list[dict[str, Any]]:
+    return [{"id": number, "x": text} for number, text in rows]
+
+
+@pytest.mark.parametrize(
+    ("function", "keyed", "kind", "values", "expected"),
+    [
+        ("last_non_null_value", False, "STRING", ["a", None, "b"], "a"),
+        ("last_non_null_value", False, "STRING", ["a", "x", "b"], "b"),
+        (
+            "merge_map",
+            False,
+            {"type": "MAP", "key": "INT", "value": "STRING"},
+            [{1: "a", 2: "a"}, {2: "x"}, {1: "b", 2: "b", 3: "b"}],
+            [(1, "a"), (2, "b"), (3, "b")],
+        ),
+        (
+            "nested_update",
+            True,
+            TABLE,
+            [table((1, "a"), (2, "a")), table((2, "x")), table((1, "b"), (2, "c"), (2, "b"))],
+            table((1, "a"), (2, "b")),
+        ),
+        (
+            "nested_update",
+            False,
+            TABLE,
+            [table((1, "a"), (2, "a")), table((2, "a")), table((2, "a"), (3, "b"))],
+            table((2, "a"), (3, "b"), (1, "a")),
+        ),
+    ],
+)
+def test_a_late_row_goes_before_what_an_older_one_left(
+    function: str, keyed: bool, kind: Any, values: list[Any], expected: Any
+) -> None:
+    schema = make_schema(
+        [("g", "INT"), ("v", kind)],
+        **{
+            "merge-engine": "partial-update",
+            "fields.g.sequence-group": "v",
+            "fields.v.aggregate-function": function,
+            **({"fields.v.nested-key": "id"} if keyed else {}),
+        },
+    )
+    kinds = [ADD, BACK, ADD]
+    values = [list(value.items()) if isinstance(value, dict) else value for value in values]
+    rows = [
+        (kind, (1, seq, value)) for kind, seq, value in zip(kinds, [9, 5, 7], values, strict=True)
+    ]
+    found = visible(merge(schema, batch(schema, rows)))[1][1]
+    assert (sorted(found, key=str) if keyed or function == "merge_map" else found) == expected
+
+
 def test_collect_takes_late_rows_last_unless_it_ignores_what_takes_back() -> None:
     options = {
         "merge-engine": "partial-update",

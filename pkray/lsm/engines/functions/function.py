@@ -32,6 +32,7 @@ class AggregateFunction(ABC):
             ``fields.<field>.ignore-retract`` is set.
         any_order: the result is the same whatever order the rows of a key come in.
         by_arrival: a sequence group's late rows count where they come, not before what is there.
+        knows_late: they come to it as they came, and marked (``Segments.late``).
         skips_late: a sequence group's late rows do not count, unless they take back.
         late_replaces: a sequence group's late row gives its value, null or not, but for those
             before the first value (see `SequenceGroup`).
@@ -46,6 +47,7 @@ class AggregateFunction(ABC):
     takes_back: ClassVar[bool] = False
     any_order: ClassVar[bool] = False
     by_arrival: bool = False
+    knows_late: ClassVar[bool] = False
     skips_late: ClassVar[bool] = False
     late_replaces: ClassVar[bool] = False
     skips_nulls: ClassVar[bool] = False

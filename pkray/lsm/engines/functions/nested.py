@@ -12,7 +12,12 @@ import pyarrow.compute as pc
 from pkray.errors import SchemaError
 from pkray.lsm.engines.functions.codes import codes
 from pkray.lsm.engines.functions.function import SkippingNulls
-from pkray.lsm.engines.functions.lists import list_array, list_parts, runs_of_equal
+from pkray.lsm.engines.functions.lists import (
+    first_of_each,
+    list_array,
+    list_parts,
+    runs_of_equal,
+)
 from pkray.lsm.engines.segments import Bools, Ints, Segments
 from pkray.lsm.key_groups import taken
 from pkray.options.fields import FieldOptions
@@ -29,7 +34,14 @@ class _OfElements(SkippingNulls):
         lengths, elements = list_parts(values)
         segment = np.repeat(rows.of_place(), lengths)
         back = None if rows.retract is None else np.repeat(rows.retract, lengths)
-        kept = self.kept(elements, segment, back)
+        rank = None
+        if rows.late is not None:
+            place = np.arange(len(rows.order))
+            rank = np.repeat(np.where(rows.late, -place, place), lengths)
+        kept = self.kept(elements, segment, back, rank)
+        if rank is not None:
+            kept = np.arange(len(elements)) if kept is None else kept
+            kept = kept[np.lexsort((rank[kept], segment[kept]))]
         if kept is not None:
             elements, segment = pc.take(elements, pa.array(kept)), segment[kept]
         counts = np.bincount(segment, minlength=len(rows))
@@ -40,11 +52,14 @@ class _OfElements(SkippingNulls):
         return rows.spread(list_array(column.type, offsets, elements, filled))
 
     @abstractmethod
-    def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
+    def kept(
+        self, elements: pa.Array, segment: Ints, back: Bools | None, rank: Ints | None
+    ) -> Ints | None:
         """Numbers of the elements that stay, by segment; None if all do.
 
         Args:
             back: whether each element takes back; None: none does.
+            rank: where each element goes among those that are there; None: as they come.
         """
 
 
@@ -63,9 +78,15 @@ class Collect(_OfElements):
         self.distinct = options.distinct
         self.keeps_single = not self.distinct
 
-    def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
+    def kept(
+        self, elements: pa.Array, segment: Ints, back: Bools | None, rank: Ints | None
+    ) -> Ints | None:
         if self.distinct:
-            return _since_last_back(elements, segment, back, first_alone=True)
+            code = codes(elements)
+            left = _since_last_back(segment, code, back)
+            if left is None:
+                return np.flatnonzero(first_of_each(segment, code))
+            return left[first_of_each(segment[left], code[left])]
         if back is None or not back.any():
             return None
         order, starts = runs_of_equal(segment, codes(elements))
@@ -86,10 +107,13 @@ class MergeMap(_OfElements):
     """Entries by key, the last one of each; taking back removes keys whatever their values."""
 
     name: ClassVar[str] = "merge_map"
+    knows_late: ClassVar[bool] = True
     roots: ClassVar[tuple[str, ...] | None] = ("MAP",)
 
-    def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
-        return _last_of_each(segment, codes(elements.field("key")), back)
+    def kept(
+        self, elements: pa.Array, segment: Ints, back: Bools | None, rank: Ints | None
+    ) -> Ints | None:
+        return _last_of_each(segment, codes(elements.field("key")), back, rank)
 
 
 class NestedUpdate(_OfElements):
@@ -101,6 +125,7 @@ class NestedUpdate(_OfElements):
     """
 
     name: ClassVar[str] = "nested_update"
+    knows_late: ClassVar[bool] = True
     roots: ClassVar[tuple[str, ...] | None] = ("ARRAY",)
 
     def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
@@ -131,51 +156,51 @@ class NestedUpdate(_OfElements):
         single = taken(column, pa.array(numbers[keys]))
         return taken(pa.concat_arrays([merged, single]), pa.array(places))
 
-    def kept(self, elements: pa.Array, segment: Ints, back: Bools | None) -> Ints | None:
+    def kept(
+        self, elements: pa.Array, segment: Ints, back: Bools | None, rank: Ints | None
+    ) -> Ints | None:
         valid = None
         if elements.null_count:
             valid = np.flatnonzero(pc.is_valid(elements).to_numpy(zero_copy_only=False))
             elements, segment = pc.take(elements, pa.array(valid)), segment[valid]
             back = None if back is None else back[valid]
+            rank = None if rank is None else rank[valid]
         if self.keys:
             names = elements.type.names
             children = elements.flatten()
             chosen = [children[names.index(name)] for name in self.keys]
             key = pa.StructArray.from_arrays(chosen, names=list(self.keys))
-            kept: Ints | None = _last_of_each(segment, codes(key), back)
+            kept: Ints | None = _last_of_each(segment, codes(key), back, rank)
         else:
-            kept = _since_last_back(elements, segment, back, first_alone=False)
+            kept = _since_last_back(segment, codes(elements), back)
         if valid is None:
             return kept
         return valid if kept is None else valid[kept]
 
 
-def _last_of_each(segment: Ints, code: Ints, back: Bools | None) -> Ints:
-    """The last element of each code unless it takes back, in the order the codes came first."""
-    order, starts = runs_of_equal(segment, code)
-    last = order[np.append(starts[1:], len(order)) - 1] if len(order) else order
-    stays = np.ones(len(last), bool) if back is None else ~back[last]
-    return last[stays][np.argsort(order[starts][stays], kind="stable")]
+def _last_of_each(segment: Ints, code: Ints, back: Bools | None, rank: Ints | None) -> Ints:
+    """The last element of each code since it was taken back, in the order the codes came first.
 
-
-def _since_last_back(
-    elements: pa.Array, segment: Ints, back: Bools | None, *, first_alone: bool
-) -> Ints | None:
-    """Elements after the last one that took an equal one back: all of them, or the first."""
-    taken = back is not None and back.any()
-    if not taken and not first_alone:
-        return None
-    order, starts = runs_of_equal(segment, codes(elements))
+    Args:
+        rank: the order in which they count; None: as they come.
+    """
+    left = _since_last_back(segment, code, back)
+    numbers = np.arange(len(code)) if left is None else left
+    if rank is not None:
+        numbers = numbers[np.argsort(rank[numbers], kind="stable")]
+    order, starts = runs_of_equal(segment[numbers], code[numbers])
     if not len(order):
         return order
+    last = order[np.append(starts[1:], len(order)) - 1]
+    return numbers[last][np.argsort(numbers[order[starts]], kind="stable")]
+
+
+def _since_last_back(segment: Ints, code: Ints, back: Bools | None) -> Ints | None:
+    """Elements after the last one that took an equal one back; None: none did."""
+    if back is None or not back.any():
+        return None
+    order, starts = runs_of_equal(segment, code)
     sizes = np.diff(starts, append=len(order))
     places = np.arange(len(order))
-    after = starts
-    if taken:
-        assert back is not None
-        last_back = np.maximum.reduceat(np.where(back[order], places, -1), starts)
-        after = np.maximum(last_back + 1, starts)
-    if first_alone:
-        exists = after < starts + sizes
-        return np.sort(order[after[exists]])
-    return np.sort(order[places >= np.repeat(after, sizes)])
+    last = np.maximum.reduceat(np.where(back[order], places, -1), starts)
+    return np.sort(order[places > np.repeat(last, sizes)])
