@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -88,7 +90,8 @@ class BlockStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._next = 0
+        self._names = map(str, itertools.count(1))
+        self._lock = threading.Lock()
         self._database: Rdict = _guarded(Rdict, str(directory / "rocksdb"), _options())
 
     def load(self, entries: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> BlockFile:
@@ -100,10 +103,10 @@ class BlockStore:
         Raises:
             LocalDiskError: the disk is full or fails.
         """
-        self._next += 1
-        path = self._directory / f"{self._next}.sst"
+        name = next(self._names)
+        path = self._directory / f"{name}.sst"
         try:
-            return self._load(str(self._next), str(path), entries)
+            return self._load(name, str(path), entries)
         finally:
             path.unlink(missing_ok=True)
 
@@ -116,8 +119,12 @@ class BlockStore:
             _guarded(_put_all, writer, keys, values)
         _guarded(writer.finish)
         inode = _guarded(Path(path).open, "rb")
-        size = os.fstat(inode.fileno()).st_size
         _guarded(_warm, path)
+        with self._lock:
+            return self._ingest(name, path, inode)
+
+    def _ingest(self, name: str, path: str, inode: BinaryIO) -> BlockFile:
+        size = os.fstat(inode.fileno()).st_size
         family = _guarded(self._database.create_column_family, name, _options())
         moving = IngestExternalFileOptions()
         moving.set_move_files(True)
@@ -139,7 +146,8 @@ class BlockStore:
 
     def drop(self, file: BlockFile) -> None:
         """Free the file's disk space, once nobody reads it any more."""
-        _guarded(self._database.drop_column_family, file.name)
+        with self._lock:
+            _guarded(self._database.drop_column_family, file.name)
 
     def close(self) -> None:
         _guarded(self._database.close)

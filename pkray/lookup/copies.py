@@ -7,12 +7,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_store import BlockStore, LocalDiskError
 from pkray.lookup.cached_file import CachedFile
 from pkray.lookup.copy_limits import CopyLimits
+from pkray.lookup.copy_thread import CopyThread, while_live
 from pkray.lookup.slot import Slot
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.stats import LookupStats
@@ -25,6 +27,8 @@ READS_BEFORE_COPY = 1
 LARGE_FILE_ROWS = 1 << 20
 """Whole reads of a file after which the next one copies it, as many do not live so long; a large
 file is copied by the first."""
+BEHIND_ROWS = 128 << 10
+"""Copying larger files takes a lookup noticeable time."""
 RETRY_MILLIS = 60_000
 """How long a full or failing disk is left alone."""
 
@@ -37,9 +41,12 @@ class LocalCopies:
             processes that are gone.
         limits: of all copies together.
         clock: epoch milliseconds.
+        behind: make large files' copies in a thread of its own.
     """
 
-    def __init__(self, directory: str, limits: CopyLimits, *, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, directory: str, limits: CopyLimits, *, clock: Callable[[], int], behind: bool
+    ) -> None:
         self._root = directory
         self._limits = limits
         self._clock = clock
@@ -50,6 +57,7 @@ class LocalCopies:
         self._blocks: BlockStore | None = None
         self._retry_at = 0
         self._warned = False
+        self._thread = CopyThread(self._leave_alone, self._forbid) if behind else None
 
     def cached(
         self,
@@ -57,22 +65,46 @@ class LocalCopies:
         file: DataFileMeta,
         key_columns: list[str],
         columns: list[str],
+        *,
+        waits: bool,
     ) -> CachedFile | None:
-        """The copy to find rows by key in, made if need be; None if there can be none now.
+        """The copy to find rows by key in; None if there is none yet, or can be none now.
+
+        Args:
+            waits: until there is one, if there can be.
 
         Raises:
             LocalDiskError: the local disk fails; say so to `failed`.
         """
-        now = self._clock()
         slot = self._touch(file)
+        held = slot.holds(columns)
+        if held is not None:
+            self.count(hits=1)
+            return held
+        if slot.unsorted or self._clock() < max(slot.retry_at, self._retry_at):
+            self.count(degraded=1)
+            return None
+        make = partial(self._make, source, file, slot, key_columns, columns)
+        if waits or self._thread is None or file.row_count <= BEHIND_ROWS:
+            return make()
+        self._thread.make(slot, file.file_name, make)
+        return None
+
+    def _make(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        slot: Slot,
+        key_columns: list[str],
+        columns: list[str],
+    ) -> CachedFile | None:
+        """A copy with these columns, unless another thread has made it meanwhile."""
         with slot.lock:
-            held = slot.cached
-            if held is not None and set(columns) <= set(held.columns):
+            held = slot.holds(columns)
+            if held is not None:
                 self.count(hits=1)
                 return held
-            if slot.unsorted or now < max(slot.retry_at, self._retry_at):
-                return None
-            before = () if held is None else held.columns
+            before = () if slot.cached is None else slot.cached.columns
             return self._build(source, file, slot, key_columns, [*before, *columns])
 
     def wide(
@@ -112,7 +144,10 @@ class LocalCopies:
                 self._drop_copies(slot)  # the file went while it was copied
             self._keep_within_limits()
             if not slot.is_held:
-                slot.retry_at = self._clock() + RETRY_MILLIS
+                self._forbid(slot)
+
+    def _forbid(self, slot: Slot) -> None:
+        slot.retry_at = self._clock() + RETRY_MILLIS
 
     def _touch(self, file: DataFileMeta) -> Slot:
         with self._lock:
@@ -130,9 +165,11 @@ class LocalCopies:
         columns: list[str],
     ) -> CachedFile | None:
         read = list(dict.fromkeys([*SYSTEM_COLUMNS, *key_columns, *columns]))
-        cached = CachedFile.build(self._open(), source.read(file, read), key_columns)
+        rows = while_live(slot, source.read(file, read))
+        cached = CachedFile.build(self._open(), rows, key_columns)
         if cached is None:
             slot.unsorted = True
+            self.count(degraded=1)
         else:
             self._keep(file, slot, cached)
         return cached
@@ -153,7 +190,11 @@ class LocalCopies:
             return self._owned.path
 
     def failed(self, file_name: str, error: LocalDiskError) -> None:
-        """The local disk failed: forget the file's copy, and leave the disk alone for a while."""
+        """The local disk failed a lookup: forget the file's copy, and leave the disk alone."""
+        self.count(degraded=1)
+        self._leave_alone(file_name, error)
+
+    def _leave_alone(self, file_name: str, error: LocalDiskError) -> None:
         with self._lock:
             level = logging.DEBUG if self._warned else logging.WARNING
             self._warned = True
@@ -169,10 +210,10 @@ class LocalCopies:
             if slot is not None and slot.is_held:
                 self.count(evictions=1)
                 self._drop_copies(slot)
-                slot.retry_at = self._clock() + RETRY_MILLIS
+                self._forbid(slot)
             else:
                 # A database whose disk was full may refuse all writes from then on.
-                self.close()
+                self._clear()
                 self._retry_at = self._clock() + RETRY_MILLIS
 
     def _keep_within_limits(self) -> None:
@@ -213,6 +254,7 @@ class LocalCopies:
     def _remove(self, file_name: str) -> None:
         slot = self._slots.pop(file_name, None)
         if slot is not None:
+            slot.is_dropped = True
             self._drop_copies(slot)
 
     def _drop_copies(self, slot: Slot) -> None:
@@ -239,12 +281,21 @@ class LocalCopies:
             return replace(
                 self._counters,
                 files=len(held),
+                making=sum(slot.is_being_made for slot in self._slots.values()),
                 disk_bytes=sum(slot.disk_bytes for slot in held),
                 memory_bytes=sum(slot.memory_bytes for slot in held),
             )
 
     def close(self) -> None:
         """Remove everything from the local disk."""
+        if self._thread is not None:
+            with self._lock:
+                for slot in self._slots.values():
+                    slot.is_dropped = True
+            self._thread.close()
+        self._clear()
+
+    def _clear(self) -> None:
         with self._lock:
             self._slots.clear()
             if self._blocks is not None:

@@ -47,19 +47,21 @@ class ScanSearch:
         self._present[(hashes >> self._shift).astype(np.int64)] = True
 
     def find(
-        self, batches: Iterable[pa.RecordBatch], key_columns: Sequence[str]
+        self, batches: Iterable[tuple[int, pa.RecordBatch]], key_columns: Sequence[str]
     ) -> Iterator[tuple[Ints, Ints, pa.RecordBatch]]:
-        """Query positions, row positions in all batches, and the rows."""
-        before = 0
-        for batch in batches:
+        """Query positions, row positions, and the rows.
+
+        Args:
+            batches: each with the position of its first row.
+        """
+        for first, batch in batches:
             if batch.num_rows:
                 columns = [one_chunk(batch.column(name)) for name in key_columns]
                 keys, rows = self._match(columns)
                 if len(keys):
                     queries, which = self._queries(keys)
                     rows = rows[which]
-                    yield queries, rows + before, batch.take(pa.array(rows))
-            before += batch.num_rows
+                    yield queries, rows + first, batch.take(pa.array(rows))
 
     def _queries(self, keys: Ints) -> tuple[Ints, Ints]:
         """All query positions of distinct keys, and which key each belongs to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 
 from pkray.lookup.cached_file import CachedFile
 from pkray.lookup.wide_copy import WideCopy
@@ -13,6 +14,8 @@ class Slot:
 
     Attributes:
         lock: held while a copy is looked for or made.
+        is_being_made: a copy to find rows by key in, behind the lookups.
+        is_dropped: the data file is not live any more.
         cached: finds rows by key.
         wide: is read whole.
         reads: whole reads of the data file so far.
@@ -23,12 +26,19 @@ class Slot:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.is_being_made = False
+        self.is_dropped = False
         self.cached: CachedFile | None = None
         self.wide: WideCopy | None = None
         self.reads = 0
         self.last_access = 0
         self.retry_at = 0
         self.unsorted = False
+
+    def holds(self, columns: Collection[str]) -> CachedFile | None:
+        """The copy to find rows by key in, if it has these columns."""
+        held = self.cached
+        return held if held is not None and set(columns) <= set(held.columns) else None
 
     @property
     def disk_bytes(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.evolution import RowEvolution
 from pkray.format.data_file import DataFileMeta
@@ -19,6 +20,20 @@ class DataFileSource(Protocol):
 
     def read(self, file: DataFileMeta, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
         """These columns of the file's key-value rows, in file order."""
+        ...
+
+    def read_numbered(
+        self, file: DataFileMeta, columns: Sequence[str], condition: pc.Expression | None = None
+    ) -> Iterable[tuple[int, pa.RecordBatch]]:
+        """As `read`, with the position of each batch's first row.
+
+        Args:
+            condition: rows that it does not hold for may be left out.
+        """
+        ...
+
+    def is_at_hand(self, file: DataFileMeta) -> bool:
+        """Whether the file's rows are in memory: reading them costs little."""
         ...
 
     def evolution(self, file: DataFileMeta) -> RowEvolution | None:

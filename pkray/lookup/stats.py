@@ -15,6 +15,7 @@ class LookupStats:
         scans: lookups that read the data file, for many keys or without a copy.
         degraded: those of them that did so because the local disk failed.
         evictions: copies removed for space, age or damage.
+        making: copies being made now; lookups read these files meanwhile.
     """
 
     hits: int = 0
@@ -22,6 +23,7 @@ class LookupStats:
     scans: int = 0
     degraded: int = 0
     evictions: int = 0
+    making: int = 0
     files: int = 0
     disk_bytes: int = 0
     memory_bytes: int = 0

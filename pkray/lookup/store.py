@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
@@ -18,8 +19,11 @@ from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.stats import LookupStats
 from pkray.lsm.key_prefixes import KeyPrefixes
 from pkray.schema import KIND
+from pkray.storage.row_groups import numbered
 
 MANY_KEYS = 8_192
+FEW_KEYS = 64
+"""So few keys may be in a few row groups of a file; for more it is read from front to back."""
 ROWS_SCANNED_PER_KEY = 32
 """A key found through blocks costs as much as reading so many rows of a file."""
 
@@ -28,7 +32,10 @@ Found = tuple[Ints, Ints, pa.Table]
 
 
 class LookupStore:
-    """Finds rows by key in data files. The first lookup copies a file's rows to the local disk.
+    """Finds rows by key in data files, which it copies to the local disk.
+
+    The first lookup in a file waits for its copy. While a large one is made, lookups of few keys
+    read the file.
 
     Files that are read whole again and again are copied in a form of their own (`WideCopy`).
 
@@ -40,10 +47,18 @@ class LookupStore:
             processes that are gone.
         limits: of all copies together.
         clock: epoch milliseconds.
+        behind: make copies of large files in a thread of its own.
     """
 
-    def __init__(self, directory: str, limits: CopyLimits, *, clock: Callable[[], int]) -> None:
-        self._copies = LocalCopies(directory, limits, clock=clock)
+    def __init__(
+        self,
+        directory: str,
+        limits: CopyLimits,
+        *,
+        clock: Callable[[], int],
+        behind: bool = False,
+    ) -> None:
+        self._copies = LocalCopies(directory, limits, clock=clock, behind=behind)
 
     def find(
         self,
@@ -87,7 +102,6 @@ class LookupStore:
                 return
         except LocalDiskError as error:
             self._copies.failed(file.file_name, error)
-            self._copies.count(degraded=1)
         for batch in source.read(file, columns):
             passed = min(done, batch.num_rows)
             done -= passed
@@ -139,7 +153,8 @@ class LookupStore:
         if not len(prefixes) or file.row_count == 0:
             return _no_rows(source, file, columns)[1:]
         try:
-            cached = self._copies.cached(source, file, key_columns, columns)
+            waits = len(prefixes) > FEW_KEYS
+            cached = self._copies.cached(source, file, key_columns, columns, waits=waits)
             if cached is not None:
                 blocks = cached.index.blocks_with(prefixes)
                 rows_held = len(blocks) * cached.index.layout.block_rows
@@ -150,10 +165,15 @@ class LookupStore:
         except LocalDiskError as error:
             self._copies.failed(file.file_name, error)
             cached = None
-        self._copies.count(scans=1, degraded=cached is None)
-        read = list(dict.fromkeys([*columns, *key_columns[: prefixes.width]]))
-        batches = source.read(file, read) if cached is None else self.read(source, file, read)
-        found = list(_with_prefixes(batches, key_columns[: prefixes.width], prefixes, columns))
+        self._copies.count(scans=1)
+        leading = key_columns[: prefixes.width]
+        read = list(dict.fromkeys([*columns, *leading]))
+        if cached is None:
+            condition = _condition(leading[0], prefixes.columns[0])
+            batches = source.read_numbered(file, read, condition)
+        else:
+            batches = numbered(self.read(source, file, read))
+        found = list(_with_prefixes(batches, leading, prefixes, columns))
         return _joined_rows(found) if found else _no_rows(source, file, columns)[1:]
 
     def expire(self) -> None:
@@ -181,12 +201,12 @@ class LookupStore:
     ) -> Found:
         if len(keys[0]) < MANY_KEYS or len(keys[0]) * ROWS_SCANNED_PER_KEY < file.row_count:
             try:
-                cached = self._copies.cached(source, file, key_columns, columns)
+                waits = len(keys[0]) > FEW_KEYS and not source.is_at_hand(file)
+                cached = self._copies.cached(source, file, key_columns, columns, waits=waits)
                 if cached is not None:
                     return _joined(list(cached.find(keys, columns)))
             except LocalDiskError as error:
                 self._copies.failed(file.file_name, error)
-            self._copies.count(degraded=1)
         self._copies.count(scans=1)
         found = list(self._scan(source, file, key_columns, keys, columns))
         return _joined(found) if found else _no_rows(source, file, columns)
@@ -200,9 +220,20 @@ class LookupStore:
         columns: list[str],
     ) -> Iterator[Found]:
         search = ScanSearch(keys)
-        batches = source.read(file, list(dict.fromkeys([*columns, *key_columns])))
+        read = list(dict.fromkeys([*columns, *key_columns]))
+        batches = source.read_numbered(file, read, _condition(key_columns[0], keys[0]))
         for queries, rows, batch in search.find(batches, key_columns):
             yield queries, rows, pa.Table.from_batches([batch]).select(columns)
+
+
+def _condition(name: str, keys: pa.Array) -> pc.Expression | None:
+    """What holds for rows with these keys; None where it would not tell row groups apart.
+
+    Nor is it known what the statistics of files say of NaN and negative zeros.
+    """
+    if len(keys) > FEW_KEYS or pa.types.is_floating(keys.type):
+        return None
+    return pc.field(name).isin(keys)
 
 
 def _not_null(arrays: list[pa.Array]) -> Ints | None:
@@ -221,20 +252,18 @@ def _joined(parts: list[Found]) -> Found:
 
 
 def _with_prefixes(
-    batches: Iterable[pa.RecordBatch],
+    batches: Iterable[tuple[int, pa.RecordBatch]],
     leading: list[str],
     prefixes: KeyPrefixes,
     columns: list[str],
 ) -> Iterator[tuple[Ints, pa.Table]]:
-    before = 0
-    for batch in batches:
+    for first, batch in batches:
         if batch.num_rows:
             keys = [one_chunk(batch.column(name)) for name in leading]
             rows = np.flatnonzero(prefixes.begin(keys))
             if len(rows):
                 found = batch.select(columns).take(pa.array(rows))
-                yield rows + before, pa.Table.from_batches([found])
-        before += batch.num_rows
+                yield rows + first, pa.Table.from_batches([found])
 
 
 def _joined_rows(parts: list[tuple[Ints, pa.Table]]) -> tuple[Ints, pa.Table]:

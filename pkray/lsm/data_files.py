@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.evolution import RowEvolution
 from pkray.format import paths
@@ -22,7 +23,8 @@ from pkray.options import TableOptions
 from pkray.schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import read_batches
-from pkray.storage.parquet_reader import BATCH_BYTES, RowGroupFilter
+from pkray.storage.parquet_reader import BATCH_BYTES
+from pkray.storage.row_groups import RowGroupFilter, numbered, row_groups_with
 
 READ_ROWS = 64 << 10
 
@@ -147,6 +149,28 @@ class DataFileStore:
         own = self.as_written(file)
         for batch in own._read(file, sources, batch_rows, batch_bytes, row_groups, deleted):
             yield evolution.apply(batch, names)
+
+    def read_numbered(
+        self, file: DataFileMeta, columns: Sequence[str], condition: pc.Expression | None = None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Rows of a file of this schema, with the position of each batch's first one.
+
+        Args:
+            condition: of the file's columns: row groups without a row that it holds for, by their
+                statistics, may be left out.
+
+        Raises:
+            MissingFileError, CorruptFileError: as `read`.
+        """
+        if condition is None or self.is_at_hand(file):
+            yield from numbered(self.read(file, columns), 0)
+            return
+        for group, first in row_groups_with(self.store, self.path(file.file_name), condition):
+            yield from numbered(self.read(file, columns, row_groups=[group]), first)
+
+    def is_at_hand(self, file: DataFileMeta) -> bool:
+        """Whether the file's rows are in memory, from where they are read."""
+        return self._fresh is not None and self._fresh.has(file.file_name)
 
     def evolution(self, file: DataFileMeta) -> RowEvolution | None:
         """What makes the rows of a file those of this schema; None if they are that already."""

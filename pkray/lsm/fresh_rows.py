@@ -53,6 +53,10 @@ class FreshRows:
             for name in file_names:
                 self._bytes -= _size(self._files.pop(name, ()))
 
+    def has(self, file_name: str) -> bool:
+        """Whether a file's rows are kept now."""
+        return file_name in self._files
+
     def read(
         self, file_name: str, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch] | None:

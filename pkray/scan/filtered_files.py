@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
 from pkray.lsm.data_files import READ_ROWS, DataFileStore
-from pkray.storage.parquet_reader import BATCH_BYTES, RowGroupFilter
+from pkray.storage.parquet_reader import BATCH_BYTES
+from pkray.storage.row_groups import RowGroupFilter
 
 
 @dataclass

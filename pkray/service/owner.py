@@ -78,7 +78,10 @@ class BucketOwner:
         self._schema = NewestSchema(SchemaStore(store, location.name))
         schema = self._schema.current
         self._cache = LookupStore(
-            f"{settings.local_directory}/lookup", CopyLimits.of(schema.core), clock=clock
+            f"{settings.local_directory}/lookup",
+            CopyLimits.of(schema.core),
+            clock=clock,
+            behind=True,
         )
         self._fresh = FreshRows(schema.core.write_buffer_size, lambda: self._sessions.memory_bytes)
         committed = self._committed = CommittedFiles(

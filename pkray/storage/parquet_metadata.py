@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -49,13 +51,21 @@ def checked(file: pa.NativeFile, metadata: Any) -> pa.NativeFile:
 
 def read_metadata(store: ObjectStore, path: str) -> Any:
     """A file's `pyarrow.parquet.FileMetaData`. Raises as `read_batches`."""
-    with store.open_input(path) as file:
-        try:
-            return read_footer(file)
-        except MemoryError:
-            raise
-        except (pa.ArrowException, OSError) as error:
-            raise failure(store.location(path), error) from error
+    with store.open_input(path) as file, explained(store.location(path)):
+        return read_footer(file)
+
+
+@contextlib.contextmanager
+def explained(location: str) -> Iterator[None]:
+    """Errors of reading name the file, and say whether the disk or the file is damaged."""
+    try:
+        yield
+    except (StorageError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError, KeyError) as error:
+        if isinstance(error.__cause__, StorageError):
+            raise error.__cause__ from None
+        raise failure(location, error) from error
 
 
 def _corrupt(location: str, error: BaseException) -> CorruptFileError:

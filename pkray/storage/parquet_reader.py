@@ -10,13 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from pkray.errors import StorageError
 from pkray.storage.deleted_rows import DeletedRows, without_deleted
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.parquet_metadata import checked, failure, read_footer
+from pkray.storage.parquet_metadata import checked, explained, read_footer
+from pkray.storage.row_groups import UNFIT, RowGroupFilter, may_hold
 
 REMOTE_READ_BYTES = 16 << 20
 """Object stores are read this much at a time at most, as far as row groups allow."""
@@ -32,20 +31,6 @@ BATCH_BYTES = 16 << 20
 """Most of a batch, unless a row is wider."""
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
 _OFFSET_BYTES = 4
-
-
-@dataclass
-class RowGroupFilter:
-    """Leaves out row groups without a row that a condition holds for, by their statistics.
-
-    Args:
-        condition: of the file's columns; None, and one that does not fit their types, keeps all.
-        total, kept: row groups that there were so far, and that were read.
-    """
-
-    condition: pc.Expression | None
-    total: int = 0
-    kept: int = 0
 
 
 def read_batches(
@@ -82,7 +67,7 @@ def read_batches(
         CorruptFileError: it is not Parquet, is cut short, or lacks a column.
     """
     file = store.open_input(path)
-    with contextlib.closing(file), _explained(store.location(path)):
+    with contextlib.closing(file), explained(store.location(path)):
         size = _BatchSize(batch_rows, batch_bytes)
         # An expression does not tell its columns: all are read where there is one.
         read_columns = columns if filter is None else None
@@ -103,19 +88,6 @@ def read_batches(
                 if batch.num_rows == 0:
                     continue
             yield batch.select(names) if batch.schema.names != names else batch
-
-
-@contextlib.contextmanager
-def _explained(location: str) -> Iterator[None]:
-    """Errors of reading name the file, and say whether the disk or the file is damaged."""
-    try:
-        yield
-    except (StorageError, MemoryError):
-        raise
-    except (pa.ArrowException, OSError, KeyError) as error:
-        if isinstance(error.__cause__, StorageError):
-            raise error.__cause__ from None
-        raise failure(location, error) from error
 
 
 @dataclass(frozen=True)
@@ -184,7 +156,7 @@ class _Reader:
             return groups
         kept_by.total += len(groups)
         if kept_by.condition is not None and len(groups) > 1:
-            with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError, NotImplementedError):
+            with contextlib.suppress(*UNFIT):
                 groups = self.prune(groups, kept_by.condition)
         kept_by.kept += len(groups)
         return groups
@@ -200,8 +172,7 @@ class _Reader:
 
     def prune(self, groups: list[int], filter: pc.Expression) -> list[int]:
         """The row groups that may have rows the filter holds for."""
-        fragment = ds.ParquetFileFormat().make_fragment(self._file)
-        kept = {group.id for group in fragment.subset(filter, self.arrow_schema).row_groups}
+        kept = may_hold(filter, self._file, self.arrow_schema)
         return [group for group in groups if group in kept]
 
     def batches(

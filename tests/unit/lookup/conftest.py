@@ -52,6 +52,17 @@ class MemoryFiles:
         self.reads += 1
         yield from self.files[file.file_name].select(columns).to_batches(max_chunksize=1_000)
 
+    def read_numbered(
+        self, file: DataFileMeta, columns: Sequence[str], condition: object = None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        first = 0
+        for batch in self.read(file, columns):
+            yield first, batch
+            first += batch.num_rows
+
+    def is_at_hand(self, file: DataFileMeta) -> bool:
+        return False
+
     def evolution(self, file: DataFileMeta) -> None:
         return None
 
