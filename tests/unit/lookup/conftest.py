@@ -12,6 +12,7 @@ import pytest
 from pkray.format.data_file import DataFileMeta, SimpleStats
 from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.store import LookupStore
+from pkray.storage.row_groups import numbered
 
 NO_STATS = SimpleStats(b"", b"", ())
 
@@ -55,10 +56,7 @@ class MemoryFiles:
     def read_numbered(
         self, file: DataFileMeta, columns: Sequence[str], condition: object = None
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        first = 0
-        for batch in self.read(file, columns):
-            yield first, batch
-            first += batch.num_rows
+        yield from numbered(MemoryFiles.read(self, file, columns))
 
     def is_at_hand(self, file: DataFileMeta) -> bool:
         return False

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pkray.format.deletion_vector import DeletionVector
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import read_batches
+from pkray.storage.row_groups import row_groups_with
 
 ROWS, GROUP_ROWS = 100, 16
 GROUPS = -(-ROWS // GROUP_ROWS)
@@ -63,3 +64,17 @@ def test_row_groups_that_a_filter_leaves_out(
     within = (pc.field("n") >= low) & (pc.field("n") < high)
     read = read_batches(store, "f.parquet", batch_rows=7, filter=within, deleted=vector)
     assert numbers(read) == [n for n in range(low, high) if n not in deleted]
+
+
+@given(wanted=st.sets(st.integers(-5, ROWS + 5), max_size=4))
+def test_row_groups_with_some_values(store: ObjectStore, wanted: set[int]) -> None:
+    condition = pc.field("n").isin(pa.array(sorted(wanted), pa.int64()))
+    found = dict(row_groups_with(store, "f.parquet", condition))
+    assert set(found) >= {n // GROUP_ROWS for n in wanted if 0 <= n < ROWS}
+    assert len(found) <= len(wanted)
+    assert all(first == number * GROUP_ROWS for number, first in found.items())
+
+
+def test_a_condition_of_another_type_leaves_no_row_group_out(store: ObjectStore) -> None:
+    condition = pc.field("n") == "text"
+    assert len(list(row_groups_with(store, "f.parquet", condition))) == GROUPS

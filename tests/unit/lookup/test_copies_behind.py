@@ -1,0 +1,204 @@
+"""Copies of large files are made behind the lookups that ask for them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pkray.format.data_file import DataFileMeta
+from pkray.lookup import block_store, copies
+from pkray.lookup.copies import RETRY_MILLIS
+from pkray.lookup.copy_limits import CopyLimits
+from pkray.lookup.store import FEW_KEYS, LookupStore
+from pkray.lsm.key_prefixes import KeyPrefixes
+from tests.unit.lookup.conftest import Clock, MemoryFiles
+
+ROWS = 10_000
+
+
+class HeldFiles(MemoryFiles):
+    """Copies wait for `let_go` before they see a row; lookups that read a file do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+        self.is_large = False
+
+    def read(self, file: DataFileMeta, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        assert self.let_go.wait(60)
+        yield from super().read(file, columns)
+
+    def is_at_hand(self, file: DataFileMeta) -> bool:
+        return not self.is_large
+
+
+@pytest.fixture
+def files() -> Iterator[HeldFiles]:
+    held = HeldFiles()
+    yield held
+    held.let_go.set()
+
+
+@pytest.fixture
+def file(files: HeldFiles) -> DataFileMeta:
+    k = np.arange(ROWS)
+    return files.add("a", pa.table({"k": pa.array(2 * k), "v": pa.array(10 * k)}))
+
+
+@pytest.fixture
+def store(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, files: HeldFiles
+) -> Iterator[LookupStore]:
+    monkeypatch.setattr(copies, "BEHIND_ROWS", 100)
+    limits = CopyLimits(None, 1 << 28, retention_millis=60_000)
+    store = LookupStore(str(tmp_path / "lookup"), limits, clock=clock, behind=True)
+    yield store
+    files.let_go.set()
+    store.close()
+
+
+def values(store: LookupStore, files: MemoryFiles, file: DataFileMeta, *keys: int) -> list[int]:
+    asked = pa.table({"k": pa.array(keys, pa.int64())})
+    positions, rows = store.find(files, file, asked, ["v"])
+    found: list[int] = rows["v"].take(pa.array(np.argsort(positions))).to_pylist()
+    return found
+
+
+def values_of(files: MemoryFiles, name: str) -> pa.Table:
+    return files.files[name].select(["k", "v"])
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_few_keys_are_read_from_the_file_meanwhile(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta
+) -> None:
+    assert values(store, files, file, 4, 5, 2 * ROWS - 2) == [20, 10 * ROWS - 10]
+    stats = store.stats()
+    assert (stats.making, stats.builds, stats.scans, stats.degraded) == (1, 0, 1, 0)
+
+
+def test_a_copy_is_made_once_however_many_ask(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta
+) -> None:
+    for key in range(0, 20, 2):
+        assert values(store, files, file, key) == [5 * key]
+    files.let_go.set()
+    until(lambda: store.stats().making == 0)
+    assert values(store, files, file, 4) == [20]
+    stats = store.stats()
+    assert (stats.builds, stats.hits, stats.scans) == (1, 1, 10)
+
+
+def test_prefixes_are_read_from_the_file_meanwhile(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta
+) -> None:
+    prefixes = KeyPrefixes([pa.array([6, 1998])])
+    places, rows = store.locate_prefixes(files, file, ["k"], prefixes, ["v"])
+    assert places.tolist() == [3, 999]
+    assert rows["v"].to_pylist() == [30, 9990]
+    assert store.stats().making == 1
+
+
+def test_many_keys_wait_for_the_copy(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta
+) -> None:
+    files.is_large = True
+    files.let_go.set()
+    keys = range(0, 4 * FEW_KEYS, 2)
+    assert values(store, files, file, *keys) == [5 * key for key in keys]
+    stats = store.stats()
+    assert (stats.builds, stats.scans) == (1, 0)
+
+
+def test_many_keys_do_not_wait_where_the_rows_are_in_memory(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta
+) -> None:
+    keys = range(0, 4 * FEW_KEYS, 2)
+    assert values(store, files, file, *keys) == [5 * key for key in keys]
+    assert store.stats().making == 1
+
+
+def test_the_copy_of_a_file_that_goes_is_given_up(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta
+) -> None:
+    other = files.add("b", values_of(files, "a"))
+    values(store, files, file, 4)
+    values(store, files, other, 4)
+    store.drop(["a"])
+    files.let_go.set()
+    until(lambda: store.stats().builds == 1)  # of the other, which came after it
+    assert store.stats().files == 1
+    assert values(store, files, other, 4) == [20]
+    assert store.stats().hits == 1
+
+
+def test_closing_gives_up_what_is_made(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta, tmp_path: Path
+) -> None:
+    for each in [file, *(files.add(name, values_of(files, "a")) for name in "bcd")]:
+        values(store, files, each, 4)
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    files.let_go.set()
+    closing.join(30)
+    assert not closing.is_alive()
+    assert not list((tmp_path / "lookup").glob("*/*"))
+    assert store.stats().builds <= 1  # what was being made may have been done
+
+
+def test_a_full_disk_degrades_the_lookups_that_follow(
+    store: LookupStore,
+    files: HeldFiles,
+    file: DataFileMeta,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def full(*_: object) -> None:
+        raise block_store.LocalDiskError("No space left on device")
+
+    monkeypatch.setattr(block_store.BlockStore, "load", full)
+    files.let_go.set()
+    with caplog.at_level(logging.WARNING):
+        assert values(store, files, file, 4) == [20]
+        until(lambda: "No space left" in caplog.text)
+    assert values(store, files, file, 4) == [20]
+    assert store.stats().degraded == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(copies, "BEHIND_ROWS", 100)
+    clock.now += RETRY_MILLIS
+    assert values(store, files, file, 4) == [20]
+    until(lambda: store.stats().builds == 1)
+
+
+def test_a_file_that_cannot_be_copied_is_left_alone_for_a_while(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta, clock: Clock
+) -> None:
+    class Broken(HeldFiles):
+        def read(self, file: DataFileMeta, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            self.reads += 100
+            raise RuntimeError("a page is damaged")
+            yield
+
+    broken = Broken()
+    broken.files = files.files
+    for _ in range(3):
+        assert values(store, broken, file, 4) == [20]
+        until(lambda: store.stats().making == 0)
+    assert broken.reads == 103
+    clock.now += RETRY_MILLIS
+    values(store, broken, file, 4)
+    until(lambda: broken.reads == 204)
