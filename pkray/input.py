@@ -100,6 +100,8 @@ def _check_columns(
         if name not in schema.names:
             nearest = difflib.get_close_matches(str(name), schema.names, n=1)
             hint = f"did you mean {nearest[0]!r}?" if nearest else "drop it."
+            if name == "_row_kind":
+                hint = "write(..., row_kinds='_row_kind') takes row kinds."
             raise InputError(
                 f"column {name!r} is not in the table: {hint} It has {', '.join(schema.names)}",
                 column=name,

@@ -32,7 +32,7 @@ from pkray.schema import TableSchema
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
-from pkray.whole_number import whole_number
+from pkray.whole_number import check_snapshot
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
@@ -102,8 +102,7 @@ class Changes:
         """As of ``Table.stream``."""
         options = self._options
         for said, number in (("from_snapshot", from_snapshot), ("until_snapshot", until_snapshot)):
-            if number is not None:
-                whole_number(said, number, 0, "a snapshot's id")
+            check_snapshot(said, number)
         start = Start.of(options, mode, from_snapshot, from_timestamp)
         planner, request = self.planner(normalize, columns, filter)
         if poll_interval is None:

@@ -9,6 +9,7 @@ from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.scan.travel import Timestamp, epoch_millis
 from pkray.storage.object_store import ObjectStore
+from pkray.whole_number import check_snapshot
 
 
 class ChangeHistory:
@@ -112,9 +113,10 @@ class ChangeHistory:
         """One end of a range of changes, said in at most one way; None where it is not said.
 
         Raises:
-            OptionError: it is said twice, or is no time.
+            OptionError: it is said twice, or is no id or no time.
             TagNotFoundError: there is no such tag.
         """
+        check_snapshot(f"{'to' if is_end else 'from'}_snapshot", snapshot_id)
         if sum(each is not None for each in (snapshot_id, tag, timestamp)) > 1:
             end = "to" if is_end else "from"
             raise OptionError(

@@ -10,6 +10,7 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import SnapshotNotFoundError
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
+from pkray.whole_number import check_snapshot
 
 _COLUMNS = pa.schema(
     [
@@ -55,8 +56,9 @@ class Consumers:
 
         Raises:
             SnapshotNotFoundError: it has expired, or lies beyond the one that is to come.
-            OptionError: a name that no consumer can have.
+            OptionError: a name that no consumer can have, or what is no snapshot's id.
         """
+        check_snapshot("next_snapshot_id", next_snapshot_id)
         latest = self._snapshots.latest_id() or 0
         wanted = latest + 1 if next_snapshot_id is None else next_snapshot_id
         earliest = self._changelogs.earliest_id() or self._snapshots.earliest_id() or 1

@@ -6,12 +6,14 @@ from pkray.commit.rollback import Rollback, RollbackReport
 from pkray.errors import OptionError
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.whole_number import check_snapshot
 
 
 def roll_back(
     store: ObjectStore, schema: TableSchema, snapshot_id: int | None, tag: str | None
 ) -> RollbackReport:
     """Raises `OptionError` unless there is one of a snapshot's id and a tag."""
+    check_snapshot("snapshot_id", snapshot_id)
     if snapshot_id is not None and tag is None:
         return Rollback(store, schema).to_snapshot(snapshot_id)
     if tag is not None and snapshot_id is None:

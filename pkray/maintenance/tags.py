@@ -18,6 +18,7 @@ from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 from pkray.system import history
 from pkray.system.source import Source
+from pkray.whole_number import check_snapshot
 
 Duration = int | str | timedelta
 """Milliseconds, a timedelta, or text such as ``7 d``."""
@@ -63,8 +64,9 @@ class Tags:
             TagExistsError: the name is taken.
             SnapshotNotFoundError: the snapshot has expired or was never made.
             TableError: a name that no tag can have.
-            OptionError: ``time_retained`` is no duration.
+            OptionError: ``snapshot_id`` is no id, or ``time_retained`` no duration.
         """
+        check_snapshot("snapshot_id", snapshot_id)
         retained = _millis(time_retained)
         if retained is None:
             retained = self._schema.core.tag_default_time_retained

@@ -12,6 +12,7 @@ from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.options import TableOptions
 from pkray.storage.object_store import ObjectStore
+from pkray.whole_number import check_snapshot
 
 Timestamp = int | datetime | str
 """Epoch milliseconds, a date and time, or ISO text; those without a zone are local time."""
@@ -67,9 +68,10 @@ class Moment:
         """What a call asks for; if for nothing, what the table's ``scan.*`` options do.
 
         Raises:
-            OptionError: arguments, or options, that contradict each other, or no time.
+            OptionError: arguments, or options, that contradict each other, no id or no time.
             UnsupportedError: a ``scan.mode`` whose batch reads pkray does not do.
         """
+        check_snapshot("snapshot_id", snapshot_id)
         millis = None if timestamp is None else epoch_millis(timestamp)
         asked = cls(snapshot_id, tag, millis, watermark)
         return asked if not asked.is_latest else _of_options(options)

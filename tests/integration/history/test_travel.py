@@ -220,3 +220,20 @@ def test_an_empty_table_has_no_past(tmp_path):
 def core_with(warehouse, options):
     found = schema(warehouse)
     return dataclasses.replace(found, options=found.options | options).core
+
+
+@pytest.mark.parametrize("given", ["2", True, 2.0, -1])
+def test_what_is_no_snapshots_id_is_said_to_be_none(table, given):
+    for use in (
+        lambda: table.to_arrow(snapshot_id=given),
+        lambda: table.lookup([{"k": 1}], visibility="committed", snapshot_id=given),
+        lambda: table.files(given),
+        lambda: table.changelog(given),
+        lambda: table.changelog(to_snapshot=given),
+        lambda: table.tags.create("v", given),
+        lambda: table.rollback_to(given),
+        lambda: table.consumers.reset("c", given),
+    ):
+        with pytest.raises(OptionError, match=f"snapshot.* cannot be {given!r}: give a snapshot"):
+            use()
+    assert table.latest_snapshot().id == 5

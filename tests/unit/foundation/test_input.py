@@ -112,6 +112,11 @@ def test_an_extra_column_is_named_with_the_nearest() -> None:
         conform(pa.table({"k": [1], "amout": [1]}), table_of(("amount", "INT")))
 
 
+def test_row_kinds_are_not_taken_for_a_column() -> None:
+    with pytest.raises(InputError, match=r"'_row_kind' is not .*row_kinds='_row_kind'"):
+        conform([{"k": 1, "_row_kind": "-D"}], table_of())
+
+
 def test_a_repeated_column_is_named() -> None:
     given = pa.table([[1], [2]], names=["k", "k"])
     with pytest.raises(InputError, match="'k' is there twice"):
