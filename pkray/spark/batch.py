@@ -17,6 +17,7 @@ from pkray.schema import TableSchema
 from pkray.service.protocol import PushReport
 from pkray.service.push_session import PushTarget
 from pkray.service.pusher import incoming
+from pkray.spark.arguments import check_dataframe, check_table
 from pkray.spark.failure import recovered, reported, worth_another_run
 from pkray.spark.types import incoming_schema
 
@@ -57,10 +58,12 @@ def ingest(
         The snapshot; None where nothing was committed or its snapshot has expired.
 
     Raises:
-        InputError: the rows do not fit the table; nothing was committed.
+        InputError: the rows do not fit the table, or what is no DataFrame or no table; nothing
+            was committed.
         ServiceError: owners were lost in every attempt.
     """
     check_dataframe("ingest", df)
+    check_table("ingest", table)
     if df.isStreaming:
         raise InputError(
             "ingest takes a batch DataFrame, and this one is streaming: use "
@@ -75,16 +78,6 @@ def ingest(
     user = commit_user or f"spark-{uuid.uuid4()}"
     identifier = BATCH_COMMIT if commit_identifier is None else commit_identifier
     return push_and_commit(df, table, user, identifier, row_kinds, max_attempts)
-
-
-def check_dataframe(function: str, df: object) -> None:
-    """Raises InputError: it is no DataFrame of Spark's."""
-    if not hasattr(df, "isStreaming"):
-        raise InputError(
-            f"{function} takes a Spark DataFrame, and got a {type(df).__name__}: write rows of "
-            "Python by table.open_writer()",
-            type=type(df).__name__,
-        )
 
 
 def push_and_commit(

@@ -25,6 +25,7 @@ from pkray.changelog.start import Position, Start, StartMode
 from pkray.commit.consumers import ConsumerStore
 from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.scan.travel import Timestamp
+from pkray.spark.arguments import check_table
 from pkray.spark.types import spark_schema, to_exchange
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.location import TableLocation
@@ -65,6 +66,7 @@ def read_stream(
         OptionError: arguments that contradict each other.
         UnsupportedError: as of ``Table.stream``.
     """
+    check_table("read_stream", table)
     options = table.schema.core
     if max_snapshots is not None and max_snapshots < 1:
         raise OptionError(f"max_snapshots is {max_snapshots}: give 1 or more", value=max_snapshots)

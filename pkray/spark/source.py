@@ -22,6 +22,7 @@ from pkray.scan.split import Split, arrow_schema
 from pkray.scan.travel import Timestamp
 from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
+from pkray.spark.arguments import check_table
 from pkray.spark.pushdown import narrowed
 from pkray.spark.system_source import SystemRequest, system_request
 from pkray.spark.types import spark_schema, to_exchange
@@ -61,9 +62,11 @@ def read(
             snapshot now. The DataFrame stays on it.
 
     Raises:
-        InputError: a column the table does not have, or a filter that is not understood.
+        InputError: a column the table does not have, a filter that is not understood, or what is
+            no table.
         SnapshotNotFoundError: the snapshot has expired or was never made.
     """
+    check_table("read", table)
     request = _request(table, columns, filter, snapshot_id, tag, timestamp, watermark)
     register(spark)
     text = base64.b64encode(pickle.dumps(request)).decode()

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pkray.errors import InputError, PkrayError
-from pkray.spark.batch import check_columns, check_dataframe, push_and_commit
+from pkray.spark.arguments import check_dataframe, check_table
+from pkray.spark.batch import check_columns, push_and_commit
 from pkray.spark.failure import carried, reported
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def start_ingest(
         InputError: the stream's columns do not fit the table; nothing was started.
     """
     check_dataframe("start_ingest", stream_df)
+    check_table("start_ingest", table)
     if not stream_df.isStreaming:
         raise InputError(
             "start_ingest takes a streaming DataFrame, and this one is batch: use "

@@ -1,0 +1,25 @@
+"""What is given as a DataFrame and as a table."""
+
+from __future__ import annotations
+
+from pkray.errors import InputError
+
+
+def check_dataframe(function: str, df: object) -> None:
+    """Raises InputError: it is no DataFrame of Spark's."""
+    if not hasattr(df, "isStreaming"):
+        raise InputError(
+            f"{function} takes a Spark DataFrame, and got a {type(df).__name__}: write rows of "
+            "Python by table.open_writer()",
+            type=type(df).__name__,
+        )
+
+
+def check_table(function: str, table: object) -> None:
+    """Raises InputError: it is no table."""
+    if not hasattr(table, "to_arrow"):
+        raise InputError(
+            f"{function} takes a table, and got a {type(table).__name__}: give what "
+            "catalog.load_table(name) returns",
+            type=type(table).__name__,
+        )

@@ -1,0 +1,37 @@
+"""What is given in place of a DataFrame or a table is named before Spark is asked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import pkray.spark
+from pkray.errors import InputError
+
+FRAME: Any = SimpleNamespace(isStreaming=False)
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        ("ingest", lambda name: pkray.spark.ingest(FRAME, name)),
+        (
+            "start_ingest",
+            lambda name: pkray.spark.start_ingest(FRAME, name, checkpoint_location=""),
+        ),
+        ("read", lambda name: pkray.spark.read(FRAME, name)),
+        ("read_stream", lambda name: pkray.spark.read_stream(FRAME, name)),
+    ],
+)
+def test_a_tables_name_is_no_table(function: str, call: Any) -> None:
+    with pytest.raises(InputError, match=rf"{function} takes a table, and got a str: .*load_table"):
+        call("shop.orders")
+
+
+@pytest.mark.parametrize("function", ["ingest", "start_ingest"])
+def test_rows_of_python_are_no_dataframe(function: str) -> None:
+    more = {"checkpoint_location": ""} if function == "start_ingest" else {}
+    with pytest.raises(InputError, match=rf"{function} takes a Spark DataFrame, and got a list"):
+        getattr(pkray.spark, function)([{"id": 1}], None, **more)
