@@ -14,6 +14,7 @@ import math
 import resource
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -108,6 +109,8 @@ def live(
         def lookup() -> None:
             keys = [{"k": k} for k in range(0, rows, max(1, rows // LOOKUPS))]
             seen["found"] = table.lookup(keys).num_rows / len(keys)
+            while any(owner["lookup"].making for owner in table.service_stats()["owners"]):
+                time.sleep(0.01)  # copies are made behind lookups
 
         peaks = {
             "write": peak_of(write),

@@ -76,8 +76,8 @@ RUNS = pytest.mark.parametrize(
 
 @RUNS
 def test_four_times_the_rows_take_no_more(options: dict[str, str]) -> None:
-    few = life(100_000, 24, options)
-    many = life(400_000, 24, options)
+    few = life(150_000, 24, options)
+    many = life(600_000, 24, options)
     assert {step: many[step] for step in many if many[step] > few[step] + GROWTH} == {}
 
 
