@@ -158,7 +158,7 @@ public class Driver {
         Map<String, String> start = new HashMap<>();
         start.put("scan.mode", "from-snapshot");
         start.put("scan.snapshot-id", Long.toString(from));
-        Table table = whole.copy(start);
+        Table table = whole.copyWithoutTimeTravel(start);
         ReadBuilder builder = table.newReadBuilder();
         StreamTableScan scan = builder.newStreamScan();
         List<Object> rows = new ArrayList<>();

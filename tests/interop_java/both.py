@@ -43,9 +43,9 @@ class Both:
         unordered: Sequence[str] = (),
     ) -> None:
         self._core = core
-        self._unordered = frozenset(list(columns).index(name) for name in unordered)
+        self._unordered = list(unordered)
         self._types = {name: DataType.parse(kind) for name, kind in columns.items()}
-        self._keys = [list(columns).index(name) for name in primary_keys]
+        self._keys = list(primary_keys)
         self._identifier = 0
         self.path = str(warehouse / "db.db" / "t")
         said = {"bucket": "1", **(options or {})}
@@ -77,6 +77,17 @@ class Both:
             if rows:
                 writer.write(self._arrow(rows), row_kinds=_KIND)
             writer.commit(self._identifier, full_compact=full_compact)
+
+    def alter(self, what: str, name: str, *to: str) -> None:
+        """Change the schema: ``add``, ``drop``, ``rename`` or ``change`` (its type) a column."""
+        getattr(self.table.alter, f"{what}_{'type' if what == 'change' else 'column'}")(name, *to)
+        if what == "drop":
+            del self._types[name]
+        elif what == "rename":
+            self._types = {to[0] if one == name else one: of for one, of in self._types.items()}
+            self._unordered = [to[0] if one == name else one for one in self._unordered]
+        else:
+            self._types[name] = DataType.parse(to[0])
 
     def content(
         self,
@@ -149,17 +160,20 @@ class Both:
             [value for chunk in table.column(name).chunks for value in from_arrow(chunk, kind)]
             for name, kind in self._types.items()
         ]
-        for place in self._unordered:
+        for place in map(list(self._types).index, self._unordered):
             columns[place] = [_as_set(value) for value in columns[place]]
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _in_order(self, values: Row) -> Row:
         kinds = self._types.values()
         row = [in_order(value, kind) for value, kind in zip(values, kinds, strict=True)]
-        return [_as_set(part) if at in self._unordered else part for at, part in enumerate(row)]
+        for place in map(list(self._types).index, self._unordered):
+            row[place] = _as_set(row[place])
+        return row
 
     def _key(self, row: Row) -> str:
-        return str([row[place] for place in self._keys])
+        names = list(self._types)
+        return str([row[names.index(key)] for key in self._keys])
 
 
 def _as_set(value: Any) -> Any:

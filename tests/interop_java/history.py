@@ -10,10 +10,18 @@ from tests.interop_java.both import Row
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows (kind and plain values) that one commit brings, and whether it compacts all."""
+    """What one commit brings.
+
+    Args:
+        rows: kind and plain values.
+        full: whether it compacts all.
+        change: of the schema before it: ``add`` a column with a type, ``drop`` one, ``rename`` one
+            to a name, ``change`` one to a type.
+    """
 
     rows: list[Row]
     full: bool
+    change: list[str] | None = None
 
 
 @dataclass(frozen=True)

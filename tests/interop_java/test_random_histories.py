@@ -61,8 +61,13 @@ class Twins:
                 raise
 
     def _run(self) -> None:
-        for left, batch in zip(range(len(self._batches))[::-1], self._batches, strict=True):
-            errors = [self._commit(who, batch, left) for who in WRITERS]
+        for turn, batch in enumerate(self._batches):
+            left = len(self._batches) - 1 - turn
+            if batch.change is not None:
+                for both in self._of.values():
+                    both.alter(*batch.change)
+            stay = left > 1 and self._batches[turn + 1].change is None
+            errors = [self._commit(who, batch, left, stay) for who in WRITERS]
             if any(_is_fault(error) for error in errors):
                 return
             assert (errors[0] is None) == (errors[1] is None), errors
@@ -76,11 +81,11 @@ class Twins:
         for both in self._of.values():
             both.check()
 
-    def _commit(self, who: str, batch: Batch, left: int) -> str | None:
+    def _commit(self, who: str, batch: Batch, left: int, stay: bool) -> str | None:
         """Why it is refused; else None."""
         both = self._of[who]
         try:
-            both.write(who if left else OTHER[who], batch.rows, batch.full, stay=left > 1)
+            both.write(who if left else OTHER[who], batch.rows, batch.full, stay)
         except (PkrayError, JavaError) as error:
             return f"{type(error).__name__}: {error}"
         newest = both.table.latest_snapshot()
