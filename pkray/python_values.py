@@ -70,14 +70,14 @@ def _map(values: Sequence[Any], data_type: DataType, name: str) -> pa.Array:
             offsets.append(None)
             continue
         offsets.append(len(keys))
-        try:
-            for key, item in value.items() if isinstance(value, Mapping) else value:
-                keys.append(key)
-                items.append(item)
-        except (TypeError, ValueError):
-            raise _unlike(value, data_type, name, row) from None
-        if None in keys[offsets[-1] :]:
+        is_list = isinstance(value, list | tuple) and all(_is_pair(part) for part in value)
+        if not (is_list or isinstance(value, Mapping)):
             raise _unlike(value, data_type, name, row)
+        for key, item in value.items() if isinstance(value, Mapping) else value:
+            if key is None:
+                raise _unlike(value, data_type, name, row)
+            keys.append(key)
+            items.append(item)
     assert data_type.key is not None
     assert data_type.value is not None
     return pa.MapArray.from_arrays(
@@ -85,6 +85,10 @@ def _map(values: Sequence[Any], data_type: DataType, name: str) -> pa.Array:
         _array(keys, data_type.key, f"{name} (keys)"),
         _array(items, data_type.value, f"{name} (values)"),
     )
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2
 
 
 def _struct(values: Sequence[Any], data_type: DataType, name: str) -> pa.Array:

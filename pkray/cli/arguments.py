@@ -98,6 +98,8 @@ def pairs(texts: Iterable[str] | None, option: str) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise typer.BadParameter(f"{option} takes KEY=VALUE, not {text!r}")
+        if key.strip() in found:
+            raise typer.BadParameter(f"{option} gives {key.strip()!r} twice: give it once")
         found[key.strip()] = value.strip()
     return found
 

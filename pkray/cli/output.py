@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -214,6 +216,8 @@ def _text(value: Any) -> Text:
         return Text(", ".join(value))
     if isinstance(value, str):
         return Text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return Text(str(value))  # JSON has none of them
     return Text(msgspec.json.encode(value).decode())
 
 
@@ -235,12 +239,30 @@ def _records(
             part = batch.slice(start, _ROWS_AT_ONCE)
             columns = [_plain(column) for column in part.columns]
             plain = pa.RecordBatch.from_arrays(columns, names=part.schema.names)
-            waiting += plain.to_pylist()
+            records = plain.to_pylist()
+            for field in plain.schema:
+                if pa.types.is_nested(field.type):
+                    for row in records:
+                        row[field.name] = _plain_part(row[field.name])
+            waiting += records
             if len(waiting) >= least:
                 yield waiting
                 waiting = []
     if waiting:
         yield waiting
+
+
+def _plain_part(value: Any) -> Any:
+    """Binary and nanoseconds as text, wherever in a nested value they are."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime) and type(value) is not datetime:  # pandas' Timestamp
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, list | tuple):
+        return [_plain_part(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _plain_part(part) for name, part in value.items()}
+    return value
 
 
 def _plain(column: pa.Array) -> pa.Array:

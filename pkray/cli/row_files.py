@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 import typer
 
+from pkray.cli import json_rows
 from pkray.cli.hexadecimal import from_hex
 from pkray.errors import InputError, UnsupportedError
 from pkray.schema import TableSchema
+from pkray.types import DataType
 
 _BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 65_536
@@ -49,12 +52,12 @@ class RowFile:
 
     Args:
         size: in bytes, for progress; None for a stream.
-        types: of the columns of the table, and of the one that holds row kinds.
+        fields: types of the columns of the table, and of the one that holds row kinds.
     """
 
     path: Path
     format: FileFormat
-    types: dict[str, pa.DataType]
+    fields: dict[str, DataType]
     size: int | None
 
     @classmethod
@@ -68,12 +71,18 @@ class RowFile:
         """
         is_stream = str(path) == "-"
         if not is_stream and not path.is_file():
-            raise InputError(f"file {str(path)!r} does not exist", path=str(path))
-        types = {field.name: field.type.arrow for field in schema.fields}
+            what = "is a folder: name its files" if path.is_dir() else "does not exist"
+            raise InputError(f"file {str(path)!r} {what}", path=str(path))
+        fields = {field.name: field.type for field in schema.fields}
         if row_kinds is not None:
-            types.setdefault(row_kinds, pa.string())
+            fields.setdefault(row_kinds, DataType("STRING"))
         size = None if is_stream else path.stat().st_size
-        return cls(path, file_format or _by_extension(path), types, size)
+        return cls(path, file_format or _by_extension(path), fields, size)
+
+    @cached_property
+    def types(self) -> dict[str, pa.DataType]:
+        """As Arrow has them."""
+        return {name: data_type.arrow for name, data_type in self.fields.items()}
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches, and how many bytes of the file were read so far.
@@ -88,12 +97,14 @@ class RowFile:
             with self._source() as raw:
                 source = pa.CompressedInputStream(raw, codec) if (codec := self._codec) else raw
                 for batch in self._text(source):
-                    yield self._decoded(batch), 0 if self.size is None else raw.tell()
+                    yield batch, 0 if self.size is None else raw.tell()
         except pa.ArrowNotImplementedError as error:
             raise UnsupportedError(
                 f"file {str(self.path)!r}: {error}: use Parquet for such columns",
                 path=str(self.path),
             ) from None
+        except InputError as error:
+            raise InputError(f"file {str(self.path)!r}: {error}", **error.values) from None
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"file {str(self.path)!r}: {error}", path=str(self.path)) from None
 
@@ -116,11 +127,17 @@ class RowFile:
             return None
         return {".gz": "gzip", ".zst": "zstd"}.get(self.path.suffix, self.path.suffix[1:])
 
-    def _text(self, source: Any) -> Any:
+    def _text(self, source: Any) -> Iterator[pa.RecordBatch]:
+        is_nested = any(data_type.is_nested for data_type in self.fields.values())
+        if self.format is FileFormat.jsonl and is_nested:
+            return json_rows.batches(source, self.fields)
+        return map(self._decoded, self._by_arrow(source))
+
+    def _by_arrow(self, source: Any) -> Any:
         # What the readers do not parse themselves comes as text; `_decoded` goes on from there.
         if self.format is FileFormat.csv:
             types = {
-                name: pa.string() if pa.types.is_binary(data_type) else data_type
+                name: pa.string() if pa.types.is_binary(data_type) else _wide(data_type)
                 for name, data_type in self.types.items()
             }
             return pa_csv.open_csv(
@@ -134,7 +151,7 @@ class RowFile:
                 ),
             )
         fields = [
-            pa.field(name, pa.string() if _is_text_in_json(data_type) else data_type)
+            pa.field(name, pa.string() if _is_text_in_json(data_type) else _wide(data_type))
             for name, data_type in self.types.items()
         ]
         return pa_json.open_json(
@@ -152,7 +169,7 @@ class RowFile:
                     array = from_hex(array, name)
                 elif pa.types.is_time(wanted):
                     array = _time(array)
-            arrays.append(array if array.type == wanted else array.cast(wanted))
+            arrays.append(array if array.type == wanted else _cast(array, wanted, name))
         return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
@@ -164,7 +181,27 @@ def _time(texts: pa.Array) -> pa.Array:
 
 def _is_text_in_json(data_type: pa.DataType) -> bool:
     is_a = pa.types
-    return is_a.is_date(data_type) or is_a.is_time(data_type) or is_a.is_binary(data_type)
+    # Arrow's reader of JSON would drop the zone of a time, and make up one.
+    return is_a.is_temporal(data_type) or is_a.is_binary(data_type)
+
+
+def _wide(data_type: pa.DataType) -> pa.DataType:
+    """Arrow's readers make infinity of numbers that a float does not hold."""
+    return pa.float64() if pa.types.is_float32(data_type) else data_type
+
+
+def _cast(array: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
+    cast = array.cast(wanted)
+    if pa.types.is_float32(wanted):
+        lost = pc.index(pc.and_(pc.is_inf(cast), pc.is_finite(array)), True).as_py()
+        if lost >= 0:
+            raise InputError(
+                f"column {name!r} is FLOAT, which does not hold {array[lost].as_py()!r}: "
+                "correct it, or give the column a wider type",
+                column=name,
+                value=array[lost].as_py(),
+            )
+    return cast
 
 
 def _by_extension(path: Path) -> FileFormat:

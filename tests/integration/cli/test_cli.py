@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,81 @@ def test_every_type_survives_the_way_out_and_in(shell, tmp_path):
     assert scan(shell, "a_csv.t") == [row, nulls]
 
 
+def test_nested_values_survive_the_way_out_and_in(shell, tmp_path):
+    columns = {
+        "id": "INT", "days": "ARRAY<DATE>", "raw": "ARRAY<BYTES>", "m": "MAP<INT, DECIMAL(9, 2)>",
+        "r": "ROW<at TIMESTAMP(9), utc TIMESTAMP_LTZ(3), f FLOAT, m MAP<STRING, TIME(3)>>",
+    }  # fmt: skip
+    given = [word for name, kind in columns.items() for word in ("--column", f"{name} {kind}")]
+    shell.ok("create", "a.t", *given, "-k", "id")
+    parts = {
+        "at": "2024-02-29T12:30:00.000000001", "utc": "2024-02-29T10:00:00.001000Z", "f": 0.5,
+        "m": [["a", "23:59:59.999000"]],
+    }  # fmt: skip
+    row = {
+        "id": 1, "days": ["1969-12-31", None], "raw": ["00ff", ""], "m": [[-1, "1.50"], [2, None]],
+        "r": parts,
+    }  # fmt: skip
+    nulls = {"id": 2, **dict.fromkeys(list(columns)[1:])}
+    other = {**row, "id": 3, "m": {"7": 2.25}, "r": {**parts, "m": {"b": "01:02:03"}}}
+    lines = [json.dumps(row), json.dumps(nulls), "", json.dumps(other)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    shell.ok("upsert", "a.t", tmp_path / "a.jsonl")
+    other |= {"m": [[7, "2.25"]], "r": {**parts, "m": [["b", "01:02:03.000000"]]}}
+    found = scan(shell, "a.t")
+    assert found == [row, nulls, other]
+    (tmp_path / "b.jsonl").write_text("\n".join(json.dumps(row) for row in found))
+    shell.ok("upsert", "a.t", tmp_path / "b.jsonl")
+    assert scan(shell, "a.t") == found
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"m": {"a": 1.5}}, "'m': .*1.5|'m.*1.5"),
+        ({"m": [{"key": "a", "value": 1}]}, "'m' row 0"),
+        ({"r": {"a": 1, "b": 2}}, r"'r' has the fields \['a', 'b'\]"),
+        ({"r": {"a": 300}}, "'r'.*300"),
+        ({"d": ["2024-02-30"]}, r"'d' line 1: \['2024-02-30'\] is not a value of ARRAY<DATE>"),
+        ({"dd": []}, "did you mean 'd'"),
+        ([1], "line 1 is no JSON object"),
+    ],
+)
+def test_nested_values_that_do_not_fit_are_named(shell, tmp_path, line, message):
+    columns = ["id INT", "m MAP<STRING, INT>", "r ROW<a TINYINT>", "d ARRAY<DATE>"]
+    given = [word for column in columns for word in ("--column", column)]
+    shell.ok("create", "a.t", *given, "-k", "id")
+    line = {"id": 1, **line} if isinstance(line, dict) else line
+    (tmp_path / "a.jsonl").write_text(json.dumps(line))
+    assert re.search(message, shell.error("upsert", "a.t", tmp_path / "a.jsonl"))
+    assert shell.json("snapshots", "a.t") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text"),
+    [
+        ("TIMESTAMP(3)", "a.jsonl", '{"id": 1, "v": "2024-02-29T12:00:00Z"}'),
+        ("TIMESTAMP_LTZ(3)", "a.jsonl", '{"id": 1, "v": "2024-02-29T12:00:00"}'),
+        ("FLOAT", "a.jsonl", '{"id": 1, "v": 1e300}'),
+        ("FLOAT", "a.csv", "id,v\n1,1e300\n"),
+    ],
+)
+def test_zones_and_large_numbers_of_files_are_not_dropped(shell, tmp_path, kind, name, text):
+    shell.ok("create", "a.t", "--column", "id INT", "--column", f"v {kind}", "-k", "id")
+    (tmp_path / name).write_text(text)
+    shell.error("upsert", "a.t", tmp_path / name)
+    assert shell.json("snapshots", "a.t") == []
+
+
+def test_numbers_that_json_has_not_are_printed(shell, tmp_path):
+    shell.ok("create", "a.t", "--column", "id INT", "--column", "v DOUBLE", "-k", "id")
+    (tmp_path / "a.csv").write_text("id,v\n1,nan\n2,-inf\n")
+    shell.ok("upsert", "a.t", tmp_path / "a.csv")
+    printed = shell.ok("scan", "a.t")
+    assert "nan" in printed
+    assert "-inf" in printed
+
+
 def test_scan_columns_filter_and_limit(orders):
     found = scan(orders, "shop.orders", "-c", "id", "--filter", "amount < 0 OR name = ''")
     assert found == [{"id": 2}, {"id": 3}]
@@ -298,9 +374,11 @@ def test_snapshots_files_and_compaction(orders, tmp_path):
         (["lookup", "shop.orders", "-k", '{"id": null}'], 1, "cannot be null"),
         (["lookup", "shop.orders", "-k", "{oops"], 2, "is not JSON"),
         (["lookup", "shop.orders", "-k", "7"], 2, "takes KEY=VALUE"),
+        (["lookup", "shop.orders", "-k", "id=1,id=2"], 2, "gives 'id' twice"),
         (["lookup", "shop.orders", "-k", "id=1", "--visibility", "soon"], 1, "'soon'"),
         (["lookup", "shop.orders"], 2, "--key"),
         (["upsert", "shop.orders", "none.csv"], 1, "file 'none.csv' does not exist"),
+        (["upsert", "shop.orders", "."], 1, "file '.' is a folder"),
         (["create", "a.b", *ORDERS, "-k", "id", "-o", "buckt=2"], 1, "did you mean 'bucket'"),
         (["create", "a.b", *ORDERS, "-k", "nope"], 1, "nope"),
         (["create", "a.b", "--column", "id", "-k", "id"], 2, 'takes "NAME TYPE"'),
