@@ -70,14 +70,13 @@ def _map(values: Sequence[Any], data_type: DataType, name: str) -> pa.Array:
             offsets.append(None)
             continue
         offsets.append(len(keys))
-        is_list = isinstance(value, list | tuple) and all(_is_pair(part) for part in value)
-        if not (is_list or isinstance(value, Mapping)):
+        if not isinstance(value, Iterable):
             raise _unlike(value, data_type, name, row)
-        for key, item in value.items() if isinstance(value, Mapping) else value:
-            if key is None:
-                raise _unlike(value, data_type, name, row)
-            keys.append(key)
-            items.append(item)
+        pairs = list(value.items() if isinstance(value, Mapping) else value)
+        if not all(_is_pair(pair) for pair in pairs):
+            raise _unlike(value, data_type, name, row)
+        keys += [key for key, _ in pairs]
+        items += [item for _, item in pairs]
     assert data_type.key is not None
     assert data_type.value is not None
     return pa.MapArray.from_arrays(
@@ -88,7 +87,7 @@ def _map(values: Sequence[Any], data_type: DataType, name: str) -> pa.Array:
 
 
 def _is_pair(value: Any) -> bool:
-    return isinstance(value, list | tuple) and len(value) == 2
+    return isinstance(value, list | tuple) and len(value) == 2 and value[0] is not None
 
 
 def _struct(values: Sequence[Any], data_type: DataType, name: str) -> pa.Array:

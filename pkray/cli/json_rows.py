@@ -93,7 +93,7 @@ def _value(value: Any, data_type: DataType) -> Any:
     if isinstance(value, dict) and data_type.fields is not None:
         types = {field.name: field.type for field in data_type.fields}
         return {k: _value(v, types[k]) if k in types else v for k, v in value.items()}
-    if isinstance(value, Decimal) and root in ("FLOAT", "DOUBLE"):
+    if isinstance(value, Decimal) and root != "DECIMAL":
         return float(value)
     return _of_text(value, root) if isinstance(value, str) else value
 

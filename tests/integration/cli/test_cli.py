@@ -242,7 +242,7 @@ def test_nested_values_survive_the_way_out_and_in(shell, tmp_path):
     lines = [json.dumps(row), json.dumps(nulls), "", json.dumps(other)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     shell.ok("upsert", "a.t", tmp_path / "a.jsonl")
-    other |= {"m": [[7, "2.25"]], "r": {**parts, "m": [["b", "01:02:03.000000"]]}}
+    other |= {"m": [[7, "2.25"]], "r": {**parts, "m": [["b", "01:02:03"]]}}
     found = scan(shell, "a.t")
     assert found == [row, nulls, other]
     (tmp_path / "b.jsonl").write_text("\n".join(json.dumps(row) for row in found))
@@ -253,7 +253,7 @@ def test_nested_values_survive_the_way_out_and_in(shell, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"m": {"a": 1.5}}, "'m': .*1.5|'m.*1.5"),
+        ({"m": {"a": 1.5}}, "'m'.*1.5"),
         ({"m": [{"key": "a", "value": 1}]}, "'m' row 0"),
         ({"r": {"a": 1, "b": 2}}, r"'r' has the fields \['a', 'b'\]"),
         ({"r": {"a": 300}}, "'r'.*300"),
