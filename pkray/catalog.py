@@ -29,7 +29,7 @@ from pkray.schema import Columns, TableSchema
 from pkray.service.runtime import Runtime
 from pkray.service.runtimes import open_runtime
 from pkray.storage.location import TableLocation
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from pkray.system import SYSTEM_TABLES, check_system_name
 from pkray.system_table import SystemTable
 from pkray.table import Table
@@ -93,7 +93,7 @@ class Catalog(Closeable):
         self.warehouse = warehouse if "://" in warehouse else str(Path(warehouse).absolute())
         self.runtime = runtime
         self._storage_options = dict(storage_options or {})
-        store = ObjectStore.open(self.warehouse, **self._storage_options)
+        store = open_store(self.warehouse, **self._storage_options)
         self._databases = Databases(store, self.warehouse)
 
     def create_table(

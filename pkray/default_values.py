@@ -6,18 +6,16 @@ Files keep the nulls, and rows are merged with them.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import SchemaError, UnsupportedError
 from pkray.types import BINARIES, INTEGERS, STRINGS, DataType
-
-if TYPE_CHECKING:
-    from pkray.schema import TableSchema
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -31,16 +29,14 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?Infinity|NaN",
 _EXACT = Context(prec=1000)
 
 
-def with_defaults(rows: Rows, schema: TableSchema) -> Rows:
+def with_defaults(rows: Rows, defaults: Mapping[str, pa.Scalar]) -> Rows:
     """Rows as readers see them.
 
     Args:
         rows: columns of the table, with others or not.
-
-    Raises:
-        SchemaError, UnsupportedError: as `default_value`.
+        defaults: of columns, by name (``TableSchema.default_values``).
     """
-    for name, value in schema.default_values.items():
+    for name, value in defaults.items():
         position = rows.schema.get_field_index(name)
         if position >= 0 and rows.column(position).null_count:
             filled = pc.fill_null(rows.column(position), value)

@@ -55,7 +55,7 @@ class LookupTable(StreamableTable):
         schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
         wanted = arrow_schema(schema, columns)
         checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
-        return with_defaults(rows.find(checked, wanted), schema)
+        return with_defaults(rows.find(checked, wanted), schema.default_values)
 
     def lookup_prefix(
         self,
@@ -85,7 +85,7 @@ class LookupTable(StreamableTable):
         schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
         wanted = arrow_schema(schema, columns)
         found = rows.find_prefixes(conform_prefixes(keys, schema), wanted)
-        return with_defaults(found, schema)
+        return with_defaults(found, schema.default_values)
 
     def _use(self, schema: TableSchema) -> None:
         super()._use(schema)

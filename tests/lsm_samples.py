@@ -23,7 +23,7 @@ from pkray.lsm.live_rows import LiveRows
 from pkray.lsm.merge_read import merge_read
 from pkray.lsm.raw_read import raw_read
 from pkray.schema import KIND, TableSchema
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 
 FRESH_BYTES = 4 << 10
 """So little that some files are read from memory, others from the store."""
@@ -78,7 +78,7 @@ class Bucket:
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
-        self.store = ObjectStore.open(f"memory://bucket-{next(_numbers)}")
+        self.store = open_store(f"memory://bucket-{next(_numbers)}")
         self.committed = Levels()
         self.messages: list[CommitMessage] = []
         self.reopen()

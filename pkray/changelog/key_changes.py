@@ -14,8 +14,9 @@ from pkray.format.data_file import DataFileMeta
 from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.levels import lookup_levels
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
+from pkray.lsm.bucket_files import now_millis
 from pkray.lsm.changelog_rows import differences
-from pkray.lsm.data_files import DataFileStore, now_millis
+from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import Deduplicate, merge_engine
 from pkray.lsm.key_groups import RowOrder
 from pkray.lsm.levels import Levels

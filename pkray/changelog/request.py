@@ -80,7 +80,7 @@ class ChangeRequest:
             rows: the columns of `needed`, and ``_VALUE_KIND`` unless ``kind`` is given.
             kind: of all rows.
         """
-        rows = with_defaults(rows, self.schema)
+        rows = with_defaults(rows, self.schema.default_values)
         if self.predicate is not None:
             rows = rows.filter(self.predicate.to_expression())
         count = rows.num_rows

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pkray.format.commit_message import CommitMessage
+from pkray.lsm.bucket_files import Clock, now_millis
 from pkray.lsm.compaction import CompactionUnit, pick, pick_for_commit, pick_full
 from pkray.lsm.compaction_result import CompactionResult
 from pkray.lsm.compactor import Compactor
-from pkray.lsm.data_files import Clock, DataFileStore, now_millis
+from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.freed_memory import give_back
 from pkray.lsm.handed_over import HandedOver

@@ -6,10 +6,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from pkray.errors import SchemaChangedError
+from pkray.lsm.bucket_files import Clock, now_millis
 from pkray.lsm.compaction import CompactionUnit
 from pkray.lsm.compaction_result import CompactionResult
 from pkray.lsm.compaction_task import CompactionTask
-from pkray.lsm.data_files import Clock, DataFileStore, now_millis
+from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.freed_memory import give_back, keep_some
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge import MergeEngine

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from pkray.format import binary_row
 from pkray.format.data_file import DataFileMeta
 from pkray.format.stats import StatsCollector, column_modes
+from pkray.lsm.bucket_files import BucketFiles
 from pkray.lsm.merge import count_deletes
 from pkray.options import TableOptions
 from pkray.schema import KEY_PREFIX, SEQUENCE
 from pkray.storage.parquet import ParquetWriter
-
-if TYPE_CHECKING:
-    from pkray.lsm.data_files import DataFileStore
 
 
 class OpenFile:
@@ -27,7 +23,7 @@ class OpenFile:
     """
 
     def __init__(
-        self, store: DataFileStore, name: str, level: int, source: int, options: TableOptions
+        self, store: BucketFiles, name: str, level: int, source: int, options: TableOptions
     ) -> None:
         self._store = store
         self._name = name

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from pkray.closing import Abortable
 from pkray.format.data_file import DataFileMeta
+from pkray.lsm.bucket_files import BucketFiles
 from pkray.lsm.open_file import OpenFile
-
-if TYPE_CHECKING:
-    from pkray.lsm.data_files import DataFileStore
 
 
 class RunWriter(Abortable):
@@ -21,7 +17,7 @@ class RunWriter(Abortable):
         files: what was written, once closed.
     """
 
-    def __init__(self, store: DataFileStore, level: int, source: int, prefix: str) -> None:
+    def __init__(self, store: BucketFiles, level: int, source: int, prefix: str) -> None:
         self.files: list[DataFileMeta] = []
         self._store = store
         self._level = level

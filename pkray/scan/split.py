@@ -81,7 +81,7 @@ class Split:
         schema = pa.schema([self.schema.arrow_schema.field(name) for name in self.columns])
         expression = self.predicate.to_expression() if self.predicate else None
         for stored in rows:
-            batch = with_defaults(stored, self.schema)
+            batch = with_defaults(stored, self.schema.default_values)
             kept = batch if expression is None else batch.filter(expression)
             counters.rows_merged += batch.num_rows
             counters.rows_yielded += kept.num_rows

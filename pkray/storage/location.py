@@ -10,6 +10,7 @@ from typing import Any
 
 from pkray.storage.branch_store import BranchStore
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class TableLocation:
     identity: str | None = None
 
     def open(self) -> ObjectStore:
-        store = ObjectStore.open(self.url, **self.storage_options)
+        store = open_store(self.url, **self.storage_options)
         return store if self.branch is None else BranchStore(store, self.branch)
 
     def on_branch(self, branch: str | None) -> TableLocation:

@@ -52,7 +52,7 @@ _memory_lock = threading.Lock()
 
 
 class RemoteStore(ObjectStore):
-    """A prefix of a bucket. See `ObjectStore.open` for the options."""
+    """A prefix of a bucket. See `open_store` for the options."""
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         self.url = url.rstrip("/")

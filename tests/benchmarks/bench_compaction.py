@@ -40,7 +40,7 @@ from pkray.lsm.key_groups import row_schema
 from pkray.lsm.levels import Levels
 from pkray.schema import TableSchema
 from pkray.storage.encoding import choose_encodings
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from pkray.storage.parquet_writer import ROW_GROUP_ROWS
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ ENGINES = {
 
 def bucket(folder: str) -> DataFileStore:
     schema = TableSchema.create(COLUMNS, ["k"], (), {"bucket": "1", **OPTIONS})
-    return DataFileStore(ObjectStore.open(folder), schema, UNPARTITIONED, 0)
+    return DataFileStore(open_store(folder), schema, UNPARTITIONED, 0)
 
 
 def write_runs(folder: str, workload: str, runs: int, rows: int) -> None:

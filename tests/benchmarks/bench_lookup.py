@@ -29,7 +29,7 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
 from pkray.schema import TableSchema
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 
 CHANGELOG_ROWS = 5_000_000
 CHANGED_KEYS = 1_000_000
@@ -55,7 +55,7 @@ def key_value_rows(count: int) -> Iterator[pa.RecordBatch]:
 class Bench:
     def __init__(self, folder: str, rows: int) -> None:
         self.schema = TableSchema.create(SCHEMA, ["k"])
-        store = ObjectStore.open(folder + "/table")
+        store = open_store(folder + "/table")
         self.files = DataFileStore(store, self.schema, binary_row.EMPTY_ROW, 0)
         self.engine = merge_engine(self.schema)
         self.levels = Levels(self.files.write_run(key_value_rows(rows), 5, 1))

@@ -32,6 +32,7 @@ from pkray.lsm.levels import Levels
 from pkray.lsm.merge_read import merge_read
 from pkray.schema import KEY_PREFIX, KIND, SEQUENCE, TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter
 
 COMMITS = 10
@@ -137,7 +138,7 @@ def bench(kind: str, rows: int) -> float:
     )
     batches = incoming(kind, rows)
     with tempfile.TemporaryDirectory() as folder:
-        store = ObjectStore.open(folder)
+        store = open_store(folder)
         files = DataFileStore(store, schema, bytes(12), 0)
         harness.reset_peak()
         held = harness.resident_bytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 
 import pkray
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.faults.faulty_store import Storage, faulty, put_files
 from tests.faults.script import Outcome, Script, outcome
 
@@ -56,7 +56,7 @@ class CleanRun:
         """
         before, after = self._files[step : step + 2]
         kept = {path: data for path, data in before.items() if after.get(path) == data}
-        store = ObjectStore.open(root)
+        store = open_store(root)
         for path, data in kept.items():
             assert store.read(path) == data, path
         assert outcome(catalog, self._known(step, kept.keys())) == self.after[step]

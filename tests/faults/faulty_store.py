@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pytest
 
+import pkray.catalog
+import pkray.storage.location
 from pkray.errors import StorageError
 from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile
+from pkray.storage.opening import open_store
 
 MUTATIONS = ("write", "create", "close", "delete")
 
@@ -294,22 +298,20 @@ def leave_torn(path: Path, data: bytes) -> None:
 @contextlib.contextmanager
 def faulty(storage: Storage) -> Iterator[None]:
     """Within it, whatever opens a store below the storage's root gets a faulty one."""
-    original = ObjectStore.__dict__["open"]
 
-    def open_store(url: Any, **options: Any) -> ObjectStore:
-        store = original.__func__(url, **options)
+    def open_faulty(url: Any, **options: Any) -> ObjectStore:
+        store = open_store(url, **options)
         return FaultyStore(store, storage) if storage.has(store.url) else store
 
-    ObjectStore.open = staticmethod(open_store)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for opener in (pkray.catalog, pkray.storage.location):
+            patch.setattr(opener, "open_store", open_faulty)
         yield
-    finally:
-        ObjectStore.open = original
 
 
 def put_files(root: str, files: dict[str, bytes]) -> None:
     """Make a warehouse of these files."""
-    store = ObjectStore.open(root)
+    store = open_store(root)
     local = store.local_path("")
     if local is None:
         for path, data in files.items():

@@ -15,7 +15,7 @@ import pytest
 import pkray
 from pkray.errors import CorruptFileError, MissingFileError, PkrayError
 from pkray.schema import TableSchema
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter, read_batches
 from tests.faults.script import (
     NAME,
@@ -190,7 +190,7 @@ def test_a_damaged_file_is_named_and_never_read_wrongly(kind, warehouses, proces
 
 def test_all_of_a_data_file_is_watched(tmp_path, survived):
     """Of small pages of all encodings: a bit of every fourth byte, whatever the byte is for."""
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     numbers = np.arange(300)
     rows = pa.table(
         {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pkray
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.faults.clean_run import CleanRun
 from tests.faults.faulty_store import Fault, Killed, Storage, faulty, put_files
 from tests.faults.named import unnamed
@@ -129,7 +129,7 @@ def _use(catalog: pkray.Catalog, expected: Outcome) -> None:
 
 
 def _files(root: str) -> dict[str, bytes]:
-    store = ObjectStore.open(root).child(FOLDER)
+    store = open_store(root).child(FOLDER)
     return {file.path: store.read(file.path) for file in store.list("", hidden=True)}
 
 
@@ -161,5 +161,5 @@ def test_a_dying_process_leaves_what_the_sweep_says(fault, kind, new_root, proce
 
 
 def _all_files(root: str) -> dict[str, bytes]:
-    store = ObjectStore.open(root)
+    store = open_store(root)
     return {file.path: store.read(file.path) for file in store.list("", hidden=True)}

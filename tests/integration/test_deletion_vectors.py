@@ -17,7 +17,7 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.format.deletion_vector import write_index
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.lsm.deletion_files import read_vectors
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.integration.readers import RustCatalog, rows_of
 
 COLUMNS = [("k", "BIGINT NOT NULL"), ("v", "STRING"), ("n", "INT")]
@@ -275,7 +275,7 @@ def test_vectors_written_by_java_are_read_and_continued(java_warehouse: Path) ->
 
 
 def test_vectors_of_java_are_written_with_the_same_bytes(java_warehouse: Path) -> None:
-    store = ObjectStore.open(java_warehouse / "db.db" / "t")
+    store = open_store(java_warehouse / "db.db" / "t")
     files = [
         file
         for snapshot in SnapshotStore(store).all()

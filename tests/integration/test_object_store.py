@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pkray.errors import StorageError
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.store_contract import StoreContract
 
 
@@ -20,7 +20,7 @@ def options(s3: Any, s3_options: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def store(options):
-    return ObjectStore.open(f"s3://lake/{uuid.uuid4().hex}/t", **options)
+    return open_store(f"s3://lake/{uuid.uuid4().hex}/t", **options)
 
 
 class TestStores(StoreContract):
@@ -28,10 +28,10 @@ class TestStores(StoreContract):
 
 
 def test_printing_a_store_tells_no_secret(options):
-    store = ObjectStore.open("s3://lake/x", **options | {"secret_access_key": "hush"})
+    store = open_store("s3://lake/x", **options | {"secret_access_key": "hush"})
     assert "hush" not in repr(store)
     with pytest.raises(StorageError) as caught:
-        ObjectStore.open("s3://nowhere-at-all/x", **options).write("a", b"")
+        open_store("s3://nowhere-at-all/x", **options).write("a", b"")
     assert "hush" not in str(caught.value)
 
 
@@ -41,6 +41,6 @@ def test_s3_options_come_from_the_environment(options, monkeypatch):
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", options["access_key_id"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options["secret_access_key"])
-    store = ObjectStore.open("s3://lake/from-environment")
+    store = open_store("s3://lake/from-environment")
     assert store.create("a", b"1")
     assert not store.create("a", b"2")

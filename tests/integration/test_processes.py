@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from pkray.storage.owned_directory import OwnedDirectory
 
 
@@ -23,7 +23,7 @@ def test_import_loads_neither_ray_nor_spark():
 
 def die_while_creating(root: str) -> None:
     os.link = lambda *args: os._exit(9)
-    ObjectStore.open(root).create("snapshot/snapshot-1", b"{}")
+    open_store(root).create("snapshot/snapshot-1", b"{}")
 
 
 def test_a_file_that_a_killed_process_began_is_hidden(tmp_path):
@@ -33,7 +33,7 @@ def test_a_file_that_a_killed_process_began_is_hidden(tmp_path):
     process.start()
     process.join(30)
     assert process.exitcode == 9
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     assert list(store.list()) == []
     assert next(s.path for s in store.list(hidden=True)).startswith("snapshot/.snapshot-1.")
     assert store.create("snapshot/snapshot-1", b"{}")

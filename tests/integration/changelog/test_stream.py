@@ -21,13 +21,14 @@ from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from pkray.format import paths
 from pkray.format.snapshot import encode, replace
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 
 START = 1_700_000_000_000
 """Snapshot n is of START + 1000 n, with the watermark 100 n."""
 
 
 def root(warehouse) -> ObjectStore:
-    return ObjectStore.open(f"{warehouse}/db.db/t")
+    return open_store(f"{warehouse}/db.db/t")
 
 
 @pytest.fixture

@@ -13,12 +13,13 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitUnknownError, MissingFileError, StorageError
 from pkray.scan.files import live_files
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, lose_answers, message, schema
 from tests.effort import examples
 
 
 def commit_many(url: str, user: str, count: int) -> None:
-    committer = Committer(ObjectStore.open(url), schema(**{"commit.max_retries": "1000"}), user)
+    committer = Committer(open_store(url), schema(**{"commit.max_retries": "1000"}), user)
     for number in range(1, count + 1):
         result = committer.commit(number, [message([data_file(f"{user}-{number}")])])
         assert result.new
@@ -46,7 +47,7 @@ def test_threads_race_in_memory():
         thread.start()
     for thread in threads:
         thread.join()
-    check_all_there(ObjectStore.open(url), users, 15)
+    check_all_there(open_store(url), users, 15)
 
 
 def test_one_commit_name_is_taken_once_by_racing_processes():
@@ -54,7 +55,7 @@ def test_one_commit_name_is_taken_once_by_racing_processes():
     results = []
 
     def commit(writer: int) -> None:
-        committer = Committer(ObjectStore.open(url), schema(), "same")
+        committer = Committer(open_store(url), schema(), "same")
         for number in range(1, 11):
             results.append(committer.commit(number, [message([data_file(f"{writer}-{number}")])]))
 
@@ -63,7 +64,7 @@ def test_one_commit_name_is_taken_once_by_racing_processes():
         thread.start()
     for thread in threads:
         thread.join()
-    store = ObjectStore.open(url)
+    store = open_store(url)
     identifiers = [s.commit_identifier for s in SnapshotStore(store).all()]
     assert identifiers == list(range(1, 11))
     assert sum(result.new for result in results) == 10
@@ -73,7 +74,7 @@ def test_one_commit_name_is_taken_once_by_racing_processes():
 
 @pytest.mark.parametrize("local", [True, False])
 def test_a_lost_answer_is_found_again(tmp_path, local):
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     committer = Committer(WrappedStore(store, lose_answers, local), schema(), "u")
     flushed = data_file("a")
     result = committer.commit(1, [message([flushed], [flushed], [data_file("b", 5)])])
@@ -85,7 +86,7 @@ def test_a_lost_answer_is_found_again(tmp_path, local):
 
 def test_a_creation_that_was_repeated_unseen_is_ours(tmp_path):
     """The store's client sent the request twice: the second is told that the file exists."""
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
 
     def twice(path, create):
         create()
@@ -98,7 +99,7 @@ def test_a_creation_that_was_repeated_unseen_is_ours(tmp_path):
 
 def test_an_answer_lost_before_another_commit_landed_is_found(tmp_path):
     """Our request arrives late: it is answered by an error, applied, and then built upon."""
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     rival = Committer(store, schema(), "rival")
     pending = []
 
@@ -119,7 +120,7 @@ def test_an_answer_lost_before_another_commit_landed_is_found(tmp_path):
 
 
 def test_a_request_that_arrives_late_finds_its_manifests(tmp_path):
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     pending = []
 
     def vanish(path, create):
@@ -140,7 +141,7 @@ def test_a_request_that_arrives_late_finds_its_manifests(tmp_path):
 
 
 def test_an_unanswered_read_after_a_lost_answer_is_unknown(tmp_path):
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     wrapped = WrappedStore(store, lose_answers, local=False)
 
     def fail(path):
@@ -156,7 +157,7 @@ def test_an_unanswered_read_after_a_lost_answer_is_unknown(tmp_path):
 
 
 def test_a_failing_disk_fails_the_commit_and_leaves_nothing(tmp_path):
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
 
     def fail(path, create):
         raise StorageError("read-only file system")
@@ -169,7 +170,7 @@ def test_a_failing_disk_fails_the_commit_and_leaves_nothing(tmp_path):
 @pytest.mark.parametrize("seed", range(examples(10)))
 def test_random_failures_never_double_or_lose_a_commit(seed):
     rng = random.Random(seed)
-    store = ObjectStore.open(f"memory://{uuid.uuid4().hex}")
+    store = open_store(f"memory://{uuid.uuid4().hex}")
     rival = Committer(store, schema(), "rival")
     made = [0]
 

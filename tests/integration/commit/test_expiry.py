@@ -28,6 +28,7 @@ from pkray.format.partition import PartitionSpec
 from pkray.format.partition_filter import PartitionFilter
 from pkray.format.snapshot import encode
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests import commit_samples as samples
 from tests.effort import examples
 
@@ -38,7 +39,7 @@ KEEP_FOUR = Retention(num_min=4, num_max=4, time_millis=0, limit=50)
 
 def table(path: Path | str, seed: int = 7, **options: str) -> Writer:
     schema = samples.schema(partitioned=True, **MANIFESTS, **options)
-    return Writer(ObjectStore.open(path), schema, random.Random(seed))
+    return Writer(open_store(path), schema, random.Random(seed))
 
 
 def fill(writer: Writer, commits: int = 6) -> None:
@@ -241,7 +242,7 @@ def test_an_expiry_killed_anywhere_is_finished_by_the_next(producer, after):
 
 
 def in_memory(files: Mapping[str, bytes]) -> ObjectStore:
-    store = ObjectStore.open(f"memory://{uuid.uuid4().hex}")
+    store = open_store(f"memory://{uuid.uuid4().hex}")
     for path, data in files.items():
         store.write(path, data)
     return store
@@ -339,7 +340,7 @@ def test_a_branch_keeps_the_files_it_names(tmp_path):
 
 def test_an_object_store(tmp_path):
     writer = table(tmp_path, changelog_producer="input")
-    writer = Writer(ObjectStore.open(f"memory://{tmp_path.name}"), writer.schema, random.Random(5))
+    writer = Writer(open_store(f"memory://{tmp_path.name}"), writer.schema, random.Random(5))
     fill(writer)
     TagStore(writer.store).create("kept", SnapshotStore(writer.store).read(3))
     fill(writer, 3)

@@ -15,7 +15,7 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tags import TagStore
 from pkray.errors import MissingFileError
 from pkray.storage.branch_store import BranchStore
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests import commit_samples as samples
 
 AFTER_ALL = 1 << 60
@@ -25,7 +25,7 @@ AFTER_ALL = 1 << 60
 def writer(tmp_path, request):
     options = {"manifest.merge-min-count": "3", "manifest.compression": "none"}
     schema = samples.schema(partitioned=True, changelog_producer=request.param, **options)
-    made = Writer(ObjectStore.open(tmp_path), schema, random.Random(3))
+    made = Writer(open_store(tmp_path), schema, random.Random(3))
     for number in range(6):
         made.compact() if number % 2 else made.append()
     TagStore(made.store).create("kept", SnapshotStore(made.store).read(2))

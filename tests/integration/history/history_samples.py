@@ -15,6 +15,7 @@ from pkray.commit.tags import TagStore
 from pkray.schema import TableSchema
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.delegating_store import DelegatingStore
 
 Content = dict[int, str]
@@ -102,14 +103,14 @@ def files_of(warehouse: Path) -> dict[str, bytes]:
 def copy_of(files: Mapping[str, bytes]) -> str:
     """Another warehouse of the same files, in memory."""
     url = f"memory://{uuid.uuid4().hex}"
-    store = ObjectStore.open(url)
+    store = open_store(url)
     for path, data in files.items():
         store.write(path, data)
     return url
 
 
 def root(warehouse: Path | str) -> ObjectStore:
-    return ObjectStore.open(f"{warehouse}/db.db/t")
+    return open_store(f"{warehouse}/db.db/t")
 
 
 def schema(warehouse: Path | str) -> TableSchema:

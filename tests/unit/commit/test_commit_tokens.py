@@ -9,13 +9,13 @@ from pkray.commit.committer import Committer
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitError, CommitUnknownError, StorageError
 from pkray.scan.files import live_files
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, message, schema
 
 
 @pytest.fixture
 def store(tmp_path):
-    return ObjectStore.open(tmp_path)
+    return open_store(tmp_path)
 
 
 def names(store):

@@ -9,11 +9,12 @@ import pytest
 from pkray.commit.consumers import ConsumerStore
 from pkray.errors import CorruptFileError, OptionError
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 
 
 @pytest.fixture
 def store(tmp_path) -> ObjectStore:
-    return ObjectStore.open(tmp_path)
+    return open_store(tmp_path)
 
 
 def test_a_place_is_kept(store):

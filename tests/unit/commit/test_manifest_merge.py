@@ -13,7 +13,7 @@ from pkray.format.data_file import ADD, DELETE, ManifestEntry
 from pkray.format.manifest import ManifestFileMeta
 from pkray.format.stats import EMPTY_STATS
 from pkray.scan.files import live_files
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, message, schema
 from tests.effort import examples
 
@@ -96,7 +96,7 @@ def test_merging_changes_nothing_of_what_is_there(steps, merge_count, target, fu
             "manifest.full-compaction-threshold-size": full,
         }
     )
-    store = ObjectStore.open(f"memory://{uuid.uuid4().hex}")
+    store = open_store(f"memory://{uuid.uuid4().hex}")
     committer = Committer(store, newest, "u", ignore_empty=True)
     model: dict[str, int] = {}
     for number, positions in enumerate(steps, 1):
@@ -121,7 +121,7 @@ def test_merging_changes_nothing_of_what_is_there(steps, merge_count, target, fu
 def test_the_cost_of_a_commit_does_not_grow(tmp_path):
     """Bytes and files read by each twenty commits, two merges of manifests, with nothing kept in
     memory."""
-    store = WrappedStore(ObjectStore.open(tmp_path))
+    store = WrappedStore(open_store(tmp_path))
     committer = Committer(store, schema(**{"manifest.merge-min-count": "10"}), "u")
     read, files, listed = [], [], []
     for number in range(1, 61):
@@ -142,7 +142,7 @@ def test_the_cost_of_a_commit_does_not_grow(tmp_path):
 
 @pytest.mark.parametrize("live", [100, 2000])
 def test_empty_commits_do_not_read_the_table(tmp_path, live):
-    store = WrappedStore(ObjectStore.open(tmp_path))
+    store = WrappedStore(open_store(tmp_path))
     committer = Committer(store, schema(), "u")
     committer.commit(1, [message([data_file(f"f{n}") for n in range(live)])])
     committer.commit(2, [])

@@ -13,6 +13,7 @@ from pkray.format.partition import PartitionSpec
 from pkray.format.partition_filter import ExactPartitions, PartitionFilter
 from pkray.format.snapshot import OVERWRITE
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests import commit_samples as samples
 
 SCHEMA = samples.schema(partitioned=True)
@@ -31,7 +32,7 @@ def names(store: ObjectStore) -> set[str]:
 
 @pytest.fixture
 def store(tmp_path) -> ObjectStore:
-    made = ObjectStore.open(tmp_path)
+    made = open_store(tmp_path)
     first = [
         samples.message([samples.data_file(f"{part!r}{bucket}")], bucket=bucket, part=part)
         for part in (A, B)

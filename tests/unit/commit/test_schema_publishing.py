@@ -11,11 +11,12 @@ from pkray.errors import SchemaError, StorageError, TableNotFoundError
 from pkray.schema import TableSchema
 from pkray.schema_changes import AddColumn, DropColumn
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 
 
 @pytest.fixture
 def store(tmp_path) -> ObjectStore:
-    store = ObjectStore.open(str(tmp_path))
+    store = open_store(str(tmp_path))
     SchemaStore(store, "db.t").create(TableSchema.create([("id", "INT"), ("v", "INT")], ["id"]))
     return store
 
@@ -40,7 +41,7 @@ def test_a_refused_change_publishes_nothing(store):
 
 def test_a_table_that_is_not_there_is_not_changed(tmp_path):
     with pytest.raises(TableNotFoundError, match=r"db\.t"):
-        alter(ObjectStore.open(str(tmp_path / "none")), AddColumn("n", "INT"))
+        alter(open_store(str(tmp_path / "none")), AddColumn("n", "INT"))
 
 
 def test_changes_made_at_once_are_all_made(store):

@@ -5,7 +5,7 @@ import pytest
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CorruptFileError, SnapshotNotFoundError
 from pkray.format.snapshot import Snapshot
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 
 
 def snapshot(number: int, user: str = "u") -> Snapshot:
@@ -23,7 +23,7 @@ def snapshot(number: int, user: str = "u") -> Snapshot:
 
 @pytest.fixture
 def store(tmp_path):
-    return ObjectStore.open(tmp_path)
+    return open_store(tmp_path)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pkray.commit.committer import Committer
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
 from pkray.errors import TableNotFoundError, TableReplacedError
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, message, schema
 
 
@@ -17,7 +17,7 @@ from tests.commit_samples import WrappedStore, data_file, message, schema
 )
 @pytest.mark.parametrize("local", [True, False])
 def test_a_snapshot_that_got_into_another_table_is_withdrawn(tmp_path, there, error, local):
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     store.create("schema/schema-0", b"the one")
 
     def replaced(path, create):

@@ -16,7 +16,7 @@ from pkray.lsm.levels import Levels
 from pkray.lsm.merge import without_deletes
 from pkray.lsm.upper_lookup import ScanLookup
 from pkray.schema import TableSchema
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.effort import examples
 
 PLAIN, VERSIONED = {}, {"sequence.field": "ts"}
@@ -31,9 +31,7 @@ class Bucket:
             ["a", "b"],
             options=options,
         )
-        self.files = DataFileStore(
-            ObjectStore.open(str(tmp_path)), self.schema, binary_row.EMPTY_ROW, 0
-        )
+        self.files = DataFileStore(open_store(str(tmp_path)), self.schema, binary_row.EMPTY_ROW, 0)
         self.engine = merge_engine(self.schema)
         self.by_ts = bool(options)
         self.levels = Levels()

@@ -9,7 +9,7 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.fresh_rows import FreshRows
 from pkray.lsm.key_groups import row_schema
 from pkray.schema import SEQUENCE
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.lsm_samples import UNPARTITIONED, incoming, make_schema, rows_of
 
 SCHEMA = make_schema()
@@ -20,7 +20,7 @@ class Files:
 
     def __init__(self, limit: int = 1 << 20) -> None:
         self.in_use = 0
-        self.store = ObjectStore.open("memory://fresh")
+        self.store = open_store("memory://fresh")
         self.fresh = FreshRows(limit, lambda: self.in_use)
         self.files = DataFileStore(self.store, SCHEMA, UNPARTITIONED, 0, fresh=self.fresh)
 

@@ -15,6 +15,7 @@ from pkray.storage.block_checksums import (
     checked,
 )
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter, read_batches, read_metadata
 
 SIZES = [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, SMALL_BYTES, SMALL_BYTES + 17]
@@ -88,8 +89,8 @@ def test_checksums_that_do_not_fit_are_refused(text):
 @pytest.fixture(params=["local", "memory"])
 def store(request, tmp_path) -> ObjectStore:
     if request.param == "local":
-        return ObjectStore.open(tmp_path)
-    return ObjectStore.open(f"memory://{tmp_path.name}")
+        return open_store(tmp_path)
+    return open_store(f"memory://{tmp_path.name}")
 
 
 def written(store: ObjectStore, rows: int) -> pa.Table:

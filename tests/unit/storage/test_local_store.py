@@ -9,19 +9,19 @@ import pytest
 from pkray.errors import StorageError, StorageFullError
 from pkray.options import TableOptions
 from pkray.storage import local
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter
 
 
 def test_urls_and_paths_name_the_same_store(tmp_path):
     (tmp_path / "a b").mkdir()
-    by_path = ObjectStore.open(f"{tmp_path}/a b")
-    assert ObjectStore.open(f"file://{tmp_path}/a%20b") == by_path
+    by_path = open_store(f"{tmp_path}/a b")
+    assert open_store(f"file://{tmp_path}/a%20b") == by_path
     assert by_path.local_path("x/y") == f"{tmp_path}/a b/x/y"
 
 
 def test_a_full_disk_is_said(tmp_path, monkeypatch):
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
 
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -34,7 +34,7 @@ def test_a_full_disk_is_said(tmp_path, monkeypatch):
 
 
 def test_a_real_full_disk_is_said():
-    store = ObjectStore.open("/dev")
+    store = open_store("/dev")
     if not os.path.exists("/dev/full"):  # noqa: PTH110
         pytest.skip("no /dev/full")
     with pytest.raises(OSError, match="28") as caught, open("/dev/full", "wb") as file:  # noqa: PTH123
@@ -50,11 +50,11 @@ def test_a_file_system_without_hard_links_is_said(tmp_path, monkeypatch):
 
     monkeypatch.setattr(local.os, "link", refuse)
     with pytest.raises(StorageError, match="hard links"):
-        ObjectStore.open(tmp_path).create("a", b"")
+        open_store(tmp_path).create("a", b"")
 
 
 def test_a_file_where_a_directory_should_be(tmp_path):
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     store.write("a", b"")
     assert not store.exists("a/b")
     assert list(store.list("a/b")) == []
@@ -66,7 +66,7 @@ def test_a_disk_that_fails_before_a_file_is_whole_leaves_nothing(tmp_path, monke
     def fail(*args, **how):
         raise OSError(errno.EIO, "Input/output error")
 
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     rows = pa.table({"a": [1, 2]})
     monkeypatch.setattr(local, "open", fail, raising=False)
     writer = ParquetWriter(store, "f.parquet", rows.schema, TableOptions.parse({}))

@@ -7,15 +7,15 @@ import uuid
 import pytest
 
 from pkray.errors import OptionError, UnsupportedError
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from tests.store_contract import StoreContract
 
 
 @pytest.fixture(params=["local", "memory"])
 def store(request, tmp_path):
     if request.param == "local":
-        return ObjectStore.open(tmp_path / "root")
-    return ObjectStore.open(f"memory://{uuid.uuid4().hex}/a/b")
+        return open_store(tmp_path / "root")
+    return open_store(f"memory://{uuid.uuid4().hex}/a/b")
 
 
 class TestStores(StoreContract):
@@ -24,11 +24,11 @@ class TestStores(StoreContract):
 
 def test_an_unknown_storage_option_is_refused():
     with pytest.raises(OptionError, match="acces_key"):
-        ObjectStore.open("s3://lake/x", acces_key="k")
+        open_store("s3://lake/x", acces_key="k")
     with pytest.raises(OptionError, match="only object stores"):
-        ObjectStore.open("/some/where", region="us-east-1")
+        open_store("/some/where", region="us-east-1")
 
 
 def test_an_unknown_scheme_is_refused():
     with pytest.raises(UnsupportedError, match="hdfs"):
-        ObjectStore.open("hdfs://host/x")
+        open_store("hdfs://host/x")

@@ -17,7 +17,7 @@ from pkray.errors import CorruptFileError, MissingFileError, OptionError
 from pkray.options import TableOptions
 from pkray.storage import parquet_writer
 from pkray.storage.block_checksums import BLOCK_BYTES
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter, read_batches, read_metadata
 from pkray.storage.parquet_footer import annotate
 
@@ -59,7 +59,7 @@ def keyed(rows: int) -> pa.Table:
 
 @pytest.fixture(params=["local", "memory"])
 def store(request, tmp_path):
-    return ObjectStore.open(tmp_path if request.param == "local" else f"memory://{tmp_path.name}")
+    return open_store(tmp_path if request.param == "local" else f"memory://{tmp_path.name}")
 
 
 def write(store, table, options=OPTIONS, path="b/f.parquet", step=3_000):
@@ -158,7 +158,7 @@ def test_a_filter_keeps_what_it_holds_for(store):
 
 def test_a_filter_skips_row_groups(tmp_path, monkeypatch):
     monkeypatch.setattr("pkray.storage.block_checksums.SMALL_BYTES", 0)
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     path = write(store, keyed(20_000))
     data = bytearray((tmp_path / path).read_bytes())
     start = read_metadata(store, path).row_group(1).column(0).data_page_offset + BLOCK_BYTES
@@ -361,7 +361,7 @@ def test_delta_encoding_is_an_option(store):
 
 
 def test_reading_holds_little_memory(tmp_path):
-    store = ObjectStore.open(tmp_path)
+    store = open_store(tmp_path)
     path = write(store, keyed(300_000), step=50_000)
     pa.default_memory_pool().release_unused()
     tracemalloc.start()  # what is read is Python's until it is decoded

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pkray.format.deletion_vector import DeletionVector
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from pkray.storage.parquet import read_batches
 from pkray.storage.row_groups import row_groups_with
 
@@ -24,7 +25,7 @@ GROUPS = -(-ROWS // GROUP_ROWS)
 @pytest.fixture(scope="module", params=["local", "memory"])
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ObjectStore:
     root = tmp_path_factory.mktemp("positions")
-    store = ObjectStore.open(root if request.param == "local" else f"memory://{root.name}")
+    store = open_store(root if request.param == "local" else f"memory://{root.name}")
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"n": np.arange(ROWS)}), sink, row_group_size=GROUP_ROWS)
     store.write("f.parquet", sink.getvalue().to_pybytes())

@@ -14,6 +14,7 @@ import pytest
 from pkray.options import TableOptions
 from pkray.storage import parquet_reader
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter, read_batches
 
 WIDE, MOST = 100_000, 100
@@ -31,7 +32,7 @@ def wide(rows: int) -> pa.Table:
 
 
 def write(folder: Path, *tables: pa.Table) -> ObjectStore:
-    store = ObjectStore.open(str(folder))
+    store = open_store(str(folder))
     with ParquetWriter(store, "f.parquet", tables[0].schema, TableOptions.parse({})) as writer:
         for table in tables:
             writer.write(table)

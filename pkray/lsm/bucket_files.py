@@ -1,0 +1,90 @@
+"""Where the files of one bucket are, and how they are written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from pkray.format import paths
+from pkray.format.data_file import DataFileMeta
+from pkray.format.partition import PartitionSpec
+from pkray.lsm.fresh_rows import FreshRows
+from pkray.options import TableOptions
+from pkray.schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+Clock = Callable[[], int]
+"""Epoch milliseconds."""
+
+
+def now_millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class BucketFiles:
+    """The files of one bucket, for who makes and deletes them.
+
+    Args:
+        store: the table's root.
+        partition: as manifests hold it.
+        clock: for creation times.
+        names: gives new files their names; unique by default.
+        fresh: keeps rows of level 0 for those that read them soon.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema,
+        partition: bytes,
+        bucket: int,
+        clock: Clock = now_millis,
+        names: paths.FileNames | None = None,
+        fresh: FreshRows | None = None,
+    ) -> None:
+        self.store = store
+        self.schema = schema
+        self.partition = partition
+        self.bucket = bucket
+        self.clock = clock
+        self.names = names or paths.FileNames(
+            data_prefix=schema.core.data_file_prefix,
+            changelog_prefix=schema.core.changelog_file_prefix,
+        )
+        self._partition_path = PartitionSpec(schema).path(partition)
+        self._fresh = fresh
+
+    def path(self, file_name: str) -> str:
+        """Of a file of this bucket, relative to the table's root."""
+        return paths.data_file(self._partition_path, self.bucket, file_name)
+
+    def options_for(self, level: int, prefix: str) -> TableOptions:
+        """How a file of this level is written: its codec and which statistics it has.
+
+        ``file.compression.per.level`` and ``changelog-file.compression`` say which. Where neither
+        they nor ``file.compression`` do, data files of level 0 and changelog files have none: most
+        are compacted, or read and expired, soon, and a codec costs several times what encoding
+        does, and as much again when they are read. Changelogs that are kept longer than snapshots
+        have one.
+        """
+        options = self.schema.core
+        if prefix == "changelog":
+            is_short_lived = not options.keeps_changelogs_longer
+            codec = options.changelog_file_compression
+            mode = options.changelog_file_stats_mode or options.metadata_stats_mode
+            options = replace(options, metadata_stats_mode=mode)
+        else:
+            is_short_lived = level == 0 and not options.write_only
+            codec = dict(options.file_compression_per_level).get(level)
+        if codec is None and is_short_lived and "file.compression" not in self.schema.options:
+            codec = "none"
+        return options if codec is None else replace(options, file_compression=codec)
+
+    def delete(self, files: Iterable[DataFileMeta]) -> None:
+        """Delete files that were never handed over to a commit."""
+        names = [file.file_name for file in files]
+        if self._fresh:
+            self._fresh.drop(names)
+        if names:
+            self.store.delete([self.path(name) for name in names])
