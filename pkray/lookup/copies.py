@@ -27,8 +27,6 @@ READS_BEFORE_COPY = 1
 LARGE_FILE_ROWS = 1 << 20
 """Whole reads of a file after which the next one copies it, as many do not live so long; a large
 file is copied by the first."""
-BEHIND_ROWS = 128 << 10
-"""Copying larger files takes a lookup noticeable time."""
 RETRY_MILLIS = 60_000
 """How long a full or failing disk is left alone."""
 
@@ -41,7 +39,7 @@ class LocalCopies:
             processes that are gone.
         limits: of all copies together.
         clock: epoch milliseconds.
-        behind: make large files' copies in a thread of its own.
+        behind: make copies that nobody waits for in a thread of their own.
     """
 
     def __init__(
@@ -85,7 +83,7 @@ class LocalCopies:
             self.count(degraded=1)
             return None
         make = partial(self._make, source, file, slot, key_columns, columns)
-        if waits or self._thread is None or file.row_count <= BEHIND_ROWS:
+        if waits or self._thread is None:
             return make()
         self._thread.make(slot, file.file_name, make)
         return None

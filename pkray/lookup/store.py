@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.block_store import LocalDiskError
+from pkray.lookup.cached_file import CachedFile
 from pkray.lookup.copies import LocalCopies
 from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.key_hash import one_chunk
@@ -24,6 +25,10 @@ from pkray.storage.row_groups import numbered
 MANY_KEYS = 8_192
 FEW_KEYS = 64
 """So few keys may be in a few row groups of a file; for more it is read from front to back."""
+SMALL_ROWS = 4 << 10
+"""A copy of so few rows finds them no faster than they are found in memory."""
+LARGE_ROWS = 128 << 10
+"""Copying more takes a lookup noticeable time."""
 ROWS_SCANNED_PER_KEY = 32
 """A key found through blocks costs as much as reading so many rows of a file."""
 
@@ -34,8 +39,8 @@ Found = tuple[Ints, Ints, pa.Table]
 class LookupStore:
     """Finds rows by key in data files, which it copies to the local disk.
 
-    The first lookup in a file waits for its copy. While a large one is made, lookups of few keys
-    read the file.
+    The first lookup in a file waits for its copy, but for lookups of few keys in large files, and
+    in those whose rows are still in memory: they read these until the copy is made.
 
     Files that are read whole again and again are copied in a form of their own (`WideCopy`).
 
@@ -47,7 +52,7 @@ class LookupStore:
             processes that are gone.
         limits: of all copies together.
         clock: epoch milliseconds.
-        behind: make copies of large files in a thread of its own.
+        behind: make copies that nobody waits for in a thread of their own.
     """
 
     def __init__(
@@ -153,8 +158,7 @@ class LookupStore:
         if not len(prefixes) or file.row_count == 0:
             return _no_rows(source, file, columns)[1:]
         try:
-            waits = len(prefixes) > FEW_KEYS
-            cached = self._copies.cached(source, file, key_columns, columns, waits=waits)
+            cached = self._copied(source, file, key_columns, columns, len(prefixes))
             if cached is not None:
                 blocks = cached.index.blocks_with(prefixes)
                 rows_held = len(blocks) * cached.index.layout.block_rows
@@ -201,8 +205,7 @@ class LookupStore:
     ) -> Found:
         if len(keys[0]) < MANY_KEYS or len(keys[0]) * ROWS_SCANNED_PER_KEY < file.row_count:
             try:
-                waits = len(keys[0]) > FEW_KEYS and not source.is_at_hand(file)
-                cached = self._copies.cached(source, file, key_columns, columns, waits=waits)
+                cached = self._copied(source, file, key_columns, columns, len(keys[0]))
                 if cached is not None:
                     return _joined(list(cached.find(keys, columns)))
             except LocalDiskError as error:
@@ -210,6 +213,25 @@ class LookupStore:
         self._copies.count(scans=1)
         found = list(self._scan(source, file, key_columns, keys, columns))
         return _joined(found) if found else _no_rows(source, file, columns)
+
+    def _copied(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        key_columns: list[str],
+        columns: list[str],
+        asked: int,
+    ) -> CachedFile | None:
+        """The file's copy, to find so many keys in; None: they are found in the file.
+
+        Raises:
+            LocalDiskError: the local disk fails.
+        """
+        at_hand = source.is_at_hand(file)
+        if at_hand and file.row_count <= SMALL_ROWS:
+            return None
+        waits = not at_hand and (asked > FEW_KEYS or file.row_count <= LARGE_ROWS)
+        return self._copies.cached(source, file, key_columns, columns, waits=waits)
 
     @staticmethod
     def _scan(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray.lookup import copies
+from pkray.lookup import store
 from pkray.lookup.copy_thread import CopyThread
 from pkray.storage import parquet_writer
 
@@ -23,7 +23,7 @@ ROWS = 600
 
 @pytest.fixture(autouse=True)
 def no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "BEHIND_ROWS", 0)
+    monkeypatch.setattr(store, "LARGE_ROWS", 0)
     monkeypatch.setattr(CopyThread, "make", lambda *_: None)
     monkeypatch.setattr(parquet_writer, "ROW_GROUP_ROWS", 16)
 

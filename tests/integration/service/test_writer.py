@@ -130,5 +130,5 @@ def test_names_are_text(table, name):
         table.branches.create(name)
     with pytest.raises(pkray.PkrayError, match="is no name of a consumer"):
         table.consumers.reset(name)
-    with pytest.raises(OptionError, match="cannot be at snapshot True"):
+    with pytest.raises(OptionError, match="next_snapshot_id cannot be True"):
         table.consumers.reset("job", True)

@@ -1,4 +1,4 @@
-"""Copies of large files are made behind the lookups that ask for them."""
+"""Copies that lookups need not wait for are made behind them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 from pkray.format.data_file import DataFileMeta
-from pkray.lookup import block_store, copies
+from pkray.lookup import block_store
+from pkray.lookup import store as store_module
 from pkray.lookup.copies import RETRY_MILLIS
 from pkray.lookup.copy_limits import CopyLimits
-from pkray.lookup.store import FEW_KEYS, LookupStore
+from pkray.lookup.store import FEW_KEYS, SMALL_ROWS, LookupStore
 from pkray.lsm.key_prefixes import KeyPrefixes
 from tests.unit.lookup.conftest import Clock, MemoryFiles
 
@@ -29,14 +30,14 @@ class HeldFiles(MemoryFiles):
     def __init__(self) -> None:
         super().__init__()
         self.let_go = threading.Event()
-        self.is_large = False
+        self.are_in_memory = False
 
     def read(self, file: DataFileMeta, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         assert self.let_go.wait(60)
         yield from super().read(file, columns)
 
     def is_at_hand(self, file: DataFileMeta) -> bool:
-        return not self.is_large
+        return self.are_in_memory
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def file(files: HeldFiles) -> DataFileMeta:
 def store(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, files: HeldFiles
 ) -> Iterator[LookupStore]:
-    monkeypatch.setattr(copies, "BEHIND_ROWS", 100)
+    monkeypatch.setattr(store_module, "LARGE_ROWS", 100)
     limits = CopyLimits(None, 1 << 28, retention_millis=60_000)
     store = LookupStore(str(tmp_path / "lookup"), limits, clock=clock, behind=True)
     yield store
@@ -115,7 +116,6 @@ def test_prefixes_are_read_from_the_file_meanwhile(
 def test_many_keys_wait_for_the_copy(
     store: LookupStore, files: HeldFiles, file: DataFileMeta
 ) -> None:
-    files.is_large = True
     files.let_go.set()
     keys = range(0, 4 * FEW_KEYS, 2)
     assert values(store, files, file, *keys) == [5 * key for key in keys]
@@ -126,9 +126,29 @@ def test_many_keys_wait_for_the_copy(
 def test_many_keys_do_not_wait_where_the_rows_are_in_memory(
     store: LookupStore, files: HeldFiles, file: DataFileMeta
 ) -> None:
+    files.are_in_memory = True
     keys = range(0, 4 * FEW_KEYS, 2)
     assert values(store, files, file, *keys) == [5 * key for key in keys]
     assert store.stats().making == 1
+
+
+def test_a_small_file_in_memory_is_not_copied(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta
+) -> None:
+    files.are_in_memory = True
+    small = files.add("b", values_of(files, "a").slice(0, SMALL_ROWS))
+    assert values(store, files, small, 4, 2 * SMALL_ROWS) == [20]
+    stats = store.stats()
+    assert (stats.making, stats.builds, stats.scans) == (0, 0, 1)
+
+
+def test_a_small_file_on_disk_is_copied_at_once(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta
+) -> None:
+    files.let_go.set()
+    small = files.add("b", values_of(files, "a").slice(0, 100))
+    assert values(store, files, small, 4, 200) == [20]
+    assert store.stats().builds == 1
 
 
 def test_the_copy_of_a_file_that_goes_is_given_up(
@@ -178,7 +198,7 @@ def test_a_full_disk_degrades_the_lookups_that_follow(
     assert values(store, files, file, 4) == [20]
     assert store.stats().degraded == 1
     monkeypatch.undo()
-    monkeypatch.setattr(copies, "BEHIND_ROWS", 100)
+    monkeypatch.setattr(store_module, "LARGE_ROWS", 100)
     clock.now += RETRY_MILLIS
     assert values(store, files, file, 4) == [20]
     until(lambda: store.stats().builds == 1)
