@@ -186,6 +186,7 @@ def _connect(url: str, options: dict[str, Any]) -> Any:
     client: dict[str, Any] = {}
     for key, value in options.items():
         (client if key in _CLIENT_OPTIONS else config)[_ALIASES.get(key, key)] = value
+    _check_config(config)
     if str(config.get("endpoint", "")).startswith("http://"):
         client.setdefault("allow_http", True)
     if isinstance(client.get("allow_http"), str):
@@ -205,3 +206,20 @@ def _connect(url: str, options: dict[str, Any]) -> Any:
             f"cannot open {url!r}: {first_line(error)}; check the URL and the storage options",
             url=url,
         ) from error
+
+
+def _check_config(config: dict[str, Any]) -> None:
+    for key, value in config.items():
+        if not isinstance(value, str | bool):
+            remedy = "leave it out" if value is None else f"write {str(value)!r}"
+            raise OptionError(
+                f"storage option {key!r} cannot be {value!r}: {remedy}", key=key, value=value
+            )
+        # obstore does not survive one without a scheme.
+        if "endpoint" in key.lower() and urlsplit(str(value)).scheme not in ("http", "https"):
+            raise OptionError(
+                f"storage option {key!r} cannot be {value!r}: write it with its scheme, such as "
+                "https://host:port",
+                key=key,
+                value=value,
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -23,9 +24,10 @@ _TRANSIENT = (
     "slow down",
     "too many requests",
     "bad gateway",
-    "503",
-    "500",
 )
+_STATUS = re.compile(r"status code: (\d{3})")
+_TRY_LATER = (408, 429)
+_NO_BUCKET = ("nosuchbucket", "containernotfound", "bucket does not exist")
 
 
 def _is_transient(error: BaseException) -> bool:
@@ -34,6 +36,10 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, FileNotFoundError):
         return False
     text = str(error).lower()
+    status = _STATUS.search(text)
+    if status is not None:
+        return int(status[1]) >= 500 or int(status[1]) in _TRY_LATER
+    text = text.replace("retry_timeout", "")  # a setting, which obstore names in all errors
     return any(sign in text for sign in _TRANSIENT)
 
 
@@ -65,6 +71,11 @@ def explain(error: BaseException, doing: str, location: str) -> StorageError:
     if isinstance(error, StorageError):
         return error
     reason = first_line(error)
+    if any(sign in str(error).lower() for sign in _NO_BUCKET):
+        return StorageError(
+            f"cannot {doing} {location!r}: there is no such bucket; make it, or correct the URL",
+            path=location,
+        )
     if isinstance(error, (FileNotFoundError, exceptions.NotFoundError)):
         return MissingFileError(
             f"no file {location!r}: it was deleted, or its snapshot has expired", path=location

@@ -190,8 +190,21 @@ def test_a_dropped_table_leaves_nothing(connect, s3, bucket, request):
 
 def test_a_bucket_that_does_not_exist(s3_options):
     catalog = pkray.connect("s3://no-such-bucket/x", **s3_options, allow_http=True)
-    with pytest.raises(pkray.StorageError, match="no-such-bucket"):
-        create(catalog)
+    for use in (catalog.list_tables, lambda: create(catalog)):
+        with pytest.raises(pkray.StorageError, match=r"no-such-bucket.*there is no such bucket"):
+            use()
+
+
+@pytest.mark.parametrize("given", ["localhost:9000", "s3.local", ""])
+def test_an_endpoint_without_a_scheme(connect, given):
+    with pytest.raises(pkray.OptionError, match=f"'endpoint' cannot be {given!r}: .*https://"):
+        connect(endpoint=given)
+
+
+@pytest.mark.parametrize(("given", "remedy"), [(None, "leave it out"), (5, "write '5'")])
+def test_an_option_that_is_no_text(connect, given, remedy):
+    with pytest.raises(pkray.OptionError, match=f"'session_token' cannot be {given}: {remedy}"):
+        connect(session_token=given)
 
 
 def test_an_endpoint_that_is_not_there(connect):

@@ -34,7 +34,13 @@ def test_trying_ends():
 
 @pytest.mark.parametrize(
     "error",
-    [FileNotFoundError("500"), PermissionDeniedError("timeout"), GenericError("bad request")],
+    [
+        FileNotFoundError("500"),
+        PermissionDeniedError("timeout"),
+        GenericError("bad request"),
+        GenericError("http://host:5030 in 2.500ms - status code: 404 Not Found: timeout"),
+        GenericError("bad request\n\nDebug source: { retries: 0, retry_timeout: 180s }"),
+    ],
 )
 def test_what_will_fail_again_is_not_tried_again(error):
     call = Flaky(error)
@@ -47,6 +53,8 @@ def test_what_will_fail_again_is_not_tried_again(error):
     ("error", "kind", "remedy"),
     [
         (NotFoundError("404"), MissingFileError, "deleted"),
+        (NotFoundError("404: <Code>NoSuchBucket</Code>"), StorageError, "no such bucket"),
+        (GenericError("status code: 503 Slow Down"), StorageError, "does not answer"),
         (PermissionDeniedError("403"), StorageError, "keys and rights"),
         (GenericError("connection refused"), StorageError, "does not answer"),
         (GenericError("disk quota exceeded"), StorageFullError, "free space"),
