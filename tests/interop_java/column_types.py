@@ -4,7 +4,8 @@ from __future__ import annotations
 
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 DECIMALS = ("DECIMAL(5, 2)", "DECIMAL(18, 4)", "DECIMAL(38, 10)")
-NUMBERS = (*INTEGERS, "FLOAT", "DOUBLE", *DECIMALS)
+EXACT = (*INTEGERS, *DECIMALS)
+NUMBERS = (*EXACT, "FLOAT", "DOUBLE")
 STRINGS = ("STRING", "VARCHAR(40)")
 KEYS = (
     "BOOLEAN", *INTEGERS, *DECIMALS, "CHAR(40)", *STRINGS, "BINARY(20)", "VARBINARY(20)", "BYTES",
@@ -35,6 +36,7 @@ FUNCTIONS = {
     "merge_map": MAPS,
     "nested_update": (TABLE,),
 }
+DEFAULTS = {"INT": "5", "DECIMAL(5, 2)": "1.5", "STRING": "none", "DATE": "2024-02-29"}
 TAKING_BACK = (
     "sum", "product", "last_value", "last_non_null_value", "collect", "merge_map", "nested_update",
 )  # fmt: skip

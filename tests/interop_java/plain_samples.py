@@ -19,7 +19,7 @@ class Samples:
     """Draws plain values.
 
     Args:
-        equal: no NaN, which the Java core does not find equal to itself.
+        equal: none that the Java core does not find equal to itself: NaN, arrays with nulls.
     """
 
     def __init__(self, chance: random.Random, *, equal: bool) -> None:
@@ -50,7 +50,7 @@ class Samples:
             return parts if any(part is not None for part in parts) else [0, *parts[1:]]
         if kind.root == "ARRAY":
             # The Java core fails at merging lists with null rows.
-            nulls = 0 if kind.element.root == "ROW" else 0.1
+            nulls = 0 if self._equal or kind.element.root == "ROW" else 0.1
             return [self.value(kind.element, nulls) for _ in range(length)]
         keys = {self._scalar(kind.key, False, True) for _ in range(length)}
         return [[key, self.value(kind.value, 0.1)] for key in sorted(keys)]

@@ -60,16 +60,18 @@ class _Builder:
         if self._often(0.15):
             self._columns["rk"] = "STRING"
             self._options["rowkind.field"] = "rk"
-        known = [self._key() for _ in range(self._chance.choice([2, 4, 9]))]
+        known = [self._key() for _ in range(self._chance.choice([2, 4, 9, 40]))]
         columns = dict(self._columns)
         texts = [*self._options, *self._options.values()]
         self._named = [
             name for text in texts for part in text.split(".") for name in part.split(",")
         ]
         batches = []
-        for _ in range(self._chance.randrange(3, 7)):
+        for _ in range(self._chance.choice([3, 4, 5, 6, 9])):
             change = self._change() if batches and self._often(0.15) else None
-            batches.append(Batch(self._rows(known), self._often(0.25), change))
+            full = self._often(0.25)
+            rows = [] if full and self._often(0.2) else self._rows(known)
+            batches.append(Batch(rows, full, change))
         return History(columns, self._keys, partitions, self._options, batches, self._unordered)
 
     def _add_keys(self) -> list[str]:
@@ -84,7 +86,10 @@ class _Builder:
 
     def _plain(self) -> None:
         for number in range(self._chance.randrange(1, 6)):
-            self._column(f"v{number}", types.ANY)
+            name = self._column(f"v{number}", types.ANY)
+            if self._columns[name] in types.DEFAULTS and self._often(0.2):
+                default = types.DEFAULTS[self._columns[name]]
+                self._options[f"fields.{name}.default-value"] = default
 
     def _first_row(self) -> None:
         self._options["merge-engine"] = "first-row"
@@ -136,6 +141,8 @@ class _Builder:
     def _aggregated(self, name: str) -> None:
         function = self._chance.choice(list(types.FUNCTIONS))
         self._column(name, types.FUNCTIONS[function])
+        if function == "product" and self._deduplicates:
+            self._column(name, types.EXACT)  # NaN may come of others
         self._options[f"fields.{name}.aggregate-function"] = function
         self._guard(name, function)
         if function == "sum":
@@ -180,9 +187,12 @@ class _Builder:
         # The Java core does not find maps equal.
         if self._deduplicates and not any("MAP" in kind for kind in self._columns.values()):
             options["changelog-producer.row-deduplicate"] = "true"
-        # Which runs are merged hangs on the sizes of files, which differ: so all or none.
-        options["num-sorted-run.compaction-trigger"] = pick(["2", "3", "50"])
-        options["compaction.max-size-amplification-percent"] = "0"
+        if not self._shows_compaction() and self._often(0.5):
+            options["num-sorted-run.compaction-trigger"] = pick(["2", "4"])
+        else:
+            # Which runs are merged hangs on the sizes of files, which differ: so all or none.
+            options["num-sorted-run.compaction-trigger"] = pick(["2", "3", "50"])
+            options["compaction.max-size-amplification-percent"] = "0"
         retracts = self._engine == "partial-update-groups" and self._kinds is EVERY
         if "sequence.field" in options or (retracts and self._producer == "lookup"):
             # With images of a key in several levels, the Java core 0.9 may take an older one.
@@ -191,6 +201,15 @@ class _Builder:
             options["deletion-vectors.enabled"] = str(self._often(0.15)).lower()
         if self._engine in ("deduplicate", "aggregation") and self._often(0.1):
             options["ignore-delete"] = "true"
+
+    def _shows_compaction(self) -> bool:
+        """Whether the table or its changes depend on when rows are compacted."""
+        merges = self._engine not in ("deduplicate", "first-row")
+        return (
+            "sequence.field" in self._options
+            or self._producer == "full-compaction"
+            or (merges and self._producer != "lookup")
+        )
 
     def _column(self, name: str, kinds: tuple[str, ...]) -> str:
         self._columns[name] = self._chance.choice(kinds)
