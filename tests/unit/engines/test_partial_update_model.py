@@ -223,6 +223,21 @@ def test_a_late_row_goes_before_what_an_older_one_left(
     assert (sorted(found, key=str) if keyed or function == "merge_map" else found) == expected
 
 
+def test_a_late_nested_table_moves_no_row() -> None:
+    schema = make_schema(
+        [("g", "INT"), ("v", TABLE)],
+        **{
+            "merge-engine": "partial-update",
+            "fields.g.sequence-group": "v",
+            "fields.v.aggregate-function": "nested_update",
+            "fields.v.nested-key": "id",
+        },
+    )
+    held = table((1, "a"), (2, "a"), (3, "a"))
+    rows = [(ADD, (1, 9, held)), (ADD, (1, 7, table((3, "b"), (2, "b"))))]
+    assert visible(merge(schema, batch(schema, rows))) == {1: (9, held)}
+
+
 def test_collect_takes_late_rows_last_unless_it_ignores_what_takes_back() -> None:
     options = {
         "merge-engine": "partial-update",

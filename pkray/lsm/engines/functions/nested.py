@@ -39,9 +39,6 @@ class _OfElements(SkippingNulls):
             place = np.arange(len(rows.order))
             rank = np.repeat(np.where(rows.late, -place, place), lengths)
         kept = self.kept(elements, segment, back, rank)
-        if rank is not None:
-            kept = np.arange(len(elements)) if kept is None else kept
-            kept = kept[np.lexsort((rank[kept], segment[kept]))]
         if kept is not None:
             elements, segment = pc.take(elements, pa.array(kept)), segment[kept]
         counts = np.bincount(segment, minlength=len(rows))
@@ -173,6 +170,9 @@ class NestedUpdate(_OfElements):
             kept: Ints | None = _last_of_each(segment, codes(key), back, rank)
         else:
             kept = _since_last_back(segment, codes(elements), back)
+            if rank is not None:
+                kept = np.arange(len(elements)) if kept is None else kept
+                kept = _ranked(kept, kept, segment, rank)
         if valid is None:
             return kept
         return valid if kept is None else valid[kept]
@@ -182,7 +182,8 @@ def _last_of_each(segment: Ints, code: Ints, back: Bools | None, rank: Ints | No
     """The last element of each code since it was taken back, in the order the codes came first.
 
     Args:
-        rank: the order in which they count; None: as they come.
+        rank: the order in which they count, below 0 of late ones, which move no other; None: as
+            they come.
     """
     left = _since_last_back(segment, code, back)
     numbers = np.arange(len(code)) if left is None else left
@@ -191,8 +192,18 @@ def _last_of_each(segment: Ints, code: Ints, back: Bools | None, rank: Ints | No
     order, starts = runs_of_equal(segment[numbers], code[numbers])
     if not len(order):
         return order
-    last = order[np.append(starts[1:], len(order)) - 1]
-    return numbers[last][np.argsort(numbers[order[starts]], kind="stable")]
+    last = np.append(starts[1:], len(order)) - 1
+    chosen = numbers[order[last]]
+    if rank is None:
+        return chosen[np.argsort(numbers[order[starts]], kind="stable")]
+    places = np.arange(len(order))
+    first = np.minimum.reduceat(np.where(rank[numbers[order]] < 0, len(order), places), starts)
+    return _ranked(chosen, numbers[order[np.minimum(first, last)]], segment, rank)
+
+
+def _ranked(numbers: Ints, beside: Ints, segment: Ints, rank: Ints) -> Ints:
+    """Numbers of elements, in the order of those beside them."""
+    return numbers[np.lexsort((beside, rank[beside], segment[beside]))]
 
 
 def _since_last_back(segment: Ints, code: Ints, back: Bools | None) -> Ints | None:
