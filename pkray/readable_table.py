@@ -251,6 +251,11 @@ class ReadableTable:
         self.schema = schema
         self._planner = ScanPlanner(self.location, self._store, schema)
 
+    def _forget_schemas(self) -> None:
+        """Others have taken the place of those that are known."""
+        self._schemas = SchemaStore(self._store, self.name)
+        self._use(self._schemas.latest())
+
     def _view(self, moment: Moment) -> SnapshotView:
         snapshot, schema, planner = self._history.find(moment), self.schema, self._planner
         if snapshot is None:

@@ -106,7 +106,9 @@ class Table(LookupTable):
     def branches(self) -> Branches:
         """Histories of their own beside the table's: ``table.branches.create("b", tag="v1")``."""
         self._identity.refuse_other()
-        return Branches(self.location, self._store, self.schema, self.runtime.stop)
+        return Branches(
+            self.location, self._store, self.schema, self.runtime.stop, self._forget_schemas
+        )
 
     def branch(self, name: str) -> Table:
         """A branch of the table, to be read and written as a table; ``main`` is the table itself.

@@ -171,7 +171,8 @@ class Branches:
             shared = snapshot.id
         coming = [snapshot for snapshot in snapshots if snapshot.id > shared]
         tags = self._remove_tags(history, shared)
-        removed = self._make_room(main, shared, snapshots[0].schema_id, history, coming)
+        removed = ChangelogStore(self._main).remove_from(shared + 1)
+        removed += self._make_room(main, shared, snapshots[0].schema_id, history, coming)
         for snapshot in coming:
             if not main.publish(snapshot) and not main.holds(snapshot):
                 raise CommitConflictError(
@@ -186,6 +187,11 @@ class Branches:
         with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
             delete_leftovers(self._main, schema, removed, tags)
         return snapshots[-1]
+
+    def main_schemas(self) -> dict[int, bytes]:
+        """The table's own schema files, by id: where a branch takes its place they may change."""
+        ids = SchemaStore(self._main, self._table).ids()
+        return {number: self._main.read(paths.schema(number)) for number in ids}
 
     def _make_room(
         self,

@@ -103,5 +103,15 @@ class ChangelogStore:
         else:
             write_hint(self._store, EARLIEST_HINT, earliest)
 
+    def remove_from(self, first: int) -> list[Snapshot]:
+        """Remove the changelogs from an id on, newest first; those removed."""
+        removed = []
+        for number in reversed([number for number in self.ids() if number >= first]):
+            self._store.delete(LATEST_HINT)
+            with contextlib.suppress(SnapshotNotFoundError):
+                removed.append(self.read(number))
+            self._store.delete(paths.long_lived_changelog(number))
+        return removed
+
     def _exists(self, snapshot_id: int) -> bool:
         return self._store.exists(paths.long_lived_changelog(snapshot_id))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from pkray.commit.changelogs import LATEST_HINT, ChangelogStore
+from pkray.commit.changelogs import ChangelogStore
 from pkray.commit.leftovers import delete_leftovers
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tags import TagStore
-from pkray.errors import SnapshotNotFoundError, StorageError, TableError
+from pkray.errors import StorageError, TableError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, encode
 from pkray.schema import TableSchema
@@ -100,7 +100,7 @@ class Rollback:
         tags = [tag for tag in self._tags.tags() if tag.snapshot.id > target.id]
         for tag in tags:
             self._tags.delete(tag.name)
-        changelogs = self._remove_changelogs(target.id)
+        changelogs = self._changelogs.remove_from(target.id + 1)
         removed = self._remove_snapshots(target)
         self._snapshots.write_hints()
         deleted = 0
@@ -127,14 +127,4 @@ class Rollback:
         removed += self._snapshots.remove_from(target.id + 1)
         if not self._snapshots.exists(target.id):  # it expired meanwhile
             self._history.create(paths.snapshot(target.id), encode(target))
-        return removed
-
-    def _remove_changelogs(self, target: int) -> list[Snapshot]:
-        later = [number for number in self._changelogs.ids() if number > target]
-        removed = []
-        for number in reversed(later):
-            self._history.delete(LATEST_HINT)
-            with contextlib.suppress(SnapshotNotFoundError):
-                removed.append(self._changelogs.read(number))
-            self._history.delete(paths.long_lived_changelog(number))
         return removed

@@ -23,7 +23,8 @@ class Branches:
 
     Args:
         location: of the table, or of one of its branches.
-        stop: stops the service of a branch.
+        stop: stops the service of a branch, or of the table.
+        replaced: told when other schemas are in the place of the table's.
     """
 
     def __init__(
@@ -32,11 +33,13 @@ class Branches:
         store: ObjectStore,
         schema: TableSchema,
         stop: Callable[[TableLocation], None],
+        replaced: Callable[[], None],
     ) -> None:
         self._location = location
         self._store = store
         self._schema = schema
         self._stop = stop
+        self._replaced = replaced
         self._branches = branches.Branches(store, location.on_branch(None).name)
 
     def locate(self, name: str) -> TableLocation:
@@ -77,7 +80,9 @@ class Branches:
     def fast_forward(self, name: str) -> Snapshot:
         """Make the table what a branch is, from where the branch began; the branch stays.
 
-        What was committed to the table since is gone, as in Paimon.
+        What was committed to the table since is gone, as in Paimon. Where the branch has other
+        columns or options the table's service is stopped: what is not committed is dropped, and
+        writers of this runtime end. Other processes have to connect again then.
 
         Returns:
             The table's newest snapshot from now on.
@@ -87,7 +92,13 @@ class Branches:
             TableError: the branch has no snapshots.
             CommitConflictError: the table was committed to meanwhile; do it again.
         """
-        return self._branches.fast_forward(name)
+        before = self._branches.main_schemas()
+        try:
+            return self._branches.fast_forward(name)
+        finally:
+            if self._branches.main_schemas() != before:
+                self._stop(self._location.on_branch(None))
+                self._replaced()
 
     def list(self) -> pa.Table:
         """A row a branch, by name: ``branch_name``, ``create_time``."""

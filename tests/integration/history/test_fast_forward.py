@@ -1,0 +1,154 @@
+"""Branches that take their table's place."""
+
+from __future__ import annotations
+
+import pytest
+from history_samples import (
+    DyingStore,
+    Killed,
+    content,
+    contents,
+    copy_of,
+    create,
+    data_files,
+    files_of,
+    named_files,
+    now,
+    put,
+    root,
+)
+
+import pkray
+from pkray.commit.branches import Branches
+from pkray.errors import ServiceUnavailableError, TableError
+from pkray.format import paths
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    create(tmp_path / "w")
+    with pkray.connect(str(tmp_path / "w")) as catalog:
+        table = catalog.load_table("db.t")
+        for turn in range(3):
+            put(table, {turn: "main", 100: f"turn {turn}"})
+        table.tags.create("second", 2)
+    return tmp_path / "w"
+
+
+SECOND = {0: "main", 1: "main", 100: "turn 1"}
+THIRD = {0: "main", 1: "main", 2: "main", 100: "turn 2"}
+
+
+def test_fast_forward_makes_the_table_what_the_branch_is(table, warehouse):
+    table.branches.create("b", tag="second")
+    branch = table.branch("b")
+    put(branch, {9: "one"})
+    branch.tags.create("own")
+    put(branch, {9: "two"})
+    assert table.branches.fast_forward("b").id == 4
+    assert contents(warehouse) == {
+        1: {0: "main", 100: "turn 0"},
+        2: SECOND,
+        3: SECOND | {9: "one"},
+        4: SECOND | {9: "two"},
+    }
+    assert table.tags.list()["tag_name"].to_pylist() == ["own", "second"]
+    assert put(table, {10: "on"}) == 5
+    put(branch, {11: "apart"})
+    assert content(table) == SECOND | {9: "two", 10: "on"}
+    assert content(branch) == SECOND | {9: "two", 11: "apart"}
+    before = named_files(root(warehouse))
+    table.branches.fast_forward("b")
+    assert now(warehouse) == SECOND | {9: "two", 11: "apart"}
+    gone = before - named_files(root(warehouse))
+    assert len(gone) == 1
+    assert not gone & data_files(warehouse)
+
+
+def test_fast_forward_of_a_branch_that_began_without_rows(table, warehouse):
+    table.branches.create("b")
+    put(table.branch("b"), {1: "alone"})
+    table.branches.fast_forward("b")
+    assert contents(warehouse) == {1: {1: "alone"}}
+    assert table.tags.list().num_rows == 0
+
+
+def test_fast_forward_needs_snapshots(table):
+    table.branches.create("b")
+    with pytest.raises(TableError, match="no snapshots"):
+        table.branches.fast_forward("b")
+    assert content(table) == THIRD
+
+
+def test_fast_forward_takes_the_schema_over(table, catalog, warehouse):
+    table.branches.create("b", tag="second")
+    branch = table.branch("b")
+    branch.alter.add_column("w", "INT")
+    branch = table.branch("b")
+    put(branch, {9: "wide"})
+    table.branches.fast_forward("b")
+    assert catalog.load_table("db.t").to_arrow(filter="k = 9").to_pylist() == [
+        {"k": 9, "v": "wide", "w": None}
+    ]
+
+
+def test_the_tables_service_does_not_outlive_columns_that_a_branch_replaced(table, warehouse):
+    table.branches.create("b", tag="second")
+    table.alter.drop_column("v")
+    table.alter.add_column("other", "INT")
+    with table.open_writer() as writer:
+        writer.upsert([{"k": 1, "other": 1}])
+        table.branches.fast_forward("b")
+        with pytest.raises(ServiceUnavailableError):
+            writer.commit()
+    assert content(table) == SECOND
+    assert table.lookup([{"k": 1}]).to_pylist() == [{"k": 1, "v": "main"}]
+    table.alter.add_column("w", "INT")
+    put(table, {5: "after"})
+    assert now(warehouse) == SECOND | {5: "after"}
+
+
+def test_writers_go_on_where_a_branch_has_the_tables_columns(table, warehouse):
+    table.branches.create("b", tag="second")
+    put(table.branch("b"), {9: "branch"})
+    with table.open_writer() as writer:
+        writer.upsert([{"k": 1, "v": "written before"}])
+        table.branches.fast_forward("b")
+        writer.commit()
+    assert now(warehouse) == SECOND | {9: "branch", 1: "written before"}
+
+
+@pytest.mark.parametrize("beginning", ["second", None, "rolled back", "old"])
+def test_fast_forward_killed_at_every_step(table, warehouse, beginning):
+    table.branches.create("b", tag=None if beginning is None else "second")
+    branch = table.branch("b")
+    put(branch, {9: "one"})
+    put(branch, {9: "two"})
+    if beginning == "rolled back":  # below where the branch began
+        table.rollback_to(snapshot_id=1)
+    if beginning == "old":  # where the branch began has expired
+        root(warehouse).delete([paths.snapshot(1), paths.snapshot(2)])
+    goal = contents(warehouse, "db.t$branch_b")
+    own = contents(warehouse)
+    files = files_of(warehouse)
+    step = 0
+    while True:
+        step += 1
+        copy = copy_of(files)
+        try:
+            Branches(DyingStore(root(copy), [step]), "db.t").fast_forward("b")
+        except Killed:
+            found = contents(copy)
+            assert found
+            for number, rows in found.items():
+                assert rows in (own.get(number), goal.get(number))
+            assert now(copy) == found[max(found)]
+            assert now(copy, "db.t$branch_b") == goal[max(goal)]
+            Branches(root(copy), "db.t").fast_forward("b")
+            assert now(copy) == goal[max(goal)]
+            continue
+        break
+    assert step > 5
+    found = contents(copy)
+    assert found.items() >= goal.items()
+    assert sorted(found) == list(range(min(found), max(found) + 1))
