@@ -6,6 +6,7 @@ from pkray.commit.changelogs import ChangelogStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tags import TagStore
 from pkray.errors import OptionError, SnapshotNotFoundError
+from pkray.format import paths
 from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.scan.travel import Timestamp, epoch_millis
 from pkray.storage.object_store import ObjectStore
@@ -20,6 +21,7 @@ class ChangeHistory:
     """
 
     def __init__(self, store: ObjectStore) -> None:
+        self._store = store
         self._url = store.url
         self._snapshots = SnapshotStore(store)
         self._changelogs = ChangelogStore(store)
@@ -44,8 +46,16 @@ class ChangeHistory:
         return self._snapshots.rests_on(snapshot)
 
     def earliest_id(self) -> int | None:
-        """The oldest changes there are: changelogs may outlive their snapshots."""
-        return self._changelogs.earliest_id() or self._snapshots.earliest_id()
+        """The oldest changes there are: changelogs may outlive their snapshots, and a snapshot
+        that came back by a tag has none any more."""
+        earliest = self._changelogs.earliest_id() or self._snapshots.earliest_id()
+        while earliest is not None and not self._has_changes(earliest):
+            earliest += 1
+        return earliest
+
+    def earliest_whole_id(self) -> int | None:
+        """The oldest snapshot that is there with all that it holds."""
+        return self._snapshots.earliest_id()
 
     def find(self, snapshot_id: int) -> Snapshot:
         """A snapshot, or what is left of it for its changelog.
@@ -127,6 +137,13 @@ class ChangeHistory:
         if timestamp is not None:
             return self.last_until(timestamp) if is_end else self.first_since(timestamp)
         return snapshot_id
+
+    def _has_changes(self, snapshot_id: int) -> bool:
+        try:
+            name = self.find(snapshot_id).changelog_manifest_list
+        except SnapshotNotFoundError:  # to come, or expired meanwhile
+            return True
+        return name is None or self._store.exists(paths.manifest(name))
 
     def _is_before(self, snapshot_id: int, millis: int) -> bool:
         try:

@@ -58,10 +58,12 @@ class ChangelogReader:
         latest = self._history.latest()
         if latest is None:
             return
-        if first is None:
-            first = self._history.earliest_id() or 1
-            if self._planner.normalizes and first > 1:
+        if first is None and self._planner.normalizes:
+            first = self._history.earliest_whole_id() or 1
+            if first > 1:
                 first += 1  # what its rows were before it is not there
+        elif first is None:
+            first = self._history.earliest_id() or 1
         for number in range(first, (latest.id if last is None else last) + 1):
             for split in self._planner.changes(self._history.find(number)):
                 yield from split.read(self._store)

@@ -78,12 +78,29 @@ def delta_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEntry]
 
 
 def changelog_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEntry]:
-    """The changelog files of a snapshot. Raises as `live_files`."""
+    """The changelog files of a snapshot.
+
+    Raises:
+        SnapshotNotFoundError: the snapshot has expired meanwhile; or it had, but came back by a
+            tag, which keeps no changelog.
+        MissingFileError: they are gone otherwise.
+    """
     if snapshot.changelog_manifest_list is None:
         return []
-    with unless_expired(store, snapshot.id):
-        manifests = read_list(store, snapshot.changelog_manifest_list)
-        return list(read_entries(store, manifests))
+    try:
+        with unless_expired(store, snapshot.id):
+            manifests = read_list(store, snapshot.changelog_manifest_list)
+            return list(read_entries(store, manifests))
+    except MissingFileError as error:
+        before = snapshot.id - 1
+        if any(store.exists(path(before)) for path in (paths.snapshot, paths.long_lived_changelog)):
+            raise
+        raise SnapshotNotFoundError(
+            f"the changes of snapshot {snapshot.id} of {store.url!r} have expired: only its rows "
+            "came back, by a tag; read the changes of later ones, or the whole table first",
+            snapshot_id=snapshot.id,
+            path=error.values.get("path"),
+        ) from error
 
 
 @contextmanager
