@@ -25,6 +25,7 @@ from pkray.errors import (
     UnsupportedError,
 )
 from pkray.format.partition import PartitionSpec
+from pkray.options import as_options
 from pkray.schema import Columns, TableSchema
 from pkray.service.runtime import Runtime
 from pkray.service.runtimes import open_runtime
@@ -135,7 +136,7 @@ class Catalog(Closeable):
             schema,
             primary_keys,
             partition_keys,
-            dict(options or {}),
+            as_options(options or {}),
             comment,
             time.time_ns() // 1_000_000,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pkray.errors import InputError, SchemaError
 
@@ -15,13 +15,15 @@ RESERVED = frozenset({SEQUENCE, KIND, "_LEVEL", "_ROW_ID", "rowkind", "_row_kind
 
 
 def refuse_text(argument: str, names: object) -> None:
-    """Raises InputError: one name stands where a list of them belongs."""
+    """Raises InputError: one name stands where a list of them belongs, or what is no list."""
     if isinstance(names, str):
         raise InputError(f"{argument} is a list of column names: write [{names!r}]", value=names)
+    if names is not None and not isinstance(names, Collection):
+        raise InputError(f"{argument} is a list of column names, not {names!r}", value=names)
 
 
 def no_column(name: str, known: Sequence[str], what: str = "column") -> SchemaError:
     """The error for a name that is no column."""
-    nearest = difflib.get_close_matches(name, known, n=1)
+    nearest = difflib.get_close_matches(str(name), known, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"columns are {', '.join(known)}"
     return SchemaError(f"{what} {name!r} is not in the table; {hint}", column=name)

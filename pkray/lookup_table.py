@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from pkray.column_checks import repeated
 from pkray.default_values import with_defaults
+from pkray.errors import InputError
 from pkray.input import conform, conform_prefixes
 from pkray.scan.split import arrow_schema
 from pkray.scan.travel import Moment, Timestamp
@@ -49,11 +51,11 @@ class LookupTable(StreamableTable):
                 instead of the newest snapshot.
 
         Raises:
-            InputError: the keys do not fit the table.
+            InputError: the keys do not fit the table, or a column that it has not, or named twice.
             OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
         """
         schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
-        wanted = arrow_schema(schema, columns)
+        wanted = _wanted(schema, columns)
         checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
         return with_defaults(rows.find(checked, wanted), schema.default_values)
 
@@ -83,7 +85,7 @@ class LookupTable(StreamableTable):
             InputError, OptionError: as `lookup`.
         """
         schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
-        wanted = arrow_schema(schema, columns)
+        wanted = _wanted(schema, columns)
         found = rows.find_prefixes(conform_prefixes(keys, schema), wanted)
         return with_defaults(found, schema.default_values)
 
@@ -123,3 +125,11 @@ class LookupTable(StreamableTable):
 
     def _service(self) -> TableService:
         return self.runtime.service(self.location, self.schema)
+
+
+def _wanted(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
+    wanted = arrow_schema(schema, columns)
+    again = repeated(wanted.names)
+    if again is not None:
+        raise InputError(f"column {again!r} is asked for twice: name it once", column=again)
+    return wanted

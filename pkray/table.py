@@ -29,6 +29,7 @@ from pkray.service.local import now_millis
 from pkray.service.protocol import CommitOutcome
 from pkray.service.push_session import PushSession
 from pkray.service.writer import TableWriter
+from pkray.whole_number import whole_number
 
 
 class Table(LookupTable):
@@ -264,10 +265,13 @@ class Table(LookupTable):
             progress: told the buckets done and how many there are.
 
         Raises:
+            OptionError: ``parallelism`` is no whole number of at least 1.
             PkrayError: a bucket failed; the others were committed.
         """
         self._identity.refuse_other()
         self.schema.core.require_supported()
+        if parallelism is not None:
+            whole_number("parallelism", parallelism, 1, "buckets at a time")
         chosen = choose(self._store, self.schema, full, partitions, buckets)
         job = DedicatedCompaction(self.location, self.runtime.spread, now_millis)
         return job.run(chosen, parallelism, progress)

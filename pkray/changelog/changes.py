@@ -107,10 +107,7 @@ class Changes:
         planner, request = self.planner(normalize, columns, filter)
         if poll_interval is None:
             poll_interval = options.continuous_discovery_interval / 1000
-        if poll_interval <= 0:
-            raise OptionError(
-                f"poll_interval is {poll_interval}: give seconds, more than 0", value=poll_interval
-            )
+        _check_interval(poll_interval)
         name = options.consumer_id if consumer_id is None else consumer_id
         progress = None
         if name is not None:
@@ -176,11 +173,19 @@ class Changes:
             raise OptionError("changes are between two snapshots or two times, not both")
         if start_timestamp is not None and end_timestamp is not None:
             return timed_range(history, start_timestamp, end_timestamp)
+        for said, value in (("start", start), ("end", end)):
+            if not isinstance(value, str):
+                check_snapshot(said, value)
         if start is not None and end is not None:
             return named_range(history, start, end)
         if named == timed == (None, None):
             return range_of_options(history, self._options)
         raise OptionError("changes are between two ends: give the other one too")
+
+
+def _check_interval(seconds: object) -> None:
+    if not isinstance(seconds, int | float) or seconds <= 0:
+        raise OptionError(f"poll_interval is {seconds!r}: give seconds, more than 0", value=seconds)
 
 
 def check_streamable(table: str, options: TableOptions) -> None:

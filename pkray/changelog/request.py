@@ -11,6 +11,7 @@ import pyarrow as pa
 from pkray import row_kind
 from pkray.default_values import with_defaults
 from pkray.scan.predicate import Predicate
+from pkray.scan.split import arrow_schema
 from pkray.schema import KIND, TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
@@ -45,10 +46,9 @@ class ChangeRequest:
         """As a user asks for it.
 
         Raises:
-            SchemaError: a column the table does not have.
-            InputError: a filter that is not understood.
+            InputError: a column the table does not have, or a filter that is not understood.
         """
-        names = schema.names if columns is None else [schema.field(name).name for name in columns]
+        names = arrow_schema(schema, columns).names
         predicate = None if filter is None else Predicate.parse(filter, schema)
         return cls(location, schema, tuple(names), predicate)
 

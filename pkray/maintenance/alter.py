@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
+from pkray.options import as_options
 from pkray.schema import TableSchema
 from pkray.schema_changes import (
     AddColumn,
@@ -97,7 +98,7 @@ class Alter:
         Raises:
             OptionError: one is unknown, has a bad value, or is fixed once a table has rows.
         """
-        return self.apply([SetOptions(dict(options))])
+        return self.apply([SetOptions(as_options(options))])
 
     def unset_options(self, keys: Sequence[str]) -> TableSchema:
         """Give table options their defaults.

@@ -1,6 +1,6 @@
 """Table options: Paimon's keys, their defaults and meaning, and a typed view of them."""
 
 from pkray.options.buckets import DYNAMIC
-from pkray.options.table_options import TableOptions, catalogue
+from pkray.options.table_options import TableOptions, as_options, catalogue
 
-__all__ = ["DYNAMIC", "TableOptions", "catalogue"]
+__all__ = ["DYNAMIC", "TableOptions", "as_options", "catalogue"]

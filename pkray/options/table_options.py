@@ -132,6 +132,20 @@ def _unknown(key: str) -> OptionError:
     )
 
 
+def as_options(given: object) -> dict[str, str]:
+    """What a user gave as options, whose values are looked at later on.
+
+    Raises:
+        OptionError: it is no mapping, nor pairs.
+    """
+    try:
+        return dict(given)  # type: ignore[call-overload] # what else there is, is refused
+    except (TypeError, ValueError):
+        raise OptionError(
+            f"options cannot be {given!r}: give a mapping such as {{'bucket': '4'}}", value=given
+        ) from None
+
+
 def _remedy(value: object) -> str:
     """For a value that is no text."""
     if value is None:

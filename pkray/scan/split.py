@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from pkray.columns import refuse_text
 from pkray.default_values import with_defaults
+from pkray.errors import InputError, SchemaError
 from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import IndexFileMeta
 from pkray.lsm.data_files import DataFileStore
@@ -107,9 +108,12 @@ def arrow_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schem
     """The schema of the rows a read yields.
 
     Raises:
-        SchemaError: there is no such column.
+        InputError: there is no such column.
     """
     refuse_text("columns", columns)
     if columns is None:
         return schema.arrow_schema
-    return pa.schema([schema.arrow_schema.field(schema.field(name).name) for name in columns])
+    try:
+        return pa.schema([schema.arrow_schema.field(schema.field(name).name) for name in columns])
+    except SchemaError as error:
+        raise InputError(error.message, **error.values) from None

@@ -67,7 +67,7 @@ class SystemTables:
 def check_system_name(table: str, name: str) -> None:
     """Raises `TableNotFoundError`: a table has no system table of that name."""
     if name not in TABLES:
-        near = difflib.get_close_matches(name, TABLES, n=1)
+        near = difflib.get_close_matches(str(name), TABLES, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise TableNotFoundError(
             f"{table} has no system table {name!r}: {hint}they are {', '.join(TABLES)}",

@@ -164,3 +164,28 @@ def test_a_table_dropped_by_a_process_that_never_used_it_leaves_no_actors(ray_ca
     while len(before - actors()) < 3:  # two owners and the coordinator
         assert time.monotonic() < deadline, actors()
         time.sleep(0.1)
+
+
+def test_the_next_owner_of_any_table_removes_what_killed_ones_left(ray_cluster, tmp_path):
+    import psutil
+    import ray
+
+    def folders() -> set[str]:
+        return {path.name for path in (tmp_path / "local/owners").iterdir() if path.is_dir()}
+
+    runtime = {"owners": 1, "local_directory": tmp_path / "local"}
+    with pkray.connect(tmp_path / "wh", runtime="ray", runtime_options=runtime) as catalog:
+        before = actors()
+        old = create(catalog)
+        commit(old, 1, rows(range(100), 1))
+        left = folders()
+        assert len(left) == 1
+        (owner,) = old.service_stats()["owners"]
+        process = psutil.Process(int(str(owner["pid"])))
+        for name in sorted(actors() - before):  # as a cluster that is stopped does
+            ray.kill(ray.get_actor(name, "pkray"))
+        process.wait(30)
+        commit(catalog.create_table("db.u", SCHEMA, ["id"]), 1, rows(range(1), 1))
+        assert len(folders()) == 1
+        assert not folders() & left
+        catalog.drop_table("db.u")

@@ -41,7 +41,8 @@ class _Owner:
 
     def __init__(self, location: TableLocation, index: int, owners: int, local: str | None) -> None:
         base = local or default_local_directory()
-        self._local = OwnedDirectory(f"{base}/{owner_name(location, index)}")
+        # One folder of all tables, so that whoever starts removes what any killed owner left.
+        self._local = OwnedDirectory(f"{base}/owners")
         settings = OwnerSettings(
             index,
             owners,
