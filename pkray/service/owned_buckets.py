@@ -95,6 +95,24 @@ class OwnedBuckets:
         evolution = self._views.incoming(schema_id, schema)
         return rows if evolution is None else evolution.apply(rows, [*schema.names, KIND])
 
+    def refuse_misrouted(self, slices: Iterable[Slice], schema_id: int) -> None:
+        """Rows pushed under a schema that were spread over other buckets than their partition's.
+
+        Raises:
+            SchemaChangedError: the table was rescaled since, perhaps by others.
+            PartitionBucketsError: the partition was not, yet.
+        """
+        try:
+            self.refuse_others(slices)
+        except PartitionBucketsError:
+            self.refuse_old(schema_id)
+            raise
+
+    def refuse_old(self, schema_id: int) -> None:
+        """Raises `SchemaChangedError` where the table was rescaled after a schema."""
+        self._schema.catch_up()
+        self._views.incoming(schema_id, self._schema.current)
+
     def refuse_others(
         self,
         slices: Iterable[Slice],

@@ -153,12 +153,14 @@ class OwnerSession:
 
         Raises:
             LostBatchesError: an earlier one is missing.
+            SchemaChangedError: the table was rescaled.
         """
         attempt = (push.source, push.attempt)
         expected = self._written.get(attempt, 0)
         if push.index < expected:
             return
         if push.index > expected:
+            self._buckets.refuse_old(push.schema_id)
             raise LostBatchesError(
                 f"batch {push.index} of {push.session.user!r} came, but {expected} was to come "
                 "next: the owner restarted; push from there again",
@@ -260,7 +262,7 @@ class OwnerSession:
     def _apply(self, batch: RoutedBatch) -> None:
         assert self.schema_id is not None
         current = self._buckets.as_current(self.schema_id, batch.rows)
-        self._buckets.refuse_others(batch.slices)
+        self._buckets.refuse_misrouted(batch.slices, self.schema_id)
         for piece in batch.slices:
             rows = current.slice(piece.offset, piece.length)
             if 2 * rows.nbytes < current.nbytes:  # a bucket of few rows would hold all the others'

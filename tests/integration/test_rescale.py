@@ -208,6 +208,23 @@ def test_a_writer_of_another_process_is_told(tmp_path):
     assert content(table.to_arrow()) == {**before, ("a", 1): "theirs"}
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_open_writer_is_told_by_what_it_writes_next(tmp_path, elsewhere):
+    table = create(tmp_path)
+    before = fill(table)
+    with pkray.connect(str(tmp_path)) as catalog:
+        with catalog.load_table("db.t").open_writer() as writer:
+            writer.upsert(rows("a", [1], "lost"))
+            (table if elsewhere else catalog.load_table("db.t")).rescale(5)
+            for work in (writer.upsert, writer.upsert, writer.delete, lambda _: writer.commit()):
+                with pytest.raises(SchemaChangedError, match="open a new writer"):
+                    work(rows("a", range(9), "lost"))
+        with catalog.load_table("db.t").open_writer() as writer:
+            writer.upsert(rows("a", [1], "written"))
+            writer.commit()
+    assert content(table.to_arrow()) == {**before, ("a", 1): "written"}
+
+
 def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkeypatch):
     table = create(tmp_path)
     before = fill(table, "a")
