@@ -12,6 +12,7 @@ KEYS = (
     "DATE", "TIME", "TIME(3)",
     *(f"{kind}({digits})" for kind in ("TIMESTAMP", "TIMESTAMP_LTZ") for digits in (0, 3, 6, 9)),
 )  # fmt: skip
+PARTITIONS = ("BOOLEAN", "SMALLINT", "INT", "BIGINT", "CHAR(40)", *STRINGS, "DATE", "TIMESTAMP(3)")
 ORDERED = (*KEYS[1:], "FLOAT", "DOUBLE")
 SCALARS = (*KEYS, "FLOAT", "DOUBLE")
 ARRAYS = ("ARRAY<INT>", "ARRAY<STRING>", "ARRAY<DOUBLE>", "ARRAY<ARRAY<INT>>")

@@ -78,9 +78,10 @@ class _Builder:
         for number in range(self._chance.choice([1, 1, 2, 3])):
             name = self._column(f"k{number}", types.KEYS)
             self._keys.append(name)
+        if self._often(0.2):
+            self._options["bucket-key"] = self._chance.choice(self._keys)
         if self._often(0.4):
-            kinds = ("BOOLEAN", "INT", "STRING", "DATE")
-            self._keys.insert(self._chance.randrange(2), self._column("p", kinds))
+            self._keys.insert(self._chance.randrange(2), self._column("p", types.PARTITIONS))
             return ["p"]
         return []
 
@@ -93,7 +94,7 @@ class _Builder:
 
     def _first_row(self) -> None:
         self._options["merge-engine"] = "first-row"
-        if self._kinds is EVERY:
+        if self._kinds is EVERY and self._often(0.95):
             self._options["ignore-delete"] = "true"
         self._plain()
 
