@@ -113,7 +113,7 @@ class BucketOwner:
             self._dynamic,
             committed,
             self._follower,
-            CommitPreparation(self._schema, views, committed, compaction, sessions.lock),
+            CommitPreparation(self._schema, views, committed, compaction, buckets, sessions.lock),
             compaction,
             clock,
         )

@@ -10,7 +10,8 @@ from pkray.format.commit_message import CommitMessage
 from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.compaction.planner import CompactionPlanner
 from pkray.service.newest_schema import NewestSchema
-from pkray.service.protocol import PrepareRequest
+from pkray.service.owned_buckets import OwnedBuckets
+from pkray.service.protocol import PrepareRequest, Slice
 from pkray.service.schema_views import SchemaViews
 from pkray.service.session import OwnerSession
 
@@ -19,6 +20,7 @@ class CommitPreparation:
     """Chooses the buckets of a commit, and makes their messages.
 
     Args:
+        owned: the owner's buckets.
         lock: of the owner's sessions; not held while rows are written and compacted.
     """
 
@@ -28,12 +30,14 @@ class CommitPreparation:
         views: SchemaViews,
         committed: CommittedFiles,
         compaction: CompactionPlanner,
+        owned: OwnedBuckets,
         lock: threading.RLock,
     ) -> None:
         self._schema = schema
         self._views = views
         self._committed = committed
         self._compaction = compaction
+        self._owned = owned
         self._lock = lock
         self._run = ""
         self._interrupted = compaction.interrupted(committed.buckets)
@@ -54,6 +58,7 @@ class CommitPreparation:
         Raises:
             LostBatchesError: batches of the attempts are not here.
             SchemaChangedError: the table was rescaled since the rows were written.
+            PartitionBucketsError: it was, and back again, but not all that they are written to.
         """
         if session.messages is not None and session.prepared_for == wanted:
             return [], set()
@@ -69,6 +74,7 @@ class CommitPreparation:
         session.take_back(wanted.run)
         session.renew()
         session.rebase(self._committed.levels)
+        self._refuse_misrouted(session)
         session.promote(wanted.attempts)
         compactions = self._compaction.compactions
         with ExitStack() as reserved:
@@ -81,6 +87,14 @@ class CommitPreparation:
             session.messages = self._messages(session, written, full)
         session.prepared_for, session.run = wanted, wanted.run
         return written, full
+
+    def _refuse_misrouted(self, session: OwnerSession) -> None:
+        """Rows that fitted their partitions' buckets when they were written may do so no more."""
+        if session.schema_id is None:
+            return
+        total = self._schema.read(session.schema_id).core.bucket
+        written = (b for b, w in session.writers.items() if w.memory_rows or w.uncommitted.files)
+        self._owned.refuse_others(Slice(*bucket, 0, 0, total_buckets=total) for bucket in written)
 
     def _buckets(self, session: OwnerSession, wanted: PrepareRequest) -> list[BucketId]:
         """Buckets that the session's commit is about."""

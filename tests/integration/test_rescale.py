@@ -225,6 +225,26 @@ def test_an_open_writer_is_told_by_what_it_writes_next(tmp_path, elsewhere):
     assert content(table.to_arrow()) == {**before, ("a", 1): "written"}
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_rows_of_before_a_rescale_there_and_back_in_part_wait_for_the_rest(tmp_path, elsewhere):
+    table = create(tmp_path)
+    before = fill(table)
+    with pkray.connect(str(tmp_path), runtime_options={"owners": 2}) as catalog:
+        rescaled = table if elsewhere else catalog.load_table("db.t")
+        with catalog.load_table("db.t").open_writer() as writer:
+            writer.upsert(rows("b", range(40), "written"))
+            rescaled.rescale(1)
+            rescaled.rescale(2, partitions=[{"dt": "a"}])
+            with pytest.raises(PartitionBucketsError, match="rescale the partition"):
+                writer.commit()
+            assert content(table.to_arrow()) == before
+            rescaled.rescale(2)
+            writer.commit()
+    expected = {**before, **{("b", number): "written" for number in range(40)}}
+    assert content(table.to_arrow()) == expected == content(table.lookup(KEYS))
+    assert totals(table) == {"a": 2, "b": 2, "c": 2}
+
+
 def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkeypatch):
     table = create(tmp_path)
     before = fill(table, "a")
