@@ -171,8 +171,8 @@ class Branches:
             shared = snapshot.id
         coming = [snapshot for snapshot in snapshots if snapshot.id > shared]
         tags = self._remove_tags(history, shared)
-        removed = ChangelogStore(self._main).remove_from(shared + 1)
-        removed += self._make_room(main, shared, snapshots[0].schema_id, history, coming)
+        changelogs = ChangelogStore(self._main).remove_from(shared + 1)
+        removed = self._make_room(main, shared, snapshots[0].schema_id, history, coming)
         for snapshot in coming:
             if not main.publish(snapshot) and not main.holds(snapshot):
                 raise CommitConflictError(
@@ -185,7 +185,8 @@ class Branches:
             self._main.write(paths.tag(tag.name), encode_tag(tag))
         main.write_hints()
         with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
-            delete_leftovers(self._main, schema, removed, tags)
+            # What the oldest has was added by those that have expired, too.
+            delete_leftovers(self._main, schema, [*removed, *changelogs], [*removed[-1:], *tags])
         return snapshots[-1]
 
     def main_schemas(self) -> dict[int, bytes]:

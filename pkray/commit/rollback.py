@@ -102,12 +102,13 @@ class Rollback:
             self._tags.delete(tag.name)
         changelogs = self._changelogs.remove_from(target.id + 1)
         removed = self._remove_snapshots(target)
+        whole = [tag.snapshot for tag in tags]
+        if removed and removed[-1].id > target.id + 1:  # those that expired between added files too
+            whole.append(removed[-1])
         self._snapshots.write_hints()
         deleted = 0
         with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
-            deleted = delete_leftovers(
-                self._main, self._schema, [*removed, *changelogs], [tag.snapshot for tag in tags]
-            )
+            deleted = delete_leftovers(self._main, self._schema, [*removed, *changelogs], whole)
         return RollbackReport(
             target,
             tuple(sorted({snapshot.id for snapshot in removed})),

@@ -83,3 +83,16 @@ def test_a_branch_that_takes_the_tables_place_ends_its_changelogs(table, warehou
     assert table.changelog()["v"].to_pylist()[-1] == "branch"
     with pytest.raises(SnapshotNotFoundError):
         table.changelog(last + 1, last + 1)
+
+
+@pytest.mark.parametrize("way", ["rollback", "fast-forward"])
+def test_files_that_expired_snapshots_added_go_with_the_last_that_has_them(table, way):
+    table.branches.create("b", tag="second")
+    if way == "rollback":
+        table.rollback_to(tag="second")
+    else:
+        put(table.branch("b"), {2: "branch"})
+        put(table, {3: "after"})
+        table.expire_snapshots(retain_max=1, retain_min=1)
+        table.branches.fast_forward("b")
+    assert table.remove_orphan_files(older_than=1 << 50, dry_run=True)["path"].to_pylist() == []
