@@ -11,13 +11,14 @@ import pkray
 from pkray.commit.changelogs import ChangelogStore
 from pkray.errors import MissingFileError, SnapshotNotFoundError
 
+INPUT = {"changelog-producer": "input", "num-sorted-run.compaction-trigger": "20"}
 OUTLIVING = {"changelog.num-retained.max": "30", "changelog.num-retained.min": "20"}
 
 
 @pytest.fixture
 def warehouse(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Four snapshots, the first three expired but for their changelogs; 2 has a tag."""
-    create(tmp_path, **getattr(request, "param", {"changelog_producer": "input"}))
+    create(tmp_path, **getattr(request, "param", INPUT))
     with pkray.connect(str(tmp_path)) as catalog:
         table = catalog.load_table("db.t")
         for turn in range(4):
