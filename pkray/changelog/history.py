@@ -64,12 +64,9 @@ class ChangeHistory:
             SnapshotNotFoundError: neither is there; says from where changes can be read.
         """
         try:
-            return self._snapshots.read(snapshot_id, fresh=True)
+            return self._find(snapshot_id)
         except SnapshotNotFoundError as error:
-            try:
-                return self._changelogs.read(snapshot_id)
-            except SnapshotNotFoundError:
-                raise self._gap(snapshot_id) from error
+            raise self._gap(snapshot_id) from error
 
     def whole(self, snapshot_id: int) -> Snapshot:
         """A snapshot with all that it holds. Raises `SnapshotNotFoundError`."""
@@ -138,9 +135,15 @@ class ChangeHistory:
             return self.last_until(timestamp) if is_end else self.first_since(timestamp)
         return snapshot_id
 
+    def _find(self, snapshot_id: int) -> Snapshot:
+        try:
+            return self._snapshots.read(snapshot_id, fresh=True)
+        except SnapshotNotFoundError:
+            return self._changelogs.read(snapshot_id)
+
     def _has_changes(self, snapshot_id: int) -> bool:
         try:
-            name = self.find(snapshot_id).changelog_manifest_list
+            name = self._find(snapshot_id).changelog_manifest_list
         except SnapshotNotFoundError:  # to come, or expired meanwhile
             return True
         return name is None or self._store.exists(paths.manifest(name))
@@ -153,7 +156,7 @@ class ChangeHistory:
 
     def _gap(self, snapshot_id: int) -> SnapshotNotFoundError:
         earliest, latest = self.earliest_id(), self._snapshots.latest_id()
-        if latest is None:
+        if latest is None or earliest is None or earliest > latest:
             there = "there are none yet"
         else:
             those = f"{earliest} to {latest}" if earliest != latest else f"{latest} alone"

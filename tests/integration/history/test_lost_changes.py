@@ -43,6 +43,9 @@ def gone_back(table: pkray.Table, way: str) -> pkray.Table:
 @pytest.mark.parametrize("way", ["branch", "rollback"])
 def test_a_snapshot_that_came_back_by_a_tag_has_no_changes_any_more(table, way):
     found = gone_back(table, way)
+    assert ids(found) == []
+    with pytest.raises(SnapshotNotFoundError, match="never made"):
+        found.changelog(9, 9)
     put(found, {1: "new"})
     assert ids(found) == [3]
     assert ids(found, normalize=True) == [3, 3]
