@@ -22,7 +22,8 @@ class SequenceGroup:
 
     Rows whose sequence fields are all null do not count. Of equal ones the later counts; null is
     smaller than any value. -U and -D set the columns to null, unless they are older. Columns with
-    an aggregate function also merge late rows, before what is there already (collect: after it).
+    an aggregate function also merge late rows, before what is there already; collect after it,
+    unless it ignores what takes back.
 
     Functions of the first value take a late row's instead, but for the one that begins: of
     first_value nothing is left of that, for first_non_null_value its value stands until one comes
