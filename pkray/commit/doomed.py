@@ -9,6 +9,7 @@ from pathlib import Path
 from pkray.commit.changelogs import ChangelogStore
 from pkray.commit.expiry_journal import Expiring
 from pkray.commit.expiry_report import ExpiryReport
+from pkray.commit.history import CLOCKS_APART_MILLIS
 from pkray.commit.references import (
     FileNames,
     References,
@@ -47,6 +48,7 @@ class DoomedFiles:
         self._tags = TagStore(history)
         self._changelogs = ChangelogStore(history)
         self._tagged: OrderedDict[str, FileNames] = OrderedDict()
+        self._tag_metadata: dict[str, set[str]] = {}
         self._delta_lists: dict[int, set[str]] = {}
         self._others: dict[str, tuple[Hashable, References]] = {}
 
@@ -95,18 +97,46 @@ class DoomedFiles:
         dead = expiring.dead if expiring.changelogs else (*expiring.dead[1:], expiring.kept)
         spare_new = expiring.keep_changelogs and _reads_deltas(schema)
         for snapshot in dead:
-            tag = kept.tag_before(snapshot.id)
-            for path, entry in self._removed_by(snapshot, partitions).items():
-                if spare_new and entry.file.file_source != COMPACT_SOURCE:
-                    continue  # the changelog is read from it
-                if tag is None or entry.file.file_name not in self._names_of(tag):
-                    doomed[path] = _paths(entry, partitions)[path]
+            removed = self._removed_by(snapshot, partitions)
+            if spare_new:  # the changelog is read from these
+                removed = {
+                    path: entry
+                    for path, entry in removed.items()
+                    if entry.file.file_source == COMPACT_SOURCE
+                }
+            for path, entry in self._untagged(removed, kept.tags_before(snapshot.id)).items():
+                doomed[path] = _paths(entry, partitions)[path]
         return [
             path
             for first, every in doomed.items()
             if first.rpartition("/")[2] not in kept.elsewhere.data
             for path in every
         ]
+
+    def _untagged(
+        self, removed: dict[str, ManifestEntry], tags: Sequence[Snapshot]
+    ) -> dict[str, ManifestEntry]:
+        """Of files those that none of these tags has, the newest first.
+
+        Files never come back: what the newest has not got older ones have not either, unless a
+        branch took the table's place in between. So those that are younger than the file are
+        asked as well.
+        """
+        untagged = dict(removed)
+        for position, tag in enumerate(tags):
+            latest = tag.time_millis + CLOCKS_APART_MILLIS
+            asked = [
+                path
+                for path, entry in untagged.items()
+                if position == 0 or (entry.file.creation_time or 0) <= latest
+            ]
+            if not asked:
+                break
+            names = self._names_of(tag)
+            for path in asked:
+                if untagged[path].file.file_name in names:
+                    del untagged[path]
+        return untagged
 
     def _removed_by(
         self, snapshot: Snapshot, partitions: PartitionSpec
@@ -139,8 +169,7 @@ class DoomedFiles:
                 names.append(snapshot.changelog_manifest_list)
             lists.update(paths.manifest(name) for name in names)
         named = data_metadata(self._store, expiring.kept, strict=True)
-        for tag in kept.tags_at(dead[0].id, expiring.kept.id):
-            named |= data_metadata(self._store, tag)
+        named |= self._metadata_of(kept.tags_before(expiring.kept.id + 1))
         if reads_deltas:
             named |= self._deltas_of_changelogs()
         doomed -= named | kept.elsewhere.metadata
@@ -156,8 +185,17 @@ class DoomedFiles:
                 self._delta_lists[number] = list_files(self._store, changelog.delta_manifest_list)
         return set().union(*self._delta_lists.values())
 
+    def _metadata_of(self, tags: Iterable[Snapshot]) -> set[str]:
+        """Lists, manifests and indexes of tags; each tag's are read once."""
+        by_key = {_key(tag): tag for tag in tags}
+        for key in [key for key in self._tag_metadata if key not in by_key]:
+            del self._tag_metadata[key]
+        for key in by_key.keys() - self._tag_metadata.keys():
+            self._tag_metadata[key] = data_metadata(self._store, by_key[key])
+        return set().union(*self._tag_metadata.values())
+
     def _names_of(self, tag: Snapshot) -> FileNames:
-        key = f"{tag.base_manifest_list}/{tag.delta_manifest_list}"
+        key = _key(tag)
         if key not in self._tagged:
             names = FileNames()
             names.add(live_hashes(self._store, tag))
@@ -192,21 +230,13 @@ class _Kept:
         self._tags = tags
         self.elsewhere = elsewhere
 
-    def tag_before(self, snapshot_id: int) -> Snapshot | None:
-        """The newest tag of an older snapshot: a file that a snapshot removed and some tag has,
-        this one has, as files never come back."""
-        return max(
-            (tag for tag in self._tags if tag.id < snapshot_id),
-            key=lambda tag: tag.id,
-            default=None,
-        )
+    def tags_before(self, snapshot_id: int) -> list[Snapshot]:
+        """Tags of older snapshots, the newest first."""
+        return [tag for tag in reversed(self._tags) if tag.id < snapshot_id]
 
-    def tags_at(self, first: int, last: int) -> list[Snapshot]:
-        """Tags that may name manifests of snapshots before ``last``: those from ``first`` on, and
-        the newest one before."""
-        before = self.tag_before(first)
-        among = [tag for tag in self._tags if first <= tag.id <= last]
-        return [*([before] if before else []), *among]
+
+def _key(tag: Snapshot) -> str:
+    return f"{tag.base_manifest_list}/{tag.delta_manifest_list}"
 
 
 def _state(root: ObjectStore) -> Hashable:

@@ -152,3 +152,29 @@ def test_fast_forward_killed_at_every_step(table, warehouse, beginning):
     found = contents(copy)
     assert found.items() >= goal.items()
     assert sorted(found) == list(range(min(found), max(found) + 1))
+
+
+def test_tags_of_before_and_of_beside_a_branch_that_took_over_keep_their_files(tmp_path):
+    create(tmp_path, **{"num-sorted-run.compaction-trigger": "20", "manifest.merge-min-count": "2"})
+    with pkray.connect(str(tmp_path)) as catalog:
+        table = catalog.load_table("db.t")
+        put(table, {1: "shared"})
+        table.tags.create("before")
+        table.branches.create("b", tag="before")
+        branch = table.branch("b")
+        for number in range(4):
+            put(branch, {2: f"branch {number}"})
+        branch.compact()  # the shared file goes from the branch
+        put(branch, {3: "branch"})
+        put(branch, {4: "branch"})
+        put(table, {5: "beside"})
+        table.compact()  # and from the table, at another snapshot
+        table.tags.create("beside")
+        branch.tags.delete("before")
+        branch.expire_snapshots(retain_max=4, retain_min=4)
+        tagged = {name: content(table, tag=name) for name in ("before", "beside")}
+        table.branches.fast_forward("b")
+        table.branches.delete("b")
+        put(table, {9: "after"})
+        table.expire_snapshots(retain_max=1, retain_min=1)
+        assert {name: content(table, tag=name) for name in tagged} == tagged
