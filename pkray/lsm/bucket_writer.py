@@ -74,7 +74,7 @@ class BucketWriter:
         self._next_sequence = levels.max_sequence + 1
         self._handed_over = HandedOver()
         self._base = levels
-        self._work = PendingWork()
+        self._work = self._last = PendingWork()
         self._show()
 
     @property
@@ -175,8 +175,15 @@ class BucketWriter:
         self._files.delete(self._work.unreferenced())
         self._handed_over.add(message, self._work.marked)
         self._base = self._levels
-        self._work = PendingWork()
+        self._last, self._work = self._work, PendingWork()
         return message
+
+    def withdraw(self) -> None:
+        """Undo `prepare_commit`: nobody was given its message, nor one before that is not
+        committed or taken back."""
+        self._handed_over = HandedOver()
+        self._work = self._last
+        self.rebase(self._committed)
 
     def committed(self, levels: Levels) -> None:
         """All messages handed over so far are committed, and ``levels`` has them."""

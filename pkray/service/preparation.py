@@ -125,13 +125,16 @@ class CommitPreparation:
         """Flush the session's writers, with the compactions that have finished beside them."""
         compactions = self._compaction.compactions
         messages = []
-        for bucket in written:
-            levels, writer = self._committed.levels(bucket), session.writer(bucket)
-            writer.rebase(levels)
-            finished = compactions.result(bucket, levels)
-            if finished is not None:
-                writer.adopt(finished)
-            busy = compactions.busy(bucket)
-            messages.append(writer.prepare_commit(full_compact=bucket in full, busy=busy))
-        compactions.handed_over(messages)
+        with ExitStack() as undo:
+            for bucket in written:
+                levels, writer = self._committed.levels(bucket), session.writer(bucket)
+                writer.rebase(levels)
+                finished = compactions.result(bucket, levels)
+                if finished is not None:
+                    writer.adopt(finished)
+                busy = compactions.busy(bucket)
+                messages.append(writer.prepare_commit(full_compact=bucket in full, busy=busy))
+                undo.callback(writer.withdraw)
+            compactions.handed_over(messages)
+            undo.pop_all()
         return messages

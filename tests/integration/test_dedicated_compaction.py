@@ -12,6 +12,7 @@ import pkray
 from pkray.cli import main
 from pkray.errors import InputError, StorageFullError
 from pkray.lsm import data_files
+from pkray.lsm.handed_over import HandedOver
 from tests.integration.readers import read_with_rust
 
 SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string())])
@@ -160,6 +161,22 @@ def test_a_bucket_that_fails_leaves_the_others_committed(warehouse, monkeypatch)
         assert list(levels(table).values()) == [[5], [0, 0], [5], [0, 0]]
         table.compact_dedicated(full=True)
         assert set(map(tuple, levels(table).values())) == {(5,)}
+
+
+def test_a_task_that_fails_at_its_end_leaves_no_files(warehouse, monkeypatch):
+    with pkray.connect(warehouse) as catalog:
+        table = make(catalog, **{"deletion-vectors.enabled": "true"})
+        write(table, "a")
+        write(table, "b")
+
+        def failing(*_args):
+            raise StorageFullError("no space left", path="x")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(HandedOver, "with_vectors", failing)
+            with pytest.raises(StorageFullError):
+                table.compact_dedicated(full=True)
+        assert not table.remove_orphan_files(2**42, dry_run=True).num_rows
 
 
 def test_the_command(warehouse, capsys):

@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -74,7 +75,11 @@ class BucketTask:
         schema = _not_write_only(self.schema)
         files = DataFileStore(self.location.open(), self.schema, *self.bucket)
         writer = BucketWriter(schema, *self.bucket, files, self.levels, clock=lambda: self.now)
-        return writer.prepare_commit(full_compact=self.full)
+        with ExitStack() as undo:
+            undo.callback(writer.abort)
+            message = writer.prepare_commit(full_compact=self.full)
+            undo.pop_all()
+        return message
 
 
 def _not_write_only(schema: TableSchema) -> TableSchema:
