@@ -26,6 +26,10 @@ class StandInTable:
         self.names.append((commit_user, commit_identifier))
         return StandInSession(self, (commit_user, commit_identifier))
 
+    def to_arrow(self) -> pa.Table:
+        """All that was committed."""
+        return pa.concat_tables(self.committed.values())
+
 
 class StandInSession:
     def __init__(self, table: StandInTable, name: tuple[str, int]) -> None:
