@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pkray.commit.changelogs import ChangelogStore
@@ -143,7 +144,8 @@ class Branches:
         table's own from where the branch began. What the table committed since is gone.
 
         Killed at any point it leaves the table at one of its own snapshots or one of the
-        branch's, and doing it again ends it.
+        branch's, and doing it again ends it. Where the branch has no snapshot of the table any
+        more, as they have expired, the table keeps none of its own, which others would not follow.
 
         Returns:
             The table's newest snapshot from now on.
@@ -164,15 +166,22 @@ class Branches:
                 "table is made what it is",
                 branch=name,
             )
-        shared = snapshots[0].id - 1
+        first, own = snapshots[0], TagStore(history).all()
+        shared = since = first.id - 1
         for snapshot in snapshots:
             if not main.holds(snapshot):
                 break
-            shared = snapshot.id
+            shared = since = snapshot.id
+        tagged = (*own.values(), *TagStore(self._main).all().values())
+        continues = shared >= first.id or first in tagged
+        if not continues:
+            # Where the branch began has expired: what the table has before is its own, but for
+            # what is older than the branch's oldest tag.
+            since = min((tag.id for tag in own.values() if tag.id < first.id), default=since)
         coming = [snapshot for snapshot in snapshots if snapshot.id > shared]
-        tags = self._remove_tags(history, shared)
-        changelogs = ChangelogStore(self._main).remove_from(shared + 1)
-        removed = self._make_room(main, shared, snapshots[0].schema_id, history, coming)
+        tags = self._remove_tags(own, since)
+        changelogs = ChangelogStore(self._main).remove_from(shared + 1 if continues else 0)
+        removed = self._make_room(main, shared if continues else 0, history, coming)
         for snapshot in coming:
             if not main.publish(snapshot) and not main.holds(snapshot):
                 raise CommitConflictError(
@@ -198,7 +207,6 @@ class Branches:
         self,
         main: SnapshotStore,
         shared: int,
-        first_schema: int,
         history: ObjectStore,
         coming: list[Snapshot],
     ) -> list[Snapshot]:
@@ -210,29 +218,39 @@ class Branches:
         ids = main.ids()
         if not ids or shared in ids:
             removed = main.remove_from(shared + 1)
-            self._take_schemas(history, first_schema)
-            return removed
+            self._take_schemas(history)
+            return [*removed, *self._remove_strays(main)]
         oldest, first = ids[0], coming[0]
         removed = [*main.remove_from(oldest + 1), main.read(oldest, fresh=True)]
-        self._take_schemas(history, first_schema)
+        self._take_schemas(history)
         self._main.delete(paths.LATEST_HINT)
         self._main.write(paths.snapshot(first.id), encode(first))
         if first.id != oldest:
             self._main.delete(paths.snapshot(oldest))
         return removed
 
-    def _take_schemas(self, history: ObjectStore, first: int) -> None:
+    def _remove_strays(self, main: SnapshotStore) -> list[Snapshot]:
+        """Snapshots that are not followed by the next: left by one that was killed."""
+        ids = main.ids()
+        gap = max((number for number in ids if number - 1 not in ids), default=0)
+        strays = [main.read(number, fresh=True) for number in reversed(ids) if number < gap]
+        for snapshot in strays:
+            self._main.delete(paths.snapshot(snapshot.id))
+        return strays
+
+    def _take_schemas(self, history: ObjectStore) -> None:
         wanted = SchemaStore(history, self._table).ids()
         for number in reversed(SchemaStore(self._main, self._table).ids()):
             if number > wanted[-1]:
                 self._main.delete(paths.schema(number))
+        there = self.main_schemas()
         for number in wanted:
-            if number >= first:
-                self._main.write(paths.schema(number), history.read(paths.schema(number)))
+            schema = history.read(paths.schema(number))
+            if there.get(number) != schema:
+                self._main.write(paths.schema(number), schema)
 
-    def _remove_tags(self, history: ObjectStore, shared: int) -> list[Snapshot]:
+    def _remove_tags(self, own: Mapping[str, Snapshot], shared: int) -> list[Snapshot]:
         """Remove the table's tags above a snapshot, but those the branch has too."""
-        own = TagStore(history).all()
         removed = []
         tags = TagStore(self._main)
         for tag in tags.tags():

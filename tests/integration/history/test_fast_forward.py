@@ -118,7 +118,7 @@ def test_writers_go_on_where_a_branch_has_the_tables_columns(table, warehouse):
     assert now(warehouse) == SECOND | {9: "branch", 1: "written before"}
 
 
-@pytest.mark.parametrize("beginning", ["second", None, "rolled back", "old"])
+@pytest.mark.parametrize("beginning", ["second", None, "rolled back", "old", "expired"])
 def test_fast_forward_killed_at_every_step(table, warehouse, beginning):
     table.branches.create("b", tag=None if beginning is None else "second")
     branch = table.branch("b")
@@ -128,6 +128,9 @@ def test_fast_forward_killed_at_every_step(table, warehouse, beginning):
         table.rollback_to(snapshot_id=1)
     if beginning == "old":  # where the branch began has expired
         root(warehouse).delete([paths.snapshot(1), paths.snapshot(2)])
+    if beginning == "expired":  # and in the branch
+        put(table, {8: "beside"})
+        branch.expire_snapshots(retain_max=1, retain_min=1)
     goal = contents(warehouse, "db.t$branch_b")
     own = contents(warehouse)
     files = files_of(warehouse)
@@ -178,3 +181,30 @@ def test_tags_of_before_and_of_beside_a_branch_that_took_over_keep_their_files(t
         put(table, {9: "after"})
         table.expire_snapshots(retain_max=1, retain_min=1)
         assert {name: content(table, tag=name) for name in tagged} == tagged
+
+
+def test_a_branch_whose_beginning_expired_leaves_nothing_beside_it(tmp_path):
+    create(tmp_path)
+    with pkray.connect(str(tmp_path)) as catalog:
+        table = catalog.load_table("db.t")
+        put(table, {1: "before"})
+        table.tags.create("before")
+        put(table, {1: "shared"})
+        table.tags.create("second")
+        table.branches.create("b", tag="second")
+        catalog.load_table("db.t$branch_b").alter.add_column("w", "INT")
+        branch = table.branch("b")
+        put(branch, {2: "branch"})
+        branch.alter.rename_column("w", "x")
+        put(branch, {3: "branch"})
+        branch.expire_snapshots(retain_max=1, retain_min=1)
+        table.alter.add_column("own", "STRING")
+        put(table, {9: "beside"})
+        table.tags.create("beside")
+        table.branches.fast_forward("b")
+        assert contents(tmp_path) == {4: {1: "shared", 2: "branch", 3: "branch"}}
+        found = catalog.load_table("db.t").to_arrow(filter="k = 2").to_pylist()
+        assert found == [{"k": 2, "v": "branch", "x": None}]
+        assert table.tags.list()["tag_name"].to_pylist() == ["before", "second"]
+        assert content(table, tag="before") == {1: "before"}
+        assert table.remove_orphan_files(older_than=1 << 50, dry_run=True).num_rows == 0
