@@ -196,11 +196,29 @@ def _of_pandas(frame: Any) -> _Rows:
         if series.dtype == object:
             values = series.where(series.notna(), None).tolist()
             return to_column(values, data_type, name)
-        array = pa.array(series, from_pandas=True)
+        try:
+            array = pa.array(series, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise _unlike_arrow(series, data_type, name) from error
         chunked = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
         return cast_column(chunked, data_type, name)
 
     return _Rows(list(frame.columns), len(frame), column, list(frame.index.names))
+
+
+def _unlike_arrow(series: Any, data_type: DataType, name: str) -> InputError:
+    """The error for a column of a type that only pandas has."""
+    remedy = f"cast it to {data_type.arrow} first"
+    if hasattr(series, "sparse"):
+        remedy = f"make it dense (frame[{name!r}].sparse.to_dense())"
+    elif series.dtype.kind == "c":
+        remedy = "give its real and imaginary parts as columns of their own"
+    return InputError(
+        f"column {name!r} is {series.dtype} in pandas, which does not become {data_type}: {remedy}",
+        column=name,
+        type=str(series.dtype),
+        expected=str(data_type),
+    )
 
 
 def _of_dicts(rows: Sequence[Mapping[str, Any]]) -> _Rows:

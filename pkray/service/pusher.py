@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,14 @@ from pkray.errors import InputError
 from pkray.input import conform, conform_deletes
 from pkray.lsm.key_groups import detached
 from pkray.options import DYNAMIC
+from pkray.python_values import to_column
 from pkray.schema import KIND, TableSchema
 from pkray.service.dynamic.clients import DynamicClient
 from pkray.service.dynamic.key_client import KeyClient
 from pkray.service.handle import Pending
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
 from pkray.service.routing import Cells, Router
+from pkray.types import DataType
 
 Send = Callable[[int, Push, RoutedBatch], Pending | None]
 """Sends to the owner of that index; None where there is nothing to wait for."""
@@ -173,20 +176,29 @@ def _in_batches(table: pa.Table) -> list[pa.RecordBatch]:
 
 
 def _take_kinds(
-    rows: object, column: str, schema: TableSchema
+    rows: Any, column: str, schema: TableSchema
 ) -> tuple[object, pa.Array | pa.ChunkedArray]:
     if isinstance(rows, list):
         return _take_kinds_of_dicts(rows, column, schema)
-    table = as_table(rows)
-    if column not in table.column_names:
+    names = {field.name for field in schema.fields}
+    if hasattr(rows, "iloc") and hasattr(rows, "columns"):
+        _require_kinds(column, list(rows.columns))
+        words = rows[column].astype(object).where(rows[column].notna(), None)
+        kinds = row_kind.parse(to_column(words.tolist(), DataType("STRING"), column), column)
+        return rows if column in names else rows.drop(columns=[column]), kinds
+    table = _as_table(rows)
+    _require_kinds(column, table.column_names)
+    kinds = row_kind.parse(table.column(column), column)
+    return table if column in names else table.drop_columns([column]), kinds
+
+
+def _require_kinds(column: str, given: Sequence[object]) -> None:
+    if column not in given:
         raise InputError(
             f"row_kinds names column {column!r}, which the rows do not have; they have "
-            f"{', '.join(table.column_names)}",
+            f"{', '.join(map(str, given))}",
             column=column,
         )
-    kinds = row_kind.parse(table.column(column), column)
-    names = {field.name for field in schema.fields}
-    return table if column in names else table.drop_columns([column]), kinds
 
 
 def _take_kinds_of_dicts(
@@ -198,20 +210,11 @@ def _take_kinds_of_dicts(
     return [{k: v for k, v in row.items() if k != column} for row in rows], kinds
 
 
-def as_table(rows: object) -> pa.Table:
-    """A pa.Table of what a user passes, its types as they come.
-
-    Raises:
-        InputError: neither a Table, a RecordBatch, a DataFrame nor a list of dicts.
-    """
+def _as_table(rows: object) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatch):
         return pa.Table.from_batches([rows])
-    if isinstance(rows, list):
-        return pa.Table.from_pylist(rows)
-    if hasattr(rows, "iloc"):
-        return pa.Table.from_pandas(rows, preserve_index=False)
     raise InputError(
         f"cannot take rows from {type(rows).__name__}: pass a pyarrow Table or RecordBatch, a "
         "pandas DataFrame, or a list of dicts",

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
+from pkray.errors import InputError
 from tests.integration.readers import rows_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
@@ -36,9 +37,10 @@ def test_upsert_takes_every_kind_of_data(table):
     assert rows_of(table.to_arrow(), ["id"]) == [(i, "a", 1.5) for i in (1, 2, 3, 4)]
 
 
-def test_row_kinds_delete_and_update(table):
+@pytest.mark.parametrize("make", [pa.table, pd.DataFrame])
+def test_row_kinds_delete_and_update(table, make):
     put(table, [{"id": 1, "name": "a", "amount": 1.0}, {"id": 2, "name": "b", "amount": 2.0}])
-    changes = pa.table(
+    changes = make(
         {
             "op": ["-D", "-U", "+U", "+I"],
             "id": [1, 2, 2, 3],
@@ -50,6 +52,17 @@ def test_row_kinds_delete_and_update(table):
         writer.write(changes, row_kinds="op")
         writer.commit()
     assert rows_of(table.to_arrow(), ["id"]) == [(2, "bb", 22.0), (3, "c", 3.0)]
+
+
+def test_a_frame_of_changes_is_refused_by_column(table):
+    frame = pd.DataFrame({"op": ["+I"], "id": [1], "name": ["a"], "amount": [1j]})
+    with table.open_writer() as writer:
+        with pytest.raises(InputError, match="'amount' is complex128 in pandas"):
+            writer.write(frame, row_kinds="op")
+        with pytest.raises(InputError, match="row_kinds names column 'kind'"):
+            writer.write(frame, row_kinds="kind")
+        with pytest.raises(InputError, match="'id'"):
+            writer.write(frame, row_kinds="id")
 
 
 def test_nothing_is_committed_when_the_block_is_left_by_an_exception(table):

@@ -459,6 +459,19 @@ def test_pandas_objects_of_mixed_kinds_are_refused_by_row() -> None:
     assert (caught.value.row, caught.value.value) == (1, 2)
 
 
+@pytest.mark.parametrize(("values", "words"), [
+    (np.array([1j, 2]), "complex128 in pandas.*DOUBLE.*real and imaginary parts"),
+    (pd.arrays.SparseArray([0, 1]), r"Sparse\[int64, 0\] in pandas.*to_dense"),
+    (pd.arrays.SparseArray(["a", np.nan]), "Sparse.*to_dense"),
+])  # fmt: skip
+def test_pandas_types_that_arrow_does_not_have_are_refused(values: Any, words: str) -> None:
+    frame = pd.DataFrame({"k": [1, 2], "v": values})
+    with pytest.raises(InputError, match=f"'v' is .*{words}") as caught:
+        conform(frame, table_of(("v", "DOUBLE")))
+    assert caught.value.column == "v"
+    assert caught.value.type == str(frame["v"].dtype)
+
+
 ALL_NOT_NULL = [
     (f"c{i}", f"{text} NOT NULL")
     for i, text in enumerate(
