@@ -260,6 +260,7 @@ class Catalog(Closeable):
                 "cascade=True",
                 database=name,
                 tables=tuple(tables),
+                arguments=("cascade=True",),
             )
         for table in tables:
             self.drop_table(table, if_exists=True)

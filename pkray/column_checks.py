@@ -36,7 +36,10 @@ def check_keys(
 ) -> None:
     """Key columns are there, once, and of types that keys can have."""
     if not primary_keys:
-        raise UnsupportedError("tables without a primary key are not supported; give primary_keys")
+        raise UnsupportedError(
+            "tables without a primary key are not supported; give primary_keys",
+            arguments=("primary_keys",),
+        )
     for what, keys in (("primary key", primary_keys), ("partition", partition_keys)):
         again = repeated(keys)
         if again is not None:

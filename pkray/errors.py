@@ -37,6 +37,7 @@
     └── UnsupportedError
 
 Each prints its message and carries the values it names as attributes; each survives pickling.
+``arguments`` of some are the words of the message that name the caller's arguments.
 """
 
 from __future__ import annotations

@@ -219,6 +219,7 @@ class SchemaDraft:
             raise SchemaError(
                 f"column {path_text(path)!r} moves somewhere: give first=True or after=<column>",
                 column=path_text(path),
+                arguments=("first=True", "after=<column>"),
             )
         if change.after == path[-1]:
             raise SchemaError(

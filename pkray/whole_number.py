@@ -29,9 +29,15 @@ def whole_number(argument: str, value: object, least: int, what: str = "a whole 
     except TypeError:
         number = None
     if number is None or isinstance(value, bool):
-        raise OptionError(f"{argument} cannot be {value!r}: give {what}, an int", value=value)
+        raise OptionError(
+            f"{argument} cannot be {value!r}: give {what}, an int",
+            value=value,
+            arguments=(argument,),
+        )
     if not least <= number <= GREATEST:
         raise OptionError(
-            f"{argument} cannot be {number}: give {what}, of {least} to 2^63 - 1", value=value
+            f"{argument} cannot be {number}: give {what}, of {least} to 2^63 - 1",
+            value=value,
+            arguments=(argument,),
         )
     return number

@@ -126,8 +126,10 @@ class ChangeHistory:
         check_snapshot(f"{'to' if is_end else 'from'}_snapshot", snapshot_id)
         if sum(each is not None for each in (snapshot_id, tag, timestamp)) > 1:
             end = "to" if is_end else "from"
+            first, *others = (f"{end}_{what}" for what in ("snapshot", "tag", "timestamp"))
             raise OptionError(
-                f"{end}_snapshot, {end}_tag and {end}_timestamp name one end: give one of them"
+                f"{first}, {' and '.join(others)} name one end: give one of them",
+                arguments=(first, *others),
             )
         if tag is not None:
             return self.tagged(tag).id

@@ -12,6 +12,7 @@ import typer
 
 import pkray
 from pkray.cli import alter, changes, compaction, history, maintenance, rows, system, tables
+from pkray.cli.wording import in_options
 from pkray.errors import PkrayError
 
 app = typer.Typer(
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (PkrayError, pa.ArrowException, OSError) as error:
         if debug:
             raise
-        _fail(str(error), 1)
+        _fail(in_options(error) if isinstance(error, PkrayError) else str(error), 1)
     except Exception as error:
         if debug:
             raise

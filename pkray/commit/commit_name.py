@@ -34,7 +34,9 @@ def checked_user(user: object) -> str:
     """
     if not isinstance(user, str) or not user.strip():
         raise OptionError(
-            f"commit_user cannot be {user!r}: name the writer by text such as 'job-1'", value=user
+            f"commit_user cannot be {user!r}: name the writer by text such as 'job-1'",
+            value=user,
+            arguments=("commit_user",),
         )
     return user
 

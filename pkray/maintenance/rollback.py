@@ -19,8 +19,8 @@ def roll_back(
     if tag is not None and snapshot_id is None:
         return Rollback(store, schema).to_tag(tag)
     raise OptionError(
-        f"snapshot_id={snapshot_id!r} and tag={tag!r} do not name where to go back to: give one "
-        "of them",
+        "a rollback goes back to what snapshot_id or tag names: give one of them",
         snapshot_id=snapshot_id,
         tag=tag,
+        arguments=("snapshot_id", "tag"),
     )

@@ -119,5 +119,6 @@ def _millis(duration: Duration | None) -> int | None:
             raise OptionError(
                 f"time_retained cannot be {duration!r}: it takes {DURATION.allowed}",
                 value=duration,
+                arguments=("time_retained",),
             ) from None
     return duration

@@ -41,7 +41,9 @@ class Moment:
         said = self._said()
         if len(said) > 1:
             raise OptionError(
-                f"{' and '.join(said)} name a moment each: give one of them", given=said
+                f"{' and '.join(said)} name a moment each: give one of them",
+                given=said,
+                arguments=said,
             )
 
     @property

@@ -52,4 +52,5 @@ def check_visibility(visibility: Visibility, names_moment: bool) -> None:
         raise OptionError(
             "snapshot_id, tag, timestamp and watermark go with visibility='committed' only",
             visibility=visibility,
+            arguments=("snapshot_id", "tag", "timestamp", "visibility='committed'"),
         )

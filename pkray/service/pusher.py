@@ -198,6 +198,7 @@ def _require_kinds(column: str, given: Sequence[object]) -> None:
             f"row_kinds names column {column!r}, which the rows do not have; they have "
             f"{', '.join(map(str, given))}",
             column=column,
+            arguments=("row_kinds",),
         )
 
 

@@ -1,0 +1,34 @@
+"""Errors in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+
+from pkray.errors import PkrayError
+
+_OPTIONS = {
+    "primary_keys": "--primary-key",
+    "snapshot_id": "--snapshot",
+    "from_snapshot": "--from",
+    "to_snapshot": "--to",
+    "until_snapshot": "--to",
+    "next_snapshot_id": "--next",
+    "buckets": "BUCKETS",
+}
+"""Those that are not called as the arguments in Python."""
+
+
+def in_options(error: PkrayError) -> str:
+    """The error's message with options in place of the arguments that it says it names."""
+    message = error.message
+    for argument in error.values.get("arguments", ()):
+        words = rf"(?<![\w'\"]){re.escape(argument)}(?!\w)"
+        option = _option(argument).replace("\\", r"\\")
+        message = re.sub(words, option, message)
+    return message
+
+
+def _option(argument: str) -> str:
+    name, _, value = argument.partition("=")
+    option = _OPTIONS.get(name) or "--" + name.replace("_", "-")
+    return option if value in ("", "True") else f"{option} {value}"
