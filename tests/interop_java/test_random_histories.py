@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,31 +55,22 @@ class Twins:
         self._newest: dict[str, list[int]] = {who: [] for who in WRITERS}
 
     def run(self) -> None:
-        """Make the commits, the last two on the other's table; up to a fault of the Java core.
+        """Make the commits, the last two on the other's table; up to what both refuse.
 
         Raises:
             AssertionError: they differ.
         """
-        try:
-            self._run()
-        except JavaError as error:
-            if not _is_fault(error):
-                raise
-
-    def _run(self) -> None:
         for turn, batch in enumerate(self._batches):
             left = len(self._batches) - 1 - turn
             if batch.change is not None:
                 for both in self._of.values():
                     both.alter(*batch.change)
             stay = left not in (0, 2) and self._batches[turn + 1].change is None
-            errors = [self._commit(who, batch, left, stay) for who in WRITERS]
-            if any(_is_fault(error) for error in errors):
+            if _refused([_tried(self._commit, who, batch, left, stay) for who in WRITERS]):
                 return
-            assert (errors[0] is None) == (errors[1] is None), errors
-            if errors[0] is not None:
-                break
-            contents = [self._of[who].content(who) for who in WRITERS]
+            contents = [_tried(self._of[who].content, who) for who in WRITERS]
+            if _refused(contents):
+                return
             assert not _differences(*contents), f"content with {left} commits to come"
         changes = [self._by_commit(who) for who in WRITERS]
         for turn, (pkray, java) in enumerate(zip(*changes, strict=True)):
@@ -86,16 +78,11 @@ class Twins:
         for both in self._of.values():
             both.check()
 
-    def _commit(self, who: str, batch: Batch, left: int, stay: bool) -> str | None:
-        """Why it is refused; else None."""
+    def _commit(self, who: str, batch: Batch, left: int, stay: bool) -> None:
         both = self._of[who]
-        try:
-            both.write(who if left > 1 else OTHER[who], batch.rows, batch.full, stay)
-        except (PkrayError, JavaError) as error:
-            return f"{type(error).__name__}: {error}"
+        both.write(who if left > 1 else OTHER[who], batch.rows, batch.full, stay)
         newest = both.table.latest_snapshot()
         self._newest[who].append(newest.id if newest else 0)
-        return None
 
     def _by_commit(self, who: str) -> list[dict[str, list[Row]]]:
         """What each commit changed, by key, as its writer reads it."""
@@ -110,8 +97,21 @@ class Twins:
         return found
 
 
-def _is_fault(error: object) -> bool:
-    return any(fault in str(error) for fault in FAULTS)
+def _tried(work: Callable[..., Any], *arguments: Any) -> Any:
+    """What it returns, or the error of its refusal."""
+    try:
+        return work(*arguments)
+    except (PkrayError, JavaError) as error:
+        return error
+
+
+def _refused(results: list[Any]) -> bool:
+    """Whether both refused; or the Java core failed, and there is no more to compare."""
+    errors = [result for result in results if isinstance(result, Exception)]
+    if any(fault in str(error) for error in errors for fault in FAULTS):
+        return True
+    assert len(errors) in (0, len(results)), errors
+    return bool(errors)
 
 
 def _differences(pkray: dict[str, Any], java: dict[str, Any]) -> dict[str, Any]:
