@@ -173,10 +173,10 @@ class Branches:
                 break
             shared = since = snapshot.id
         tagged = (*own.values(), *TagStore(self._main).all().values())
-        continues = shared >= first.id or first in tagged
+        continues = shared >= first.id or (first in tagged and not _follows(main, first))
         if not continues:
-            # Where the branch began has expired: what the table has before is its own, but for
-            # what is older than the branch's oldest tag.
+            # Where the branch began has expired, or the table was rolled back below it and went
+            # on: what the table has before is its own, but for what the branch's tags follow.
             since = min((tag.id for tag in own.values() if tag.id < first.id), default=since)
         coming = [snapshot for snapshot in snapshots if snapshot.id > shared]
         tags = self._remove_tags(own, since)
@@ -273,6 +273,13 @@ class Branches:
 
     def _folders(self) -> list[str]:
         return self._main.list_dirs(paths.BRANCH_DIR)
+
+
+def _follows(main: SnapshotStore, first: Snapshot) -> bool:
+    """Whether the snapshot that has the id before another one was committed after it."""
+    return any(
+        each.time_millis > first.time_millis for each in main.range(first.id - 1, first.id - 1)
+    )
 
 
 def check_name(name: object) -> None:

@@ -208,3 +208,21 @@ def test_a_branch_whose_beginning_expired_leaves_nothing_beside_it(tmp_path):
         assert table.tags.list()["tag_name"].to_pylist() == ["before", "second"]
         assert content(table, tag="before") == {1: "before"}
         assert table.remove_orphan_files(older_than=1 << 50, dry_run=True).num_rows == 0
+
+
+def test_a_table_that_went_on_below_the_beginning_of_a_branch_gives_way(table, warehouse):
+    table.tags.create("third", 3)
+    table.branches.create("b", tag="third")
+    put(table.branch("b"), {9: "branch"})
+    table.rollback_to(snapshot_id=1)
+    table.alter.add_column("own", "INT")
+    put(table, {8: "beside"})
+    table.branches.fast_forward("b")
+    assert contents(warehouse) == {3: THIRD, 4: THIRD | {9: "branch"}}
+
+
+def test_a_table_that_was_rolled_back_below_the_beginning_of_a_branch_keeps_that(table, warehouse):
+    table.branches.create("b", tag="second")
+    table.rollback_to(snapshot_id=1)
+    table.branches.fast_forward("b")
+    assert contents(warehouse) == {1: {0: "main", 100: "turn 0"}, 2: SECOND}

@@ -108,7 +108,8 @@ class MaintainedTable:
         self._close_session()
 
     def _refused(self, session: Session) -> None:
-        assert self._has_other_totals()
+        # An owner that has not seen yet that others rolled back over a rescale refuses as well.
+        assert self._has_other_totals() or len(set(self.line.buckets.values())) > 1
         self._close_session()
 
     def _close_session(self) -> None:
@@ -217,8 +218,10 @@ class MaintainedTable:
             shared = number
         first, own = branch.moments[branch.live[0]], branch.tags
         since, tagged = shared, {moment.uuid for moment in (*main.tags.values(), *own.values())}
-        if shared < first.id and first.uuid not in tagged:
-            # Where the branch began has expired: nothing of the table's own stays below.
+        beside = shared in main.live and main.moments[shared].millis > first.millis
+        if shared < first.id and (first.uuid not in tagged or beside):
+            # Where the branch began has expired, or the table was rolled back below it and went
+            # on: nothing of the table's own stays below.
             since = min((m.id for m in own.values() if m.id < first.id), default=shared)
             main.live, main.moments, shared = [], {}, 0
         main.tags = {
