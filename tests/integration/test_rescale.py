@@ -164,6 +164,19 @@ def test_partitions_one_at_a_time(tmp_path):
     assert content(table.to_arrow()) == expected
 
 
+def test_dedicated_compaction_leaves_partitions_their_number_of_buckets(tmp_path):
+    table = create(tmp_path)
+    before = fill(table)
+    table.rescale(3, partitions=[{"dt": "b"}])
+    assert table.compact_dedicated(full=True).compacted > 0
+    assert totals(table) == {"a": 2, "b": 3, "c": 2}
+    for visibility in ("latest", "committed"):
+        assert content(table.lookup(KEYS, visibility=visibility)) == before
+    table.rescale(3)
+    assert totals(table) == dict.fromkeys("abc", 3)
+    assert content(table.to_arrow()) == before
+
+
 def test_an_open_writer_is_told(tmp_path):
     table = create(tmp_path)
     before = fill(table)

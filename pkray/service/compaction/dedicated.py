@@ -86,6 +86,13 @@ def _not_write_only(schema: TableSchema) -> TableSchema:
     return replace(schema, options={**schema.options, "write-only": "false"})
 
 
+def _with_buckets(schema: TableSchema, there: int | None) -> TableSchema:
+    """With the number of buckets that a partition has, which may wait to be rescaled."""
+    if there in (None, schema.core.bucket):
+        return schema
+    return replace(schema, options={**schema.options, "bucket": str(there)})
+
+
 def run_task(task: BucketTask) -> CommitMessage:
     """`BucketTask.run`, for other processes."""
     return task.run()
@@ -196,7 +203,8 @@ class DedicatedCompaction:
                 else due(schema, levels)
             )
             if unit is not None:
-                yield BucketTask(self._location, schema, bucket, levels, full, self._clock())
+                under = _with_buckets(schema, committed.total_buckets(bucket[0]))
+                yield BucketTask(self._location, under, bucket, levels, full, self._clock())
 
     def _to_purge(self, levels: Levels, schema: TableSchema) -> set[str]:
         return files_to_purge(levels, schema, self._schemas.read, self._clock())
