@@ -12,7 +12,7 @@ runs in a process of its own, in turn, DataFusion with one partition and the fil
 
 Two workloads:
 
-* updates: every run has a random two fifths of the keys.
+* updates: every run has rows of keys at random, of as many keys as all runs have rows.
 * distinct: every key is in one run.
 """
 
@@ -78,7 +78,7 @@ def write_runs(folder: str, workload: str, runs: int, rows: int) -> None:
     written: list[DataFileMeta] = []
     for number, table in enumerate(batches(runs * rows, 2, rows)):
         if workload == "updates":
-            chosen = random.choice(runs * rows // 2, rows, replace=False)
+            chosen = random.choice(runs * rows, rows, replace=False)
         else:
             chosen = keys[number * rows : (number + 1) * rows]
         columns = {name: table.column(name).combine_chunks() for name in table.schema.names}
