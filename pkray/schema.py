@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -104,6 +105,11 @@ class TableSchema:
     def core(self) -> TableOptions:
         """The options, typed. Keys that nobody knows are let be: other engines write theirs."""
         return TableOptions.parse(self.options, strict=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """Tells it from others that have had its id, 16 hexadecimal digits."""
+        return hashlib.blake2b(self.to_json(), digest_size=8).hexdigest()
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:

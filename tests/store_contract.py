@@ -87,6 +87,13 @@ class StoreContract:
         (status,) = store.list()
         assert 1_700_000_000_000 < status.modified_millis < 4_000_000_000_000
 
+    def test_a_file_that_is_written_again_has_another_mark(self, store):
+        marks = []
+        for data in (b"one", b"two"):
+            store.write("a", data)
+            marks += [status.mark for status in (*store.list(), *store.list())]
+        assert marks[0] == marks[1] != marks[2] == marks[3]
+
     def test_delete_passes_over_what_is_absent(self, store):
         for path in ("a", "b", "c"):
             store.write(path, b"x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from pkray.errors import StorageError, TableExistsError, TableNotFoundError
 from pkray.format import paths
@@ -23,19 +23,17 @@ class SchemaStore:
         self._store = store
         self._table = table
         self._files = SchemaFiles(store)
-        self._newest: TableSchema | None = None
+        self._marks: dict[int, Hashable] = {}
+        self.replacements = 0
+        """Grows when `newest` finds that schemas it had read are others now: a branch took the
+        table's place, or was made anew."""
 
     def exists(self) -> bool:
         return self._store.exists(paths.schema(0)) or bool(self.ids())
 
     def ids(self) -> list[int]:
         """Schema ids, ascending."""
-        numbers = (
-            status.path.rsplit("-", 1)[-1]
-            for status in self._store.list("schema/")
-            if status.path.startswith(_PREFIX)
-        )
-        return sorted(int(number) for number in numbers if number.isdigit())
+        return sorted(number for number, _ in self._listed())
 
     def latest(self) -> TableSchema:
         """The newest schema.
@@ -44,13 +42,7 @@ class SchemaStore:
             TableNotFoundError: there is none.
             CorruptFileError: its file is damaged.
         """
-        ids = self.ids()
-        if not ids:
-            raise TableNotFoundError(
-                f"table {self._table} does not exist: create it first, or correct its name",
-                table=self._table,
-            )
-        return self.read(ids[-1])
+        return self._newest_of(self.ids())
 
     def read(self, schema_id: int) -> TableSchema:
         """The schema of that id.
@@ -62,12 +54,14 @@ class SchemaStore:
         return self._files(schema_id)
 
     def newest(self) -> TableSchema:
-        """As `latest`, by one request where it is still the one found last."""
-        newest = self._newest or self.latest()
-        while self._store.exists(paths.schema(newest.id + 1)):
-            newest = self.read(newest.id + 1)
-        self._newest = newest
-        return newest
+        """As `latest`; what was read before is read again if it was written again. One request
+        where nothing has changed."""
+        marks = dict(self._listed())
+        for number, mark in self._marks.items():
+            if marks.get(number) != mark and self._files.renew(number):
+                self.replacements += 1
+        self._marks = marks
+        return self._newest_of(marks)
 
     def change(
         self,
@@ -95,6 +89,22 @@ class SchemaStore:
             path, data = paths.schema(changed.id), changed.to_json()
             if self._create(path, data):
                 return changed
+
+    def _listed(self) -> Iterator[tuple[int, Hashable]]:
+        """Schema ids, and what tells whether their files were written again."""
+        for status in self._store.list("schema/"):
+            number = status.path.removeprefix(_PREFIX)
+            if number.isdecimal():
+                yield int(number), status.mark
+
+    def _newest_of(self, ids: Iterable[int]) -> TableSchema:
+        newest = max(ids, default=None)
+        if newest is None:
+            raise TableNotFoundError(
+                f"table {self._table} does not exist: create it first, or correct its name",
+                table=self._table,
+            )
+        return self.read(newest)
 
     def _create(self, path: str, data: bytes) -> bool:
         """Whether the file of that name is ours: also where the answer to its creation was lost."""

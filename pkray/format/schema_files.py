@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pkray.errors import MissingFileError
 from pkray.format import paths
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 
 class SchemaFiles:
-    """Schemas by id; what was read once is kept, as a published schema never changes.
+    """Schemas by id; what was read once is kept, as a published schema never changes, unless a
+    branch takes the table's place.
 
     Args:
         store: the root of the table, or of a branch.
@@ -32,3 +34,17 @@ class SchemaFiles:
             found = TableSchema.from_json(self._store.read(path), path=path)
             self._read[schema_id] = found
         return found
+
+    def renew(self, schema_id: int) -> bool:
+        """Read a schema again, if it was read; whether it is gone or another one now."""
+        known = self._read.get(schema_id)
+        if known is None:
+            return False
+        path = paths.schema(schema_id)
+        try:
+            found = TableSchema.from_json(self._store.read(path), path=path)
+        except MissingFileError:
+            del self._read[schema_id]
+            return True
+        self._read[schema_id] = found
+        return found != known

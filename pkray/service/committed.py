@@ -92,7 +92,8 @@ class CommittedFiles:
     def _advance(self, snapshot_id: int | None) -> int:
         latest = self._snapshots.latest() if snapshot_id is None else None
         target = snapshot_id if latest is None else latest.id
-        was_rolled_back = self._was_rolled_back(latest)
+        is_empty = snapshot_id is None and latest is None
+        was_rolled_back = self._was_rolled_back(latest, is_empty)
         if self._identity is not None:
             self._identity.refuse_other_after(self._snapshots.doubts)
         if was_rolled_back:
@@ -121,9 +122,11 @@ class CommittedFiles:
                 entries = delta_entries(self._store, snapshot)
                 yield snapshot.id, {entry.file.file_name for entry in entries}
 
-    def _was_rolled_back(self, latest: Snapshot | None) -> bool:
+    def _was_rolled_back(self, latest: Snapshot | None, is_empty: bool) -> bool:
         held = self._snapshot
-        return held is not None and held != latest and not self._snapshots.rests_on(held)
+        if held is None or held == latest:
+            return False
+        return is_empty or not self._snapshots.rests_on(held)
 
     def _start_anew(self, latest: Snapshot | None) -> None:
         before = _file_names(self.buckets)

@@ -159,7 +159,8 @@ class LookupClient:
         """The owners' rows, in the order asked and then by these columns."""
 
         def ask(snapshot_id: int | None) -> dict[int, LookupAnswer]:
-            how = (visibility, list(columns), snapshot_id, self._schema.id, by_prefix)
+            schema = self._schema
+            how = (visibility, list(columns), snapshot_id, schema.id, schema.digest, by_prefix)
             return self._ask(
                 {owner: Lookup(keys, slices, *how) for owner, (keys, slices, _) in requests.items()}
             )

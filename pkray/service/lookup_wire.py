@@ -16,6 +16,7 @@ class _Request(msgspec.Struct, array_like=True):
     columns: list[str]
     snapshot_id: int | None
     schema_id: int | None
+    schema_digest: str | None
     by_prefix: bool
 
 
@@ -37,6 +38,7 @@ def encode_request(asked: Lookup) -> bytes:
         list(asked.columns),
         asked.snapshot_id,
         asked.schema_id,
+        asked.schema_digest,
         asked.by_prefix,
     )
     return msgspec.msgpack.encode(request)
@@ -52,6 +54,7 @@ def decode_request(data: bytes) -> Lookup:
         request.columns,
         request.snapshot_id,
         request.schema_id,
+        request.schema_digest,
         request.by_prefix,
     )
 

@@ -47,6 +47,11 @@ class OwnedBuckets:
         self._clock = clock
         self._local_directory = local_directory
 
+    @property
+    def schema_replacements(self) -> int:
+        """As of `NewestSchema`."""
+        return self._schema.replacements
+
     def open_writer(self, bucket: BucketId) -> BucketWriter:
         """A writer on the committed levels of a bucket."""
         levels = self._committed.levels(bucket)

@@ -75,7 +75,8 @@ class BucketOwner:
         self._settings = settings
         self._clock = clock
         store = location.open()
-        self._schema = NewestSchema(SchemaStore(store, location.name))
+        identity = TableIdentity.at(location)
+        self._schema = NewestSchema(SchemaStore(store, location.name), identity)
         schema = self._schema.current
         self._cache = LookupStore(
             f"{settings.local_directory}/lookup",
@@ -90,7 +91,7 @@ class BucketOwner:
             SnapshotStore(store),
             self._owns,
             self._files_gone,
-            TableIdentity.at(location),
+            identity,
         )
         committed.advance()
         views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
@@ -106,7 +107,7 @@ class BucketOwner:
         compaction = CompactionPlanner(compactions, self._schema, committed, age, clock)
         self._compaction = compaction
         self._follower = SnapshotFollower(
-            committed, sessions, compactions, clock, settings.refresh_millis
+            committed, self._schema, sessions, compactions, clock, settings.refresh_millis
         )
         self._commits = OwnerCommits(
             sessions,

@@ -55,6 +55,7 @@ class OwnerLookups:
 
         Raises:
             PartitionBucketsError: a partition has another number of buckets than the slices say.
+            SchemaChangedError: the table has another schema of the id that is named.
             SnapshotNotFoundError: the snapshot has expired.
         """
         for tries in range(1, _TRIES + 1):
@@ -71,9 +72,10 @@ class OwnerLookups:
     def _find(self, asked: Lookup) -> LookupAnswer:
         answered, levels, sessions = self._moment(asked)
         positions, tables = [], []
-        self._schema.catch_up(asked.schema_id or 0)
+        schema = self._schema.current
+        if asked.schema_id is not None:
+            schema = self._schema.meant(asked.schema_id, asked.schema_digest)
         newest = self._schema.current
-        schema = newest if asked.schema_id is None else self._schema.read(asked.schema_id)
         # What is not committed is held under the owner's schema.
         under = newest if asked.sees_uncommitted else schema
         evolution = self._views.evolution(under, schema)

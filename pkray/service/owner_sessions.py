@@ -71,14 +71,15 @@ class OwnerSessions:
 
         Raises:
             CommitFencedError: a newer writer of the user took over.
-            SchemaChangedError: the session's rows before them have another schema.
+            SchemaChangedError: the session's rows before them have another schema, or the table
+                has another of that id.
         """
         with self.lock:
             closed = self._closed.get(push.session.user)
             if closed is not None and push.session <= closed:
                 return None
             session = self.get(push.session)
-            self._schema.catch_up(push.schema_id)
+            self._schema.meant(push.schema_id, push.schema_digest)
             session.expect(push)
             return session
 

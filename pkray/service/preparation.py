@@ -40,6 +40,7 @@ class CommitPreparation:
         self._owned = owned
         self._lock = lock
         self._run = ""
+        self._replacements = schema.replacements
         self._interrupted = compaction.interrupted(committed.buckets)
 
     def note_interrupted(self, buckets: Iterable[BucketId] = ()) -> None:
@@ -57,13 +58,16 @@ class CommitPreparation:
 
         Raises:
             LostBatchesError: batches of the attempts are not here.
-            SchemaChangedError: the table was rescaled since the rows were written.
+            SchemaChangedError: the table was rescaled since the rows were written, or its schemas
+                were replaced.
             PartitionBucketsError: it was, and back again, but not all that they are written to.
         """
         if session.messages is not None and session.prepared_for == wanted:
             return [], set()
         with self._lock:
             self._schema.catch_up()
+            self._leave_replaced_schemas()
+            session.leave_replaced_schemas()
             if session.schema_id is not None:
                 self._views.incoming(session.schema_id, self._schema.current)
             if self._run != wanted.run:
@@ -87,6 +91,12 @@ class CommitPreparation:
             session.messages = self._messages(session, written, full)
         session.prepared_for, session.run = wanted, wanted.run
         return written, full
+
+    def _leave_replaced_schemas(self) -> None:
+        """Drop compactions that may have been made under schemas that are no more."""
+        if self._replacements != self._schema.replacements:
+            self._compaction.compactions.discard(self._compaction.compactions.buckets())
+            self._replacements = self._schema.replacements
 
     def _refuse_misrouted(self, session: OwnerSession) -> None:
         """Rows that fitted their partitions' buckets when they were written may do so no more."""

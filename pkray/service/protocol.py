@@ -97,6 +97,7 @@ class Push(msgspec.Struct, frozen=True):
         attempt: the Spark task attempt; only one attempt a source is taken.
         index: 0, 1, 2 … within the attempt and owner.
         schema_id: the schema whose columns the rows have.
+        schema_digest: tells whether the owner means the same schema.
     """
 
     session: SessionId
@@ -104,6 +105,7 @@ class Push(msgspec.Struct, frozen=True):
     attempt: int
     index: int
     schema_id: int
+    schema_digest: str | None = None
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,7 @@ class Lookup:
         columns: of the rows.
         snapshot_id: answer from this snapshot; by default from the newest known.
         schema_id: the schema that keys and columns are of; by default the newest known.
+        schema_digest: as of `Push`.
         by_prefix: the keys are leading columns of the trimmed primary key, and perhaps others;
             all rows of keys that begin so are wanted.
     """
@@ -274,6 +277,7 @@ class Lookup:
     columns: Sequence[str]
     snapshot_id: int | None = None
     schema_id: int | None = None
+    schema_digest: str | None = None
     by_prefix: bool = False
 
     @property

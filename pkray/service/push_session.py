@@ -59,10 +59,10 @@ class SpoolTarget:
         self._owners = owners
         self._session = session
 
-    @property
-    def schema_id(self) -> int:
-        """The schema whose columns the rows have."""
-        return self._schema.id
+    def take_over(self, report: PushReport) -> Push:
+        """What names an attempt's batches, which owners are to take over."""
+        schema = self._schema
+        return Push(self._session, report.source, report.attempt, 0, schema.id, schema.digest)
 
     @property
     def stages_rows(self) -> bool:
@@ -221,7 +221,7 @@ class PushSession:
         for report in reports:
             for owner, count in report.batches.items():
                 path = target.path(report.source, report.attempt, owner)
-                push = Push(self._session, report.source, report.attempt, 0, target.schema_id)
+                push = target.take_over(report)
                 pending[owner].append(self._owners[owner].submit("take_over", push, path, count))
         for answers in pending.values():
             gather(answers)

@@ -87,7 +87,14 @@ class Pusher:
         for owner, routed in routes.items():
             index = self._counts.get(owner, 0)
             self._counts[owner] = index + 1
-            push = Push(self._session, self._source, self._attempt, index, self._schema.id)
+            push = Push(
+                self._session,
+                self._source,
+                self._attempt,
+                index,
+                self._schema.id,
+                self._schema.digest,
+            )
             pending = self._send(owner, push, routed)
             if pending is not None:
                 self._in_flight.append(pending)

@@ -36,12 +36,12 @@ class SchemaViews:
         self._store = store
         self._schemas = schemas
         self._cache = cache
-        self._files: dict[tuple[int, BucketId], DataFileStore] = {}
-        self._lookups: dict[int, BucketLookup] = {}
-        self._evolutions: dict[tuple[int, int], RowEvolution | None] = {}
+        self._files: dict[tuple[str, BucketId], DataFileStore] = {}
+        self._lookups: dict[str, BucketLookup] = {}
+        self._evolutions: dict[tuple[str, str], RowEvolution | None] = {}
 
     def files(self, schema: TableSchema, bucket: BucketId) -> DataFileStore:
-        key = (schema.id, bucket)
+        key = (schema.digest, bucket)
         if key not in self._files:
             self._files[key] = DataFileStore(
                 self._store, schema, *bucket, schemas=self._schemas, fresh=self.fresh
@@ -49,9 +49,9 @@ class SchemaViews:
         return self._files[key]
 
     def lookup(self, schema: TableSchema) -> BucketLookup:
-        if schema.id not in self._lookups:
-            self._lookups[schema.id] = BucketLookup(schema, self._cache)
-        return self._lookups[schema.id]
+        if schema.digest not in self._lookups:
+            self._lookups[schema.digest] = BucketLookup(schema, self._cache)
+        return self._lookups[schema.digest]
 
     def incoming(self, schema_id: int, schema: TableSchema) -> RowEvolution | None:
         """What makes rows pushed under one schema those of another; None where they are.
@@ -71,7 +71,7 @@ class SchemaViews:
 
     def evolution(self, old: TableSchema, new: TableSchema) -> RowEvolution | None:
         """From rows of one schema to those of another; None where they are the same."""
-        key = (old.id, new.id)
+        key = (old.digest, new.digest)
         if key not in self._evolutions:
             evolution = RowEvolution(old, new)
             same = old.names == new.names and evolution.is_identity()

@@ -53,6 +53,7 @@ class OwnerSession:
         self._lock = threading.RLock()
         self._ended = False
         self._newer: Callable[[BucketId], Levels] | None = None
+        self._replacements = buckets.schema_replacements
         self.schema_id: int | None = None
         """The schema whose columns its rows have."""
         self.staging = staging
@@ -79,6 +80,7 @@ class OwnerSession:
 
         Raises:
             LostBatchesError: the session has ended.
+            SchemaChangedError: its rows are of schemas that others have taken the place of.
         """
         try:
             with self._lock:
@@ -87,6 +89,7 @@ class OwnerSession:
                         "the session has ended meanwhile: a newer writer of its user came, or "
                         "the table was rolled back; push again"
                     )
+                self.leave_replaced_schemas()
                 if self._newer is not None:
                     self._rebase(self._newer)
                 yield
@@ -123,7 +126,7 @@ class OwnerSession:
             schema_id: of the schema that it is wanted under.
         """
         held = self.writers.get(bucket)
-        if held is None:
+        if held is None or self._replacements != self._buckets.schema_replacements:
             return None
         is_old = held.uncommitted.schema_id < schema_id
         if is_old or not held.uncommitted.follows(committed):
@@ -185,6 +188,25 @@ class OwnerSession:
                     self._apply(batch)
                 self._written[attempt] = attempts[source][1]
         self.staging.clear()
+
+    def leave_replaced_schemas(self) -> None:
+        """Drop what was made under schemas that are no more.
+
+        Raises:
+            SchemaChangedError: its rows were.
+        """
+        if self._replacements == self._buckets.schema_replacements:
+            return
+        self._lose_rows()
+        self.messages = self.prepared_for = self.run = self.in_flight = None
+        if self.schema_id is not None:
+            raise SchemaChangedError(
+                "the columns or options of the table were replaced by those of a branch since "
+                "the rows were written: load the table again, open a new writer and write them "
+                "again",
+                schema_id=self.schema_id,
+            )
+        self._replacements = self._buckets.schema_replacements
 
     def take_back(self, run: str) -> None:
         """Forget what was handed over; its rows are prepared again.

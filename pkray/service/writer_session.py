@@ -124,7 +124,7 @@ class WriterSession:
         pending: list[Pending] = []
         for owner, batches in self._kept.items():
             for index, batch in enumerate(batches):
-                push = Push(self.id, DRIVER, 0, index, self._schema.id)
+                push = Push(self.id, DRIVER, 0, index, self._schema.id, self._schema.digest)
                 pending.append(self._owners[owner].submit("push", push, batch))
         for one in pending:
             one.result()

@@ -115,7 +115,7 @@ class LocalStore(ObjectStore):
             status = os.stat(self._path(path))
         except OSError as error:
             raise explain(error, "read", self._path(path)) from error
-        return status.st_size, status.st_mtime_ns, status.st_ino
+        return _mark(status)
 
     def list(
         self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
@@ -133,7 +133,8 @@ class LocalStore(ObjectStore):
                         status = entry.stat()
                     except FileNotFoundError:  # deleted since the directory was read
                         continue
-                    yield FileStatus(path, status.st_size, status.st_mtime_ns // 1_000_000)
+                    millis = status.st_mtime_ns // 1_000_000
+                    yield FileStatus(path, status.st_size, millis, _mark(status))
             if recursive:
                 pending += reversed(below)
 
@@ -246,6 +247,10 @@ class _LocalOutput(OutputFile):
         with contextlib.suppress(OSError):  # what was buffered goes nowhere, as wanted
             self._file.close()
         _discard(self._temporary)
+
+
+def _mark(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _temporary_name(target: str) -> str:

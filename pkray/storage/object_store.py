@@ -14,11 +14,16 @@ Paths = list[str]
 
 
 class FileStatus(NamedTuple):
-    """A file: path relative to its store, size in bytes, epoch milliseconds."""
+    """A file: path relative to its store, size in bytes, epoch milliseconds.
+
+    Args:
+        mark: another one once the file is written again.
+    """
 
     path: str
     size: int
     modified_millis: int
+    mark: Hashable = None
 
 
 class OutputFile(Abortable):

@@ -143,7 +143,7 @@ class RemoteStore(ObjectStore):
                 path = item["path"][len(self._prefix) + 1 if self._prefix else 0 :]
                 if hidden or not path.rpartition("/")[2].startswith("."):
                     modified = int(item["last_modified"].timestamp() * 1000)
-                    yield FileStatus(path, item["size"], modified)
+                    yield FileStatus(path, item["size"], modified, item.get("e_tag") or modified)
 
     def list_dirs(self, prefix: str = "") -> Paths:
         start = self._key(prefix.strip("/"))

@@ -77,7 +77,7 @@ class DynamicBuckets:
             self._keys = KeyAssigner(store, newest, directory, clock, refresh_millis)
             if peers is not None:
                 directory = f"{settings.local_directory}/staged"
-                self._staged = StagedPushes(directory, settings.staging_memory, schema.read, peers)
+                self._staged = StagedPushes(directory, settings.staging_memory, schema.meant, peers)
 
     def assign(
         self,

@@ -37,13 +37,14 @@ class _Staged:
     """What one session's tasks left.
 
     Args:
-        schema_id: of the rows.
+        schema_id, schema_digest: of the rows, as of `Push`.
         is_placing: it has begun to be sent on.
         report: what was sent on.
     """
 
     area: StagingArea
     schema_id: int
+    schema_digest: str | None
     is_placing: bool = False
     report: PushReport | None = None
 
@@ -54,7 +55,7 @@ class StagedPushes:
     Args:
         directory: on the local disk, for what is beyond the memory limit.
         memory_limit: bytes of rows in memory, of each session.
-        schema: the table's schemas by id.
+        schema: that of an id and digest.
         peers: all owners of the table.
     """
 
@@ -62,7 +63,7 @@ class StagedPushes:
         self,
         directory: str,
         memory_limit: int,
-        schema: Callable[[int], TableSchema],
+        schema: Callable[[int, str | None], TableSchema],
         peers: Callable[[], Sequence[Handle]],
     ) -> None:
         self._directory = directory
@@ -88,6 +89,7 @@ class StagedPushes:
 
         Raises:
             LostBatchesError: not all of them are here any more: push again.
+            SchemaChangedError: the table has another schema of the id that they came with.
         """
         with self._lock:
             staged = self._open.get(session_id)
@@ -122,7 +124,7 @@ class StagedPushes:
             self._clear(rivals[ended])
         name = f"{push.session.generation}-{push.session.epoch}"
         area = StagingArea(f"{self._directory}/{name}", self._memory_limit)
-        return self._open.begin(push.session, _Staged(area, push.schema_id))
+        return self._open.begin(push.session, _Staged(area, push.schema_id, push.schema_digest))
 
     @staticmethod
     def _clear(staged: _Staged | None) -> None:
@@ -131,7 +133,7 @@ class StagedPushes:
 
     def _push(self, session_id: SessionId, staged: _Staged, attempts: Attempts) -> PushReport:
         peers = self._peers()
-        schema = self._schema(staged.schema_id)
+        schema = self._schema(staged.schema_id, staged.schema_digest)
 
         def send(owner: int, push: Push, batch: RoutedBatch) -> Pending:
             return peers[owner].submit("push", push, batch)

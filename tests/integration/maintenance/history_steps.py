@@ -50,14 +50,13 @@ class HistorySteps(CheckedTable):
             self._close_sessions(name)
             self._load(None).branches.delete(name)
             del self.branches[name]
-            self._reconnect_other()
 
     def fast_forward(self) -> None:
         if not self.branches:
             return
         name = self.rng.choice(sorted(self.branches))
         branch = self.branches[name]
-        self._close_sessions(None)
+        self._close_sessions(None, [0])
         self.log.append(f"    {name}")
         if not branch.live:
             try:
@@ -68,8 +67,8 @@ class HistorySteps(CheckedTable):
         before = dict(self.main.schemas)
         self._load(None).branches.fast_forward(name)
         self._taken_over(branch)
-        if self.main.schemas != before:
-            self._reconnect_other()
+        if self.main.schemas != before and (None, 1) in self.sessions:
+            self.sessions[None, 1].is_replaced = True
 
     def rollback(self) -> None:
         line = self.line

@@ -6,6 +6,7 @@ import itertools
 import random
 import shutil
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,18 @@ COMPLETE = ("lookup", "full-compaction")
 
 
 class Session:
-    """An open writer, with the columns it knows."""
+    """An open writer, with the columns it knows.
+
+    Attributes:
+        is_replaced: a branch's columns have taken the place of these.
+    """
 
     def __init__(self, table: pkray.Table, columns: Columns, buckets: int, user: str) -> None:
         self.columns = columns
         self.buckets = buckets
         self.writer = table.open_writer(user)
         self.pending: list[Change] = []
+        self.is_replaced = False
 
 
 class MaintainedTable:
@@ -104,7 +110,7 @@ class MaintainedTable:
         return self.sessions[key]
 
     def _lost(self, session: Session) -> None:
-        assert session.buckets != self.line.bucket_count
+        assert session.is_replaced or session.buckets != self.line.bucket_count
         self._close_session()
 
     def _refused(self, session: Session) -> None:
@@ -117,17 +123,10 @@ class MaintainedTable:
         if session is not None:
             session.writer.close()
 
-    def _close_sessions(self, name: str | None) -> None:
-        for key in [key for key in self.sessions if key[0] == name]:
-            self.sessions.pop(key).writer.close()
-
-    def _reconnect_other(self) -> None:
-        """What a process knows of a table's schemas does not hold any more."""
-        for key in [key for key in self.sessions if key[1] == 1]:
-            del self.sessions[key]
-        self.catalogs[1].close()
-        self.catalogs[1] = self._connect()
-        self._sync_all()
+    def _close_sessions(self, name: str | None, sides: Collection[int] = (0, 1)) -> None:
+        for key in [(name, side) for side in sides]:
+            if key in self.sessions:
+                self.sessions.pop(key).writer.close()
 
     def _sync_all(self) -> None:
         """Catalogs that end commit the compactions that run."""

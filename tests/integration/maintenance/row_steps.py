@@ -61,6 +61,7 @@ class RowSteps(CheckedTable):
         except PartitionBucketsError:
             self._refused(session)
             return
+        assert not (session.is_replaced and session.pending)
         self.line.rows = merged(self.engine, self.line.rows, session.pending, self.line.columns)
         session.pending = []
         self._sync(full=full)

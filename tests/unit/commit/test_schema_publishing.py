@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from pkray.commit.schemas import SchemaStore
 from pkray.errors import SchemaError, StorageError, TableNotFoundError
+from pkray.format import paths
 from pkray.schema import TableSchema
 from pkray.schema_changes import AddColumn, DropColumn
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
+from tests.delegating_store import DelegatingStore
 
 
 @pytest.fixture
@@ -117,3 +120,53 @@ def test_the_newest_schema_is_found_from_the_one_known(store):
     alter(store, AddColumn("n", "INT"))
     alter(store, AddColumn("m", "INT"))
     assert schemas.newest() == SchemaStore(store, "db.t").latest()
+
+
+class ListedStore(DelegatingStore):
+    """Notes what it is asked for."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        super().__init__(inner)
+        self.asked: list[str] = []
+
+    def list(self, prefix="", *, recursive=True, hidden=False):
+        self.asked.append("list")
+        return super().list(prefix, recursive=recursive, hidden=hidden)
+
+    def read(self, path):
+        self.asked.append("read")
+        return super().read(path)
+
+    def exists(self, path):
+        self.asked.append("exists")
+        return super().exists(path)
+
+
+def test_the_newest_is_looked_for_by_one_request(store):
+    listed = ListedStore(store)
+    schemas = SchemaStore(listed, "db.t")
+    assert schemas.newest().id == 0
+    alter(store, AddColumn("n", "INT"))
+    assert schemas.newest().id == 1
+    listed.asked.clear()
+    assert schemas.newest().id == 1
+    assert listed.asked == ["list"]
+    assert schemas.replacements == 0
+
+
+def test_schemas_that_others_took_the_place_of_are_read_again(store):
+    alter(store, AddColumn("n", "INT"))
+    schemas = SchemaStore(store, "db.t")
+    mine = schemas.newest()
+    theirs = replace(mine, comment="theirs")
+    store.write(paths.schema(1), mine.to_json())  # as it was
+    assert (schemas.newest(), schemas.replacements) == (mine, 0)
+    store.write(paths.schema(1), theirs.to_json())
+    assert (schemas.newest(), schemas.replacements) == (theirs, 1)
+    assert mine.digest != theirs.digest
+    assert schemas.newest().digest == TableSchema.from_json(theirs.to_json()).digest
+    store.delete(paths.schema(1))
+    assert (schemas.newest().id, schemas.replacements) == (0, 2)
+    store.delete(paths.schema(0))
+    with pytest.raises(TableNotFoundError):
+        schemas.newest()
