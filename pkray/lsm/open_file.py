@@ -32,7 +32,10 @@ class OpenFile:
         schema = store.schema
         self._keys = schema.trimmed_primary_keys
         self._key_types = schema.types(self._keys)
-        self._writer = ParquetWriter(store.store, store.path(name), schema.file_schema, options)
+        copies = {KEY_PREFIX + key: key for key in self._keys}
+        file_schema = schema.file_schema
+        self._writer = ParquetWriter(store.store, store.path(name), file_schema, options, copies)
+        self._columns = [name for name in file_schema.names if name not in copies]
         names = [field.name for field in schema.fields]
         self._stats = StatsCollector(names, schema.types(names), column_modes(options, names))
         self._first: list[pa.Array] | None = None
@@ -48,11 +51,7 @@ class OpenFile:
 
     def write(self, rows: pa.RecordBatch) -> None:
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-        names = self._store.schema.file_schema.names
-        arrays = [columns[name.removeprefix(KEY_PREFIX)] for name in names]
-        self._writer.write(
-            pa.RecordBatch.from_arrays(arrays, schema=self._store.schema.file_schema)
-        )
+        self._writer.write(rows.select(self._columns))
         keys = [columns[name] for name in self._keys]
         if self._first is None:
             self._first = [_value(column, 0) for column in keys]

@@ -16,9 +16,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pkray
+from pkray.storage import parquet_writer
 from tests.effort import examples
 from tests.integration.readers import RustCatalog
 from tests.integration.scalars import SCALARS, Filter, Scalar, exact, filters
+
+
+@pytest.fixture(autouse=True, scope="module")
+def shared_columns() -> Iterator[None]:
+    """Small files have keys that are encoded once, as large ones have."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_writer, "SHARED_ROWS", 1)
+        yield
+
 
 NO_PARTITION = {
     # pypaimon-rust: "Float(…) type is not supported as partition key".

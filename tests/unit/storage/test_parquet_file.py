@@ -19,7 +19,7 @@ from pkray.storage import parquet_writer
 from pkray.storage.block_checksums import BLOCK_BYTES
 from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter, read_batches, read_metadata
-from pkray.storage.parquet_footer import annotate
+from pkray.storage.parquet_footer import parse_footer
 
 OPTIONS = TableOptions.parse({})
 GROUP_ROWS = 8 << 10
@@ -297,7 +297,7 @@ def test_nested_timestamps_beside_nanoseconds_come_back(store):
 
 def test_only_a_footer_is_annotated():
     with pytest.raises(ValueError, match="not a Parquet footer"):
-        annotate(b"\x00\x00\x00\x05\x00\x00\x00PAR1", {})
+        parse_footer(b"\x00\x00\x00\x05\x00\x00\x00PAR1")
 
 
 def test_decimals_are_stored_as_paimon_does(store):
