@@ -9,6 +9,9 @@ from pkray.format.data_file import DataFileMeta
 from pkray.lsm.bucket_files import BucketFiles
 from pkray.lsm.open_file import OpenFile
 
+ROWS_BETWEEN_LOOKS = 1_000
+"""A file's size is not looked at more often, however small the target; as in Paimon."""
+
 
 class RunWriter(Abortable):
     """Rows sorted by key, pushed batch after batch into files of one level.
@@ -29,8 +32,15 @@ class RunWriter(Abortable):
         self._open: OpenFile | None = None
 
     def write(self, rows: pa.RecordBatch) -> None:
-        if not rows.num_rows:
-            return
+        for start in range(0, rows.num_rows, step := self._rows_between_looks(rows)):
+            self._write(rows.slice(start, step))
+
+    def _rows_between_looks(self, rows: pa.RecordBatch) -> int:
+        if rows.nbytes <= self._target_size:
+            return max(1, rows.num_rows)
+        return max(ROWS_BETWEEN_LOOKS, int(rows.num_rows * self._target_size / rows.nbytes))
+
+    def _write(self, rows: pa.RecordBatch) -> None:
         if self._open is None:
             options = self._store.options_for(self._level, self._prefix)
             name = self._new_name()

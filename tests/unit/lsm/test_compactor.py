@@ -37,6 +37,21 @@ def test_a_large_file_with_deletes_is_rewritten_at_the_top() -> None:
     assert [row[0] for row in rows] == ["+I"] * 50
 
 
+def test_files_are_cut_at_a_target_below_what_is_merged_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(merge_read_module, "SLICE_ROWS", 1 << 20)
+    monkeypatch.setattr(merge_read_module, "READ_ROWS", 1 << 20)
+    bucket = Bucket(make_schema(target="20 kb"))
+    for start in (0, 1):
+        keys = range(start, 30_000, 2)
+        bucket.write(*[("+I", key, f"{key * 7919 % 30_011:08}", key) for key in keys])
+        bucket.commit(full=True)
+    files = bucket.committed.runs()[-1].files
+    assert len(files) > 5
+    assert max(file.file_size for file in files) < 60 << 10
+
+
 def test_small_files_are_joined() -> None:
     bucket = Bucket(make_schema(write_only="true"))
     for key in range(3):
