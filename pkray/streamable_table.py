@@ -29,9 +29,11 @@ class StreamableTable(ReadableTable):
     ) -> pa.Table:
         """What changed, snapshot by snapshot.
 
-        Overwrites are left out, unless the table sets ``streaming-read-overwrite`` or
-        ``normalize`` is given. A key that moves to another partition is a '-D' in its old one and
-        a '+I' in its new one, in any order: apply such changes by key and partition.
+        The producers ``lookup`` and ``full-compaction`` tell of changes in the COMPACT snapshot
+        that found them, after the APPEND snapshot that brought the rows. Overwrites are left out,
+        unless the table sets ``streaming-read-overwrite`` or ``normalize`` is given. A key that
+        moves to another partition is a '-D' in its old one and a '+I' in its new one, in any
+        order: apply such changes by key and partition.
 
         Args:
             from_snapshot, from_tag: the first snapshot, included. Default the earliest whose
@@ -45,8 +47,9 @@ class StreamableTable(ReadableTable):
             ``_row_kind`` ('+I', '-U', '+U', '-D'), ``_snapshot_id``, then the table's columns.
 
         Raises:
-            SnapshotNotFoundError: some of these changes have expired; says which are there.
-            OptionError: one end is named twice.
+            SnapshotNotFoundError: some of these changes have expired or are to come; says which
+                are there.
+            OptionError: one end is named twice, or the last is before the first.
         """
         reader = self._changes().reader(normalize)
         batches = reader.read(

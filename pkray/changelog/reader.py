@@ -9,6 +9,7 @@ import pyarrow as pa
 from pkray.changelog.history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
+from pkray.errors import OptionError
 from pkray.scan.travel import Timestamp
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
@@ -46,8 +47,9 @@ class ChangelogReader:
         """Batches of ``_row_kind``, ``_snapshot_id`` and the table's columns, both ends included.
 
         Raises:
-            SnapshotNotFoundError: a snapshot between has expired.
-            OptionError: an end is said in two ways.
+            SnapshotNotFoundError: a snapshot between has expired, or the first is yet to come and
+                is not the next one.
+            OptionError: an end is said in two ways, or the last comes before the first.
             TagNotFoundError: there is no such tag.
         """
         first = self._history.id_of(from_snapshot, from_tag, from_timestamp, is_end=False)
@@ -58,12 +60,26 @@ class ChangelogReader:
         latest = self._history.latest()
         if latest is None:
             return
+        end = latest.id if last is None else last
+        if first is not None and first > end + 1:
+            if last is not None:
+                raise _backwards(first, last)
+            self._history.find(first)  # is not there, unless it was made this moment
         if first is None and self._planner.normalizes:
             first = self._history.earliest_whole_id() or 1
             if first > 1:
                 first += 1  # what its rows were before it is not there
         elif first is None:
             first = self._history.earliest_id() or 1
-        for number in range(first, (latest.id if last is None else last) + 1):
+        for number in range(first, end + 1):
             for split in self._planner.changes(self._history.find(number)):
                 yield from split.read(self._store)
+
+
+def _backwards(first: int, last: int) -> OptionError:
+    return OptionError(
+        f"changes go from an older snapshot to a newer one, and {last} is older than {first}: "
+        "swap them",
+        start=first,
+        end=last,
+    )

@@ -237,3 +237,15 @@ def test_what_is_no_snapshots_id_is_said_to_be_none(table, given):
         with pytest.raises(OptionError, match=f"snapshot.* cannot be {given!r}: give a snapshot"):
             use()
     assert table.latest_snapshot().id == 5
+
+
+def test_changes_that_are_to_come_are_not_silently_none(table):
+    assert table.changelog(from_snapshot=6).num_rows == 0  # the next one
+    with pytest.raises(SnapshotNotFoundError, match="never made"):
+        table.changelog(from_snapshot=7)
+
+
+def test_changes_do_not_run_backwards(table):
+    assert table.changelog(4, 3).num_rows == 0
+    with pytest.raises(OptionError, match="2 is older than 4: swap them"):
+        table.changelog(4, 2)
