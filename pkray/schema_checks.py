@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pkray.column_checks import repeated
@@ -178,6 +178,20 @@ def _check_groups(schema: TableSchema, options: TableOptions) -> None:
                     column=name,
                 )
             owners[name] = group.sequence_fields
+    if options.merge_engine == "partial-update":
+        _check_chains(options, owners)
+
+
+def _check_chains(options: TableOptions, owners: Mapping[str, tuple[str, ...]]) -> None:
+    """No group's order hangs on another group's."""
+    for group in options.sequence_groups:
+        for name in group.sequence_fields:
+            if owners.get(name, group.sequence_fields) != group.sequence_fields:
+                raise SchemaError(
+                    f"column {name!r} orders a sequence group and is in that of "
+                    f"{', '.join(owners[name])}; take it out of that group",
+                    column=name,
+                )
 
 
 def _check_engine(options: TableOptions) -> None:

@@ -158,8 +158,8 @@ def test_uncommitted_sums_are_seen_by_latest_lookups(catalog: pkray.Catalog) -> 
 def test_a_function_that_is_not_for_its_column_is_refused_as_the_table_is_created(
     catalog: pkray.Catalog,
 ) -> None:
-    with pytest.raises(SchemaError, match="'v' is INT; the aggregate function 'listagg'"):
-        create(catalog, **{"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"})
+    with pytest.raises(SchemaError, match="'v' is INT; the aggregate function 'collect'"):
+        create(catalog, **{"merge-engine": "aggregation", "fields.v.aggregate-function": "collect"})
     assert catalog.list_tables() == []
 
 

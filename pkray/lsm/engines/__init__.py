@@ -47,8 +47,8 @@ def merge_engine(schema: TableSchema) -> MergeEngine:
 def check_functions(schema: TableSchema) -> None:
     """See, before a table is defined so, that its aggregate functions fit its columns.
 
-    Sums, products and extremes of other types are let through, as in Paimon, where they fail once
-    a key has two values: that is said in the log.
+    Those that are let through in Paimon, as sums of texts are, and fail once a key has two values
+    are let through here, too: that is said in the log.
 
     Raises:
         As `merge_engine`.

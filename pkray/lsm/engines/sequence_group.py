@@ -92,12 +92,13 @@ class SequenceGroup:
     def _that_count(sequence: Sequence[pa.Array], selected: Selected) -> Segments:
         """Without rows whose sequence fields are all null."""
         rows = selected.rows
-        if not all(column.null_count for column in sequence):
-            return rows
-        valid = np.zeros(len(rows.order), bool)
-        for column in sequence:
-            valid |= valid_at(column, rows.order)
-        return rows.pick(valid)
+        if all(column.null_count for column in sequence):
+            valid = np.zeros(len(rows.order), bool)
+            for column in sequence:
+                valid |= valid_at(column, rows.order)
+            rows = rows.pick(valid)
+        takes_back = rows.retract is not None and rows.retract.any()
+        return rows if takes_back else rows.adds()
 
 
 def _in_order(sequence: Sequence[pa.Array], rows: Segments) -> Bools:

@@ -109,6 +109,9 @@ def test_extremes_of_text_bytes_and_wide_decimals() -> None:
     [
         ("sum", "STRING", "x"),
         ("max", "BOOLEAN", True),
+        ("listagg", "INT", 1),
+        ("bool_and", "STRING", "x"),
+        ("bool_or", "DOUBLE", 0.5),
     ],
 )
 def test_types_that_cannot_be_merged_are_refused_when_they_must_be(
@@ -119,7 +122,7 @@ def test_types_that_cannot_be_merged_are_refused_when_they_must_be(
         merged(function, data_type, value, value)
 
 
-@pytest.mark.parametrize("function", ["listagg", "bool_or", "count", "collect", "merge_map"])
+@pytest.mark.parametrize("function", ["count", "collect", "merge_map", "nested_update"])
 def test_types_that_a_function_is_not_for_are_refused_at_once(function: str) -> None:
     with pytest.raises(SchemaError, match=f"'v' is DATE.*{function}"):
         merge_engine(aggregation({"v": ("DATE", function)}))

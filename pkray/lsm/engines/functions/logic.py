@@ -16,8 +16,11 @@ class _Logic(SkippingNulls):
 
     any_order: ClassVar[bool] = True
     image_replaces = True
-    roots: ClassVar[tuple[str, ...] | None] = ("BOOLEAN",)
     operation: ClassVar[np.ufunc]
+
+    @property
+    def merges_its_type(self) -> bool:
+        return self.data_type.root == "BOOLEAN"
 
     def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
         values = bits_at(column.buffers()[1], column.offset, rows.order)

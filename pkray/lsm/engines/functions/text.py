@@ -25,13 +25,16 @@ class ListAgg(SkippingNulls):
     """
 
     name: ClassVar[str] = "listagg"
-    roots: ClassVar[tuple[str, ...] | None] = STRINGS
 
     def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
         super().__init__(field, data_type, options)
         self.delimiter = options.list_agg_delimiter
         self.distinct = options.distinct
         self.keeps_single = not self.distinct
+
+    @property
+    def merges_its_type(self) -> bool:
+        return self.data_type.root in STRINGS
 
     def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
         texts = taken(column, pa.array(rows.order))
