@@ -70,9 +70,10 @@ class OwnedBuckets:
         )
 
     def keep_current(self, writer: BucketWriter) -> None:
-        """Let a writer go on under the newest schema."""
+        """Let a writer go on under the newest schema, and its partition's number of buckets."""
         schema, bucket = self._schema.current, (writer.partition, writer.bucket)
-        if writer.schema.id < schema.id:
+        total = self._committed.total_buckets(writer.partition) or schema.core.bucket
+        if writer.schema.id < schema.id or writer.schema.core.bucket != total:
             files = self._views.files(schema, bucket)
             lookup = self._views.lookup(schema).upper_levels(files)
             writer.change_schema(self._written_under(bucket), files, lookup)
@@ -111,7 +112,8 @@ class OwnedBuckets:
             self.refuse_others(slices)
         except PartitionBucketsError:
             self.refuse_old(schema_id)
-            raise
+            self._committed.advance()  # others may have rolled the table back since
+            self.refuse_others(slices)
 
     def refuse_old(self, schema_id: int) -> None:
         """Raises `SchemaChangedError` where the table was rescaled after a schema."""

@@ -258,6 +258,47 @@ def test_rows_of_before_a_rescale_there_and_back_in_part_wait_for_the_rest(tmp_p
     assert totals(table) == {"a": 2, "b": 2, "c": 2}
 
 
+def test_rows_fit_a_table_that_others_rolled_back_to_as_many_buckets(tmp_path):
+    table = create(tmp_path)
+    before = fill(table)
+    first = table.latest_snapshot().id
+    table.rescale(1)
+    table.rescale(2, partitions=[{"dt": "c"}])
+    with pkray.connect(str(tmp_path), runtime_options={"owners": 2}) as catalog:
+        elsewhere = catalog.load_table("db.t")
+        with elsewhere.open_writer() as writer:
+            with pytest.raises(PartitionBucketsError, match="rescale the partition"):
+                writer.upsert(rows("a", range(40), "refused"))
+            writer.abort()
+            table.rollback_to(first)
+            writer.upsert(rows("a", range(40), "written"))
+            expected = {**before, **{("a", number): "written" for number in range(40)}}
+            assert content(elsewhere.lookup(KEYS)) == expected
+            writer.commit()
+    assert content(table.to_arrow()) == expected
+    assert totals(table) == {"a": 2, "b": 2, "c": 2}
+
+
+def test_rows_wait_where_others_rolled_back_to_another_number_of_buckets(tmp_path):
+    table = create(tmp_path)
+    before = fill(table)
+    first = table.latest_snapshot().id
+    table.rescale(5)
+    with pkray.connect(str(tmp_path), runtime_options={"owners": 2}) as catalog:
+        with catalog.load_table("db.t").open_writer() as writer:
+            writer.upsert(rows("a", range(40), "written"))
+            table.rollback_to(first)
+            with pytest.raises(PartitionBucketsError, match=r"table\.rescale\(buckets=5\)"):
+                writer.commit()
+            assert content(table.to_arrow()) == before
+            table.rescale(5)
+            writer.upsert(rows("b", [1], "written"))
+            writer.commit()
+    expected = {**before, **{("a", number): "written" for number in range(40)}}
+    assert content(table.to_arrow()) == {**expected, ("b", 1): "written"}
+    assert totals(table) == {"a": 5, "b": 5, "c": 5}
+
+
 def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkeypatch):
     table = create(tmp_path)
     before = fill(table, "a")

@@ -67,8 +67,11 @@ class HistorySteps(CheckedTable):
         before = dict(self.main.schemas)
         self._load(None).branches.fast_forward(name)
         self._taken_over(branch)
-        if self.main.schemas != before and (None, 1) in self.sessions:
-            self.sessions[None, 1].is_replaced = True
+        session = self.sessions.get((None, 1))
+        if session is not None:
+            session.may_be_replaced = True
+            known, there = before[session.schema_id], self.main.schemas.get(session.schema_id)
+            session.is_replaced |= known != there
 
     def rollback(self) -> None:
         line = self.line

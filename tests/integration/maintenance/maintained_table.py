@@ -36,14 +36,16 @@ class Session:
 
     Attributes:
         is_replaced: a branch's columns have taken the place of these.
+        may_be_replaced: or of others that the process may know.
     """
 
     def __init__(self, table: pkray.Table, columns: Columns, buckets: int, user: str) -> None:
         self.columns = columns
+        self.schema_id = table.schema.id
         self.buckets = buckets
         self.writer = table.open_writer(user)
         self.pending: list[Change] = []
-        self.is_replaced = False
+        self.is_replaced = self.may_be_replaced = False
 
 
 class MaintainedTable:
@@ -110,12 +112,11 @@ class MaintainedTable:
         return self.sessions[key]
 
     def _lost(self, session: Session) -> None:
-        assert session.is_replaced or session.buckets != self.line.bucket_count
+        assert session.may_be_replaced or session.buckets != self.line.bucket_count
         self._close_session()
 
     def _refused(self, session: Session) -> None:
-        # An owner that has not seen yet that others rolled back over a rescale refuses as well.
-        assert self._has_other_totals() or len(set(self.line.buckets.values())) > 1
+        assert self._has_other_totals()
         self._close_session()
 
     def _close_session(self) -> None:
