@@ -23,6 +23,7 @@ from pkray.service.compaction.planner import CompactionPlanner
 from pkray.service.dynamic.buckets import DynamicBuckets
 from pkray.service.dynamic.key_ids import KeyIds
 from pkray.service.handle import Handle
+from pkray.service.idle_copies import IdleCopies
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.owner_commits import OwnerCommits
@@ -84,6 +85,7 @@ class BucketOwner:
             clock=clock,
             behind=True,
         )
+        self._idle_copies = IdleCopies(self._cache, schema.core.lookup_cache_file_retention)
         self._fresh = FreshRows(schema.core.write_buffer_size, lambda: self._sessions.memory_bytes)
         committed = self._committed = CommittedFiles(
             store,
@@ -166,7 +168,7 @@ class BucketOwner:
     ) -> bool:
         """The session is committed: see `OwnerCommits.acknowledge`."""
         pending = self._commits.acknowledge(session_id, snapshot_id, hash_files, new)
-        self._cache.expire()
+        self._idle_copies.watch()
         return pending
 
     def give_up(self, session_id: SessionId) -> None:
@@ -261,6 +263,7 @@ class BucketOwner:
 
     def lookup(self, asked: Lookup) -> LookupAnswer:
         """Rows by key: see `OwnerLookups.answer`."""
+        self._idle_copies.watch()
         return self._lookups.answer(asked)
 
     def stats(self) -> dict[str, object]:
@@ -284,6 +287,7 @@ class BucketOwner:
         self._executor.shutdown()
         with self._sessions.lock:
             self._sessions.drop_all()
+            self._idle_copies.close()
             self._cache.close()
             shutil.rmtree(self._settings.local_directory, ignore_errors=True)
 

@@ -1,0 +1,92 @@
+"""Copies that lookups make on the local disk, and the options by which they go again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pkray
+
+ROWS = 40_000
+BUCKETS = 4
+
+
+@pytest.fixture
+def looked_up(tmp_path: Path):
+    """A table with these options, all of whose buckets were asked for rows, and its local disk."""
+    catalogs = []
+
+    def make(**options: str) -> tuple[pkray.Table, Path]:
+        local = tmp_path / "local"
+        options["bucket"] = str(BUCKETS)
+        columns = pa.schema([("k", pa.int64()), ("v", pa.string())])
+        with pkray.connect(tmp_path / "warehouse") as catalog:
+            table = catalog.create_table("db.t", columns, ["k"], options=options)
+            texts = [f"{key * 7919:020}" for key in range(ROWS)]
+            with table.open_writer() as writer:
+                writer.upsert(pa.table([range(ROWS), texts], names=columns.names))
+                writer.commit(full_compact=True)
+        runtime = {"local_directory": local, "owners": 1}
+        catalogs.append(pkray.connect(tmp_path / "warehouse", runtime_options=runtime))
+        table = catalogs[-1].load_table("db.t")
+        look_up(table)
+        return table, local
+
+    yield make
+    for catalog in catalogs:
+        catalog.close()
+
+
+def look_up(table: pkray.Table) -> None:
+    wanted = list(range(0, ROWS, 7))
+    found = table.lookup(pa.table({"k": wanted}))
+    assert found["k"].to_pylist() == wanted
+
+
+def disk(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.sst"))
+
+
+def stats(table: pkray.Table):
+    (owner,) = table.service_stats()["owners"]
+    return owner["lookup"]
+
+
+def test_copies_stay_as_long_as_nothing_says_otherwise(looked_up):
+    table, local = looked_up()
+    assert stats(table).files == BUCKETS
+    assert disk(local) > 100_000
+    look_up(table)
+    assert stats(table).builds == BUCKETS
+
+
+def test_copies_that_nobody_uses_go_by_themselves(looked_up):
+    table, local = looked_up(**{"lookup.cache-file-retention": "300 ms"})
+    held = disk(local)
+    assert held > 100_000
+    deadline = time.monotonic() + 20
+    while stats(table).files and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert stats(table).files == 0
+    assert disk(local) < held // 10
+    look_up(table)
+
+
+def test_copies_take_no_more_disk_than_they_may(looked_up):
+    table, local = looked_up(**{"lookup.cache-max-disk-size": "400 kb"})
+    for _ in range(3):
+        look_up(table)
+        assert stats(table).disk_bytes <= 400 << 10
+        assert disk(local) <= 400 << 10
+    assert stats(table).evictions
+
+
+def test_indexes_of_copies_take_no_more_memory_than_they_may(looked_up):
+    table, _ = looked_up(**{"lookup.cache-max-memory-size": "4 kb"})
+    for _ in range(3):
+        look_up(table)
+        assert stats(table).memory_bytes <= 4 << 10
+    assert stats(table).evictions
