@@ -51,6 +51,10 @@ def remove_orphan_files(
         if not dry_run:
             main.delete([file.path for file in batch])
         found += batch
-    columns = zip(*found, strict=True) if found else ([], [], [])
+    columns = (
+        [file.path for file in found],
+        [file.size for file in found],
+        [file.modified_millis for file in found],
+    )
     arrays = [pa.array(c, f.type) for c, f in zip(columns, COLUMNS, strict=True)]
     return pa.Table.from_arrays(arrays, schema=COLUMNS)
