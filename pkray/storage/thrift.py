@@ -46,11 +46,13 @@ class _Reader:
 
     def struct(self) -> Struct:
         found: Struct = {}
-        number = 0
-        while head := self._byte():
+        data, number = self._data, 0
+        while head := data[self.at]:
+            self.at += 1
             delta, kind = head >> 4, head & 15
             number = number + delta if delta else self._integer()
             found[number] = kind, (kind == TRUE if kind in (TRUE, FALSE) else self._value(kind))
+        self.at += 1
         return found
 
     def _value(self, kind: int) -> Any:
@@ -80,11 +82,14 @@ class _Reader:
         return self._data[self.at - 1]
 
     def _varint(self) -> int:
-        value = shift = 0
-        while (byte := self._byte()) & 0x80:
-            value |= (byte & 0x7F) << shift
+        data, at = self._data, self.at
+        value, shift = data[at] & 0x7F, 0
+        while data[at] & 0x80:
+            at += 1
             shift += 7
-        return value | byte << shift
+            value |= (data[at] & 0x7F) << shift
+        self.at = at + 1
+        return value
 
     def _integer(self) -> int:
         value = self._varint()
