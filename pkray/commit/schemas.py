@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from pkray.errors import StorageError, TableExistsError, TableNotFoundError
 from pkray.format import paths
 from pkray.format.schema_files import SchemaFiles
 from pkray.lsm.engines import check_functions
+from pkray.options import idle_options
 from pkray.schema import TableSchema
 from pkray.schema_changes import SchemaChange
 from pkray.schema_draft import apply_changes
 from pkray.storage.object_store import ObjectStore
+
+_log = logging.getLogger(__name__)
 
 _PREFIX = paths.schema(0).removesuffix("0")
 
@@ -82,12 +86,14 @@ class SchemaStore:
             OptionError, UnsupportedError: likewise.
         """
         while True:
+            latest = self.latest()
             changed = apply_changes(
-                self.latest(), changes, has_snapshots=has_snapshots(), now_millis=clock()
+                latest, changes, has_snapshots=has_snapshots(), now_millis=clock()
             )
             check_functions(changed)
             path, data = paths.schema(changed.id), changed.to_json()
             if self._create(path, data):
+                _say_idle(changed, latest)
                 return changed
 
     def _listed(self) -> Iterator[tuple[int, Hashable]]:
@@ -133,3 +139,12 @@ class SchemaStore:
                 "not exist",
                 table=self._table,
             )
+        _say_idle(schema)
+
+
+def _say_idle(schema: TableSchema, before: TableSchema | None = None) -> None:
+    """Log which options change nothing, but for those that did not before either."""
+    known = idle_options(before.options) if before is not None else {}
+    for key, why in idle_options(schema.options).items():
+        if key not in known:
+            _log.warning("option %r = %r changes nothing: it %s", key, schema.options[key], why)

@@ -8,7 +8,6 @@ WITHOUT_EFFECT = frozenset(
         "async-file-write",
         "auto-create",
         "cache-page-size",
-        "commit.callbacks",
         "commit.force-create-snapshot",
         "compaction.max.file-num",
         "compaction.min.file-num",
@@ -43,7 +42,6 @@ WITHOUT_EFFECT = frozenset(
         "sort-compaction.local-sample.magnification",
         "sort-compaction.range-strategy",
         "sort-engine",
-        "streaming.read.snapshot.delay",
         "tag.period-formatter",
         "write-buffer-for-append",
         "write-buffer-spill.max-disk-size",
@@ -98,5 +96,7 @@ NOT_IMPLEMENTED = {
     "tag.creation-period": ("", "create tags by call"),
     "tag.num-retained-max": ("", "use tag.default-time-retained"),
     "tag.callbacks": ("", "there are no callbacks"),
+    "commit.callbacks": ("", "there are no callbacks"),
+    "streaming.read.snapshot.delay": ("0", "streams read snapshots as soon as they are there"),
     "partition.mark-done-action.custom.class": ("", "there are no callbacks"),
 }

@@ -51,6 +51,19 @@ def replayed(table: pkray.Table) -> list[tuple[Any, ...]]:
     return [rows[key] for key in sorted(rows)]
 
 
+def test_options_that_change_nothing_are_said_once_in_the_log(
+    catalog: pkray.Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = create(catalog, **{"fields.v.aggregate-function": "sum"})
+    assert (
+        "option 'fields.v.aggregate-function' = 'sum' changes nothing: it needs merge-engine = "
+        "aggregation" in caplog.text
+    )
+    caplog.clear()
+    table.alter.set_options({"changelog-producer.row-deduplicate": "true"})
+    assert [record.args[0] for record in caplog.records] == ["changelog-producer.row-deduplicate"]
+
+
 @pytest.mark.parametrize("producer", ["none", "lookup", "full-compaction"])
 def test_counts_add_up_over_flushes_and_levels(catalog: pkray.Catalog, producer: str) -> None:
     table = create(

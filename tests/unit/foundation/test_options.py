@@ -206,3 +206,9 @@ def test_every_option_has_a_doc_and_a_unique_key() -> None:
 def test_no_two_subjects_have_an_attribute_of_one_name() -> None:
     names = [field.name for subject in TableOptions.__bases__ for field in fields(subject)]
     assert len(set(names)) == len(names) == len(list(catalogue()))
+
+
+@pytest.mark.parametrize("key", ["commit.callbacks", "streaming.read.snapshot.delay"])
+def test_what_others_do_beside_commits_and_streams_is_not_silently_left_out(key: str) -> None:
+    with pytest.raises(UnsupportedError, match=key):
+        TableOptions.parse({key: "1 min"})
