@@ -97,14 +97,17 @@ def call_all(
     return gather(pending)
 
 
-def gather(pending: Sequence[Pending]) -> list[Any]:
-    """All answers; the first failure is raised when every call has ended."""
-    answers, failure = [], None
+def gather(
+    pending: Sequence[Pending], weighs_more: Callable[[Exception], bool] = lambda _: False
+) -> list[Any]:
+    """All answers; the first failure is raised when every call has ended, the first of those that
+    weigh more where there are such."""
+    answers, failures = [], []
     for one in pending:
         try:
             answers.append(one.result())
         except Exception as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
+            failures.append(error)
+    if failures:
+        raise next(filter(weighs_more, failures), failures[0])
     return answers

@@ -208,7 +208,7 @@ class LookupClient:
             ((owner, lookup),) = asked.items()
             return {owner: self._owners[owner].call("lookup", lookup)}
         pending = [self._owners[owner].submit("lookup", lookup) for owner, lookup in asked.items()]
-        return dict(zip(asked, gather(pending), strict=True))
+        return dict(zip(asked, gather(pending, _is_final), strict=True))
 
 
 def _rerouted(find: Callable[[Mapping[bytes, int]], pa.Table]) -> pa.Table:
@@ -218,8 +218,15 @@ def _rerouted(find: Callable[[Mapping[bytes, int]], pa.Table]) -> pa.Table:
         try:
             return find(totals)
         except PartitionBucketsError as error:
+            if _is_final(error):
+                raise
             totals.update(error.totals)
     return find(totals)
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether a failed lookup cannot go on in other buckets."""
+    return not (isinstance(error, PartitionBucketsError) and error.totals)
 
 
 def _as(rows: pa.Table, wanted: pa.Schema) -> pa.Table:

@@ -143,14 +143,31 @@ class OwnedBuckets:
                 wrong[piece.partition] = there
         if wrong:
             partition, there = next(iter(wrong.items()))
-            named = PartitionSpec(schema).to_dict(partition) or "the table's rows"
             raise PartitionBucketsError(
-                f"{named}: spread over {there} buckets, while the table has "
+                f"{_named(schema, partition)}: spread over {there} buckets, while the table has "
                 f"{schema.core.bucket}; rescale the partition before writing to it: "
                 f"table.rescale(buckets={schema.core.bucket})",
                 totals=wrong,
                 buckets=schema.core.bucket,
             )
+
+    def fits(self, bucket: BucketId, total: int, snapshot_id: int) -> bool:
+        """Whether rows that were spread over so many buckets have their keys' committed rows in
+        the bucket of theirs."""
+        return self._committed.total_buckets(bucket[0], snapshot_id) in (None, total)
+
+    def waiting(self, partition: bytes, snapshot_id: int) -> PartitionBucketsError:
+        """For lookups of rows that do not fit yet; without ``totals``, as there is no way round."""
+        schema = self._schema.current
+        buckets = schema.core.bucket
+        there = self._committed.total_buckets(partition, snapshot_id)
+        return PartitionBucketsError(
+            f"{_named(schema, partition)}: spread over {there} buckets, and rows that are not "
+            f"committed over {buckets}: look up with visibility='committed', or rescale the "
+            f"partition, so that they can be committed: table.rescale(buckets={buckets})",
+            totals={},
+            buckets=buckets,
+        )
 
     def _written_under(self, bucket: BucketId) -> TableSchema:
         """The newest schema, with the number of buckets that the partition has."""
@@ -159,3 +176,7 @@ class OwnedBuckets:
         if there is None or there == schema.core.bucket:
             return schema
         return dataclasses.replace(schema, options={**schema.options, "bucket": str(there)})
+
+
+def _named(schema: TableSchema, partition: bytes) -> object:
+    return PartitionSpec(schema).to_dict(partition) or "the table's rows"

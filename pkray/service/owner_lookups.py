@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from pkray.commit.live import unless_expired
 from pkray.errors import MissingFileError, SnapshotNotFoundError
@@ -55,6 +56,7 @@ class OwnerLookups:
 
         Raises:
             PartitionBucketsError: a partition has another number of buckets than the slices say.
+                Without ``totals`` rows that are not committed are for another number.
             SchemaChangedError: the table has another schema of the id that is named.
             SnapshotNotFoundError: the snapshot has expired.
         """
@@ -83,6 +85,10 @@ class OwnerLookups:
         if evolution is not None:
             keys = keys.rename_columns([evolution.source(n) for n in keys.schema.names])
             columns = evolution.sources(columns)
+        totals = [self._total_of(session) for session in sessions]
+        for session, total in zip(sessions, totals, strict=True):
+            if total == newest.core.bucket:  # others will not be committed
+                self._refuse_waiting(asked, schema, session, answered)
         self._buckets.refuse_others(filter(_is_named, asked.slices), schema, answered)
         lookup = self._views.lookup(under)
         find = lookup.find_prefixes if asked.by_prefix else lookup.find
@@ -90,7 +96,11 @@ class OwnerLookups:
         for piece in self._reached(asked, chain(levels, written), answered):
             bucket = (piece.partition, piece.bucket)
             committed = levels.get(bucket, _EMPTY)
-            held = (session.uncommitted(bucket, committed, under.id) for session in sessions)
+            held = (
+                session.uncommitted(bucket, committed, under.id)
+                for session, total in zip(sessions, totals, strict=True)
+                if self._buckets.fits(bucket, total, answered)
+            )
             found, rows = find(
                 self._views.files(under, bucket),
                 self._visible(committed, asked),
@@ -135,6 +145,26 @@ class OwnerLookups:
                     sessions = [session for _, session in self._sessions.items()]
                     return sessions, newest if base is None else base
 
+    def _total_of(self, session: OwnerSession) -> int:
+        """The number of buckets that a session's rows were spread over."""
+        schema_id = session.schema_id
+        schema = self._schema.current if schema_id is None else self._schema.read(schema_id)
+        return schema.core.bucket
+
+    def _refuse_waiting(
+        self, asked: Lookup, schema: TableSchema, session: OwnerSession, snapshot_id: int
+    ) -> None:
+        """What is committed of the keys of a session's rows must not be in other buckets, perhaps
+        of other owners: the table may have been rolled back over a rescale."""
+        total = self._total_of(session)
+        fits = self._buckets.fits
+        apart = {b for b in list(session.writers) if not fits(b, total, snapshot_id)}
+        for bucket in apart.intersection(session.written if apart else ()):
+            for piece in asked.slices:
+                spread = piece.total_buckets or schema.core.bucket
+                if _may_hold(replace(piece, total_buckets=spread), bucket, total):
+                    raise self._buckets.waiting(bucket[0], snapshot_id)
+
     def _reached(
         self, asked: Lookup, held: Iterable[BucketId], snapshot_id: int
     ) -> Iterator[Slice]:
@@ -166,6 +196,15 @@ _EMPTY = Levels()
 
 def _is_named(piece: Slice) -> bool:
     return piece.partition != ANY_PARTITION and piece.bucket != ANY_BUCKET
+
+
+def _may_hold(piece: Slice, bucket: BucketId, total: int) -> bool:
+    """Whether keys of a slice may have rows in a bucket, one of so many in its partition."""
+    if piece.partition not in (ANY_PARTITION, bucket[0]):
+        return False
+    if piece.bucket != ANY_BUCKET and piece.total_buckets == total:
+        return piece.bucket == bucket[1]
+    return not _is_named(piece)  # named ones were sent where such rows are before
 
 
 def _empty(schema: TableSchema, columns: Sequence[str]) -> pa.Table:

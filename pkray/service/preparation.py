@@ -103,8 +103,9 @@ class CommitPreparation:
         if session.schema_id is None:
             return
         total = self._schema.read(session.schema_id).core.bucket
-        written = (b for b, w in session.writers.items() if w.memory_rows or w.uncommitted.files)
-        self._owned.refuse_others(Slice(*bucket, 0, 0, total_buckets=total) for bucket in written)
+        self._owned.refuse_others(
+            Slice(*bucket, 0, 0, total_buckets=total) for bucket in session.written
+        )
 
     def _buckets(self, session: OwnerSession, wanted: PrepareRequest) -> list[BucketId]:
         """Buckets that the session's commit is about."""

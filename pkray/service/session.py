@@ -136,6 +136,12 @@ class OwnerSession:
             return None
         return found
 
+    @property
+    def written(self) -> list[BucketId]:
+        """Buckets that it holds rows of."""
+        writers = list(self.writers.items())
+        return [b for b, held in writers if held.memory_rows or held.uncommitted.files]
+
     def expect(self, push: Push) -> None:
         """Note the schema of the session's rows.
 

@@ -299,6 +299,35 @@ def test_rows_wait_where_others_rolled_back_to_another_number_of_buckets(tmp_pat
     assert totals(table) == {"a": 5, "b": 5, "c": 5}
 
 
+@pytest.mark.parametrize("buckets", [1, 5])
+def test_lookups_do_not_miss_rows_that_wait_for_a_rescale(tmp_path, buckets):
+    table = create(tmp_path)
+    before = fill(table)
+    first = table.latest_snapshot().id
+    table.rescale(buckets)
+    with pkray.connect(str(tmp_path), runtime_options={"owners": 2}) as catalog:
+        elsewhere = catalog.load_table("db.t")
+        with elsewhere.open_writer() as writer:
+            writer.upsert(rows("a", range(40), "written"))
+            expected = {**before, **{("a", number): "written" for number in range(40)}}
+            assert content(elsewhere.lookup(KEYS)) == expected
+            table.rollback_to(first)
+            for find in (elsewhere.lookup, elsewhere.lookup_prefix):
+                with pytest.raises(PartitionBucketsError, match="visibility='committed'"):
+                    find(KEYS)
+                with pytest.raises(PartitionBucketsError, match=rf"buckets={buckets}\)"):
+                    find(KEYS[7:8])
+                assert content(find(KEYS, visibility="committed")) == before
+                others = find([key for key in KEYS if key["dt"] != "a"])
+                assert content(others) == {key: row for key, row in before.items() if key[0] != "a"}
+            with pytest.raises(PartitionBucketsError, match="visibility='committed'"):
+                elsewhere.lookup_prefix([{"id": 7}])
+            table.rescale(buckets)
+            assert content(elsewhere.lookup(KEYS)) == expected
+            writer.commit()
+    assert content(table.to_arrow()) == expected
+
+
 def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkeypatch):
     table = create(tmp_path)
     before = fill(table, "a")

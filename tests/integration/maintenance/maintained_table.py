@@ -26,6 +26,8 @@ from line_model import (
 )
 
 import pkray
+from pkray.format.binary_row import decode
+from pkray.types import DataType
 
 COMPLETE = ("lookup", "full-compaction")
 """Changelog producers that tell of rows before and after."""
@@ -272,11 +274,16 @@ class MaintainedTable:
             else:
                 state.pop(key, None)
 
-    def _has_other_totals(self, line: Line | None = None) -> bool:
-        line = line or self.line
+    def _has_other_totals(self) -> bool:
+        return bool(self._other_totals(self.line))
+
+    def _other_totals(self, line: Line) -> set[str]:
+        """Partitions that have another number of buckets than the table."""
         history = self._history(line)
         found = named_files.numbered(history, "snapshot")
         if not found:
-            return False
+            return set()
         entries = named_files.live(self.root, found[max(found)]).values()
-        return {e["_TOTAL_BUCKETS"] for e in entries} - {line.bucket_count} != set()
+        others = {e["_PARTITION"] for e in entries if e["_TOTAL_BUCKETS"] != line.bucket_count}
+        (names,) = decode(sorted(others), [DataType.parse("STRING NOT NULL")])
+        return set(names.to_pylist())
