@@ -30,10 +30,12 @@ class StreamableTable(ReadableTable):
         """What changed, snapshot by snapshot.
 
         The producers ``lookup`` and ``full-compaction`` tell of changes in the COMPACT snapshot
-        that found them, after the APPEND snapshot that brought the rows. Overwrites are left out,
-        unless the table sets ``streaming-read-overwrite`` or ``normalize`` is given. A key that
-        moves to another partition is a '-D' in its old one and a '+I' in its new one, in any
-        order: apply such changes by key and partition.
+        that found them, after the APPEND snapshot that brought the rows. Without a producer changes
+        are the rows that writers added, merged by key within a commit; ``normalize`` finds what
+        became of each row. Overwrites are left out, unless the table sets
+        ``streaming-read-overwrite`` or ``normalize`` is given. A key that moves to another
+        partition is a '-D' in its old one and a '+I' in its new one, in any order: apply such
+        changes by key and partition.
 
         Args:
             from_snapshot, from_tag: the first snapshot, included. Default the earliest whose

@@ -102,7 +102,8 @@ class Publisher:
                 if give_up is not None and self._clock() > give_up:
                     break
                 self._backoff.wait(tries)
-            raise self._outrun(change, tries + 1)
+            limit = "max-retries" if tries == schema.core.commit_max_retries else "timeout"
+            raise self._outrun(change, tries + 1, f"commit.{limit}")
         except (PkrayError, CommittedElsewhere):
             attempt.discard()
             raise
@@ -119,11 +120,11 @@ class Publisher:
             raise CommittedElsewhere
         return None
 
-    def _outrun(self, change: Change, tries: int) -> OutrunError:
+    def _outrun(self, change: Change, tries: int, limit: str) -> OutrunError:
         return OutrunError(
             f"commit {change.identifier} of {change.user!r} to {self._store.url!r} gave up after "
             f"{tries} attempts, as other commits came first each time: {change.again}, or raise "
-            "commit.max-retries",
+            f"{limit}",
             user=change.user,
             identifier=change.identifier,
             attempts=tries,

@@ -23,7 +23,7 @@ class FileOptions:
         "file.compression",
         CODEC,
         "zstd",
-        "Codec of data files.",
+        "Codec of data files; if unset, those of level 0 have none, as they are compacted soon.",
     )
     file_compression_zstd_level: int = option(
         "file.compression.zstd-level", integer(1), 1, "zstd level of data files."
