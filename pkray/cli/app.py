@@ -11,7 +11,17 @@ import pyarrow as pa
 import typer
 
 import pkray
-from pkray.cli import alter, changes, compaction, history, maintenance, rows, system, tables
+from pkray.cli import (
+    alter,
+    changes,
+    compaction,
+    history,
+    maintenance,
+    rows,
+    system,
+    table_options,
+    tables,
+)
 from pkray.cli.wording import in_options
 from pkray.errors import PkrayError
 
@@ -28,6 +38,7 @@ for _command in (
     tables.describe,
     tables.rename,
     tables.drop,
+    table_options.options,
     rows.upsert,
     rows.delete,
     rows.scan,

@@ -19,7 +19,10 @@ class BucketOptions:
     """Which bucket a row is in."""
 
     bucket: int = option(
-        "bucket", integer(-1, 2**31 - 1), -1, "Buckets a partition; -1 is dynamic."
+        "bucket",
+        integer(-1, 2**31 - 1),
+        -1,
+        "Buckets a partition; -1 is dynamic. Tables that pkray creates without it get 1.",
     )
     bucket_key: tuple[str, ...] = option(
         "bucket-key", NAMES, (), "Columns whose hash picks the bucket; the primary key if unset."

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pkray.errors import OptionError, UnsupportedError
+from pkray.options.option import Option
 from pkray.options.values import BOOLEAN, NAMES, STRING, Kind, choice
 
 PREFIX = "fields."
@@ -66,15 +67,16 @@ class SequenceGroup:
 
 # Delimiters and default values keep their blanks.
 _VERBATIM = Kind("text", str, "text")
-_KINDS: dict[str, tuple[str, Kind]] = {
-    "aggregate-function": ("aggregate_function", FUNCTION),
-    "ignore-retract": ("ignore_retract", BOOLEAN),
-    "list-agg-delimiter": ("list_agg_delimiter", _VERBATIM),
-    "distinct": ("distinct", BOOLEAN),
-    "nested-key": ("nested_key", NAMES),
-    "default-value": ("default_value", _VERBATIM),
-    "stats-mode": ("stats_mode", STRING),
+_OF_COLUMN: dict[str, tuple[str, Kind, str]] = {
+    "aggregate-function": ("aggregate_function", FUNCTION, "How the values of a key become one."),
+    "ignore-retract": ("ignore_retract", BOOLEAN, "-U and -D rows leave the value as it is."),
+    "list-agg-delimiter": ("list_agg_delimiter", _VERBATIM, "Between the texts of listagg."),
+    "distinct": ("distinct", BOOLEAN, "listagg and collect keep each value once."),
+    "nested-key": ("nested_key", NAMES, "Fields by which nested_update replaces rows."),
+    "default-value": ("default_value", _VERBATIM, "What readers see in place of null."),
+    "stats-mode": ("stats_mode", STRING, "Statistics of the column, as metadata.stats-mode."),
 }
+_OF_GROUP = "Columns of partial-update that the row with the largest of these columns updates."
 _NOT_IMPLEMENTED = {"prefix-length", "count-limit"}
 
 
@@ -93,13 +95,21 @@ def parse_field_options(
         name, _, option = key.removeprefix(PREFIX).rpartition(".")
         if name and option == GROUP:
             groups.append(SequenceGroup(NAMES.parse(name), NAMES.parse(text)))
-        elif name and option in _KINDS:
-            attribute, kind = _KINDS[option]
+        elif name and option in _OF_COLUMN:
+            attribute, kind, _ = _OF_COLUMN[option]
             change: dict[str, Any] = {attribute: _parse(key, text, kind)}
             by_field[name] = replace(by_field.get(name, FieldOptions()), **change)
         elif strict:
             raise _unknown(key, name, option)
     return by_field, tuple(groups)
+
+
+def field_catalogue() -> Iterator[Option]:
+    """The options of single columns."""
+    for option, (attribute, kind, doc) in _OF_COLUMN.items():
+        default = getattr(FieldOptions(), attribute)
+        yield Option(f"{PREFIX}<column>.{option}", attribute, kind, default, doc)
+    yield Option(f"{PREFIX}<columns>.{GROUP}", "sequence_groups", NAMES, (), _OF_GROUP)
 
 
 def _parse(key: str, text: str, kind: Kind) -> Any:
@@ -117,7 +127,7 @@ def _parse(key: str, text: str, kind: Kind) -> Any:
 def _unknown(key: str, name: str, option: str) -> OptionError | UnsupportedError:
     if option in _NOT_IMPLEMENTED:
         return UnsupportedError(f"option {key!r} is not supported", options=(key,))
-    known = [*_KINDS, GROUP]
+    known = [*_OF_COLUMN, GROUP]
     match = difflib.get_close_matches(option, known, n=1, cutoff=0.5)
     nearest = f"{PREFIX}{name or '<column>'}.{match[0]}" if match else None
     hint = f"did you mean {nearest!r}?" if nearest else f"columns have {', '.join(known)}"

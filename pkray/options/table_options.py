@@ -126,7 +126,7 @@ def _refusal(option: Option, key: str, text: str) -> str:
 def _unknown(key: str) -> OptionError:
     known = [*_by_key(), *NOT_IMPLEMENTED, *WITHOUT_EFFECT]
     nearest = difflib.get_close_matches(key.lower().replace("_", "-"), known, n=1, cutoff=0.5)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else "; see the list of table options"
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else "; 'pkray options' lists them"
     return OptionError(
         f"there is no option {key!r}{hint}", key=key, nearest=nearest[0] if nearest else None
     )

@@ -71,3 +71,28 @@ def test_explain_prints_what_would_be_read(capsys, warehouse):
     text = run(capsys, *words)
     assert "buckets                   1               4" in text
     assert "by bucket" in text
+
+
+def test_the_options_of_tables_are_listed_without_a_table(capsys):
+    found = {line["option"]: line for line in lines(run(capsys, "options", "--json"))}
+    assert found["lookup.cache-file-retention"]["default"] == "1 h"
+    assert found["write-buffer-size"]["default"] == "256 mb"
+    assert found["file.format"]["takes"] == "parquet"
+    assert found["sort-spill-threshold"]["default"] is None
+    assert "sum" in found["fields.<column>.aggregate-function"]["takes"]
+    assert all(line["meaning"] for line in found.values())
+
+
+def test_options_are_found_by_a_word(capsys):
+    found = lines(run(capsys, "options", "Stop-Trigger", "--json"))
+    assert {line["option"] for line in found} == {
+        "num-sorted-run.stop-trigger",
+        "sort-spill-threshold",
+    }
+    assert "0 rows" in run(capsys, "options", "nothing is called so")
+
+
+def test_an_unknown_option_says_where_to_look(capsys, tmp_path):
+    words = ["create", "db.t", "--column", "k INT NOT NULL", "-k", "k", "-w", tmp_path]
+    assert "'pkray options' lists them" in run(capsys, *words, "-o", "9q9=1", code=1)
+    assert "did you mean 'bucket'" in run(capsys, *words, "-o", "bukcet=1", code=1)

@@ -1,0 +1,53 @@
+"""The command ``pkray options``: what a table can be told to do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from pkray.cli import output
+from pkray.cli.arguments import Json
+from pkray.options import catalogue, field_catalogue
+from pkray.options.option import Option
+
+_UNITS = {
+    "size": ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb")),
+    "duration": ((3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms")),
+}
+
+
+def options(
+    word: Annotated[
+        str, typer.Argument(metavar="WORD", help="Only those with it in their key or meaning.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """List the options that tables have, as --option takes them."""
+    empty = None if as_json else ""
+    found = [
+        {
+            "option": each.key,
+            "default": _default(each) or empty,
+            "meaning": each.doc,
+            "takes": " or ".join(each.only) or each.kind.allowed,
+        }
+        for each in (*catalogue(), *field_catalogue())
+        if word.lower() in f"{each.key} {each.doc}".lower()
+    ]
+    columns = [(name, pa.string()) for name in ("option", "default", "meaning", "takes")]
+    output.table(pa.Table.from_pylist(found, pa.schema(columns)), as_json)
+
+
+def _default(option: Option) -> str | None:
+    """As it would be written."""
+    value: Any = option.default
+    if value is None or value == ():
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    for size, unit in _UNITS.get(option.kind.name, ()):
+        if value and value % size == 0:
+            return f"{value // size} {unit}"
+    return str(value)
