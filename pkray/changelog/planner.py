@@ -20,7 +20,7 @@ from pkray.changelog.splits import (
 )
 from pkray.commit.index_files import index_files
 from pkray.commit.live import changelog_entries, delta_entries, live_files, unless_expired
-from pkray.errors import SnapshotNotFoundError
+from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format.data_file import ADD, DELETE, DataFileMeta, ManifestEntry
 from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
 from pkray.format.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
@@ -95,6 +95,21 @@ class ChangePlanner:
         added = (e for e in delta_entries(self._store, snapshot) if e.kind == ADD)
         return [self._delta(snapshot, *each) for each in by_bucket(added).items()]
 
+    def can_tell(self, snapshot: Snapshot) -> bool:
+        """Whether what a snapshot changed can be read; of some overwrites that takes more than
+        their changelogs, which others have in them."""
+        if self.normalizes or snapshot.commit_kind != OVERWRITE or not self._reads_overwrites:
+            return True
+        try:
+            entries = self._told_entries(snapshot)
+            if self._request.schema.core.deletion_vectors_enabled:
+                self._read_snapshot(snapshot.id)
+            if any(entry.kind == DELETE for entry in entries):
+                self._before(snapshot)
+        except (SnapshotNotFoundError, MissingFileError):
+            return False
+        return True
+
     def content(self, snapshot: Snapshot, location: TableLocation) -> list[ChangeSplit]:
         """What the changes up to a snapshot made of the table, as +I.
 
@@ -132,11 +147,7 @@ class ChangePlanner:
         ]
 
     def _overwritten(self, snapshot: Snapshot) -> list[ChangeSplit]:
-        entries = [
-            entry
-            for entry in delta_entries(self._store, snapshot)
-            if entry.file.level >= self._lowest
-        ]
+        entries = self._told_entries(snapshot)
         before = by_bucket(entry for entry in entries if entry.kind == DELETE)
         after = by_bucket(entry for entry in entries if entry.kind == ADD)
         old_vectors = self._vectors(self._before(snapshot)) if before else {}
@@ -152,6 +163,11 @@ class ChangePlanner:
             )
             for partition in sorted({partition for partition, _ in (*before, *after)})
         ]
+
+    def _told_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """What an overwrite did with files that were told of, or will be."""
+        entries = delta_entries(self._store, snapshot)
+        return [entry for entry in entries if entry.file.level >= self._lowest]
 
     def _normalized(self, snapshot: Snapshot) -> list[ChangeSplit]:
         previous = self._before(snapshot)

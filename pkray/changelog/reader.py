@@ -46,6 +46,8 @@ class ChangelogReader:
     ) -> Iterator[pa.RecordBatch]:
         """Batches of ``_row_kind``, ``_snapshot_id`` and the table's columns, both ends included.
 
+        By default from the oldest changes on after which all can be read, up to the newest.
+
         Raises:
             SnapshotNotFoundError: a snapshot between has expired, or the first is yet to come and
                 is not the next one.
@@ -56,6 +58,18 @@ class ChangelogReader:
         last = self._history.id_of(to_snapshot, to_tag, to_timestamp, is_end=True)
         return self._read(first, last)
 
+    def earliest(self, until: int) -> int:
+        """The oldest snapshot from which on all changes up to another can be read."""
+        whole = self._history.earliest_whole_id() or 1
+        if self._planner.normalizes:
+            return whole + 1 if whole > 1 else 1  # what its rows were before it is not there
+        first = self._history.earliest_id() or 1
+        if self._planner.looks_back:
+            for number in range(min(whole, until), first - 1, -1):
+                if not self._planner.can_tell(self._history.find(number)):
+                    return number + 1
+        return first
+
     def _read(self, first: int | None, last: int | None) -> Iterator[pa.RecordBatch]:
         latest = self._history.latest()
         if latest is None:
@@ -65,12 +79,8 @@ class ChangelogReader:
             if last is not None:
                 raise _backwards(first, last)
             self._history.find(first)  # is not there, unless it was made this moment
-        if first is None and self._planner.normalizes:
-            first = self._history.earliest_whole_id() or 1
-            if first > 1:
-                first += 1  # what its rows were before it is not there
-        elif first is None:
-            first = self._history.earliest_id() or 1
+        if first is None:
+            first = self.earliest(end)
         for number in range(first, end + 1):
             for split in self._planner.changes(self._history.find(number)):
                 yield from split.read(self._store)

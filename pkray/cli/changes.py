@@ -9,6 +9,7 @@ import typer
 
 from pkray.catalog import Catalog
 from pkray.changelog.history import ChangeHistory
+from pkray.changelog.reader import ChangelogReader
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.start import StartMode
 from pkray.cli import arguments, output
@@ -78,9 +79,10 @@ def changelog(
         output.rows(batches, schema, as_json)
         return
     from_id = first if from_tag is None else history.tagged(from_tag).id
-    if mode is None and from_id is None and start is None:
-        from_id = history.earliest_id() or 1
     newest = source.latest_snapshot()
+    if mode is None and from_id is None and start is None:
+        reader = ChangelogReader(source.location.open(), source.schema, normalize=normalize)
+        from_id = reader.earliest(newest.id if newest is not None else 0)
     if to_id is None and not follow:
         to_id = newest.id if newest is not None else 0
     stream = source.stream(

@@ -90,6 +90,46 @@ def test_what_an_overwrite_replaced_must_be_there(tmp_path):
         table.changelog(number)
 
 
+OUTLIVING = {"changelog.num-retained.max": "30", "changelog.num-retained.min": "20"}
+
+
+def ids(table, **how):
+    return sorted(set(table.changelog(**how)["_snapshot_id"].to_pylist()))
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+@pytest.mark.parametrize("options", [{}, OUTLIVING], ids=["changelogs expire", "they outlive"])
+def test_changes_begin_after_an_overwrite_that_cannot_be_told(tmp_path, producer, options):
+    options = {"changelog-producer": producer, "streaming-read-overwrite": "true", **options}
+    options["num-sorted-run.compaction-trigger"] = "20"
+    with create(tmp_path, options) as catalog:
+        table = catalog.load_table("db.t")
+        put(table, {1: "one"})
+        put(table, {2: "two"})
+        replaced(table, {3: "three"})
+        put(table, {4: "four"})
+        assert ids(table) == [1, 2, 3, 4]
+        for kept, found in ((3, [2, 3, 4]), (2, [4]), (1, [4])):
+            table.expire_snapshots(retain_max=kept, retain_min=kept)
+            is_told = kept == 3 and "changelog.num-retained.max" in options
+            assert ids(table) == ([1, 2, 3, 4] if is_told else found)
+        with pytest.raises(SnapshotNotFoundError):
+            table.changelog(from_snapshot=3)
+        if "changelog.num-retained.max" in options:
+            assert ids(table, to_snapshot=2) == [1, 2]
+        put(table, {5: "five"})
+        assert ids(table) == [4, 5]
+
+
+def test_an_overwrite_that_replaced_nothing_is_told_by_its_changelog(tmp_path):
+    with create(tmp_path, {"streaming-read-overwrite": "true", **OUTLIVING}) as catalog:
+        table = catalog.load_table("db.t")
+        replaced(table, {1: "one"})
+        put(table, {2: "two"})
+        table.expire_snapshots(retain_max=1, retain_min=1)
+        assert ids(table) == [1, 2]
+
+
 def test_a_consumer_keeps_what_an_overwrite_may_replace(tmp_path):
     options = {"streaming-read-overwrite": "true"}
     with create(tmp_path, options) as catalog:

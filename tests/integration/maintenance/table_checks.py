@@ -108,8 +108,7 @@ class CheckedTable(MaintainedTable):
         snapshots = named_files.numbered(history, "snapshot")
         first = min(named_files.numbered(history, "changelog") | snapshots)
         looks_back = self.normalizes or self.reads_overwrites
-        if not self.reads_overwrites:
-            table.changelog(normalize=self.normalizes)  # from the oldest on
+        table.changelog(normalize=self.normalizes)  # from the oldest on
         known = [number for number, moment in line.moments.items() if moment.told is not None]
         known = [number for number in known if number >= (line.live[0] if looks_back else first)]
         whole = named_files.changelog_is_there(self.root, snapshots.get(1, {}))
