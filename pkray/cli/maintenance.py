@@ -12,6 +12,7 @@ from pkray.catalog import Catalog
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.warehouse import on_service, on_warehouse
+from pkray.errors import OptionError
 from pkray.table import Table
 
 consumers_app = typer.Typer(
@@ -131,7 +132,12 @@ def delete_consumer(
     as_json: Json = False,
 ) -> None:
     """Forget a consumer: it no longer keeps snapshots from expiring."""
-    catalog.load_table(table).consumers.delete(consumer)
+    consumers = catalog.load_table(table).consumers
+    there = consumers.list()["consumer_id"].to_pylist()
+    if consumer not in there:
+        others = f"its consumers are {', '.join(there)}" if there else "it has none"
+        raise OptionError(f"{table} has no consumer {consumer!r}: {others}", value=consumer)
+    consumers.delete(consumer)
     output.record({"deleted": consumer}, as_json)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tags import TagStore
@@ -121,9 +121,9 @@ class History:
         newest = latest.id if latest else 0
         found = self._try_read(newest if after is None else after.id - 1)
         if found is None:
-            first = f": the oldest is {after.id}, of {after.time_millis}" if after else ""
+            first = f": the oldest is {after.id}, of {_said(after.time_millis)}" if after else ""
             raise SnapshotNotFoundError(
-                f"{self._url!r} has no snapshot of {millis} (epoch milliseconds) or before{first}",
+                f"{self._url!r} has no snapshot of {_said(millis)} or before{first}",
                 timestamp=millis,
             )
         return found
@@ -195,6 +195,15 @@ def epoch_millis(timestamp: Timestamp) -> int:
             ) from None
     whole = timestamp.replace(microsecond=0)
     return round(whole.timestamp()) * 1000 + timestamp.microsecond // 1000
+
+
+def _said(millis: int) -> str:
+    """Epoch milliseconds for people."""
+    try:
+        moment = datetime.fromtimestamp(millis // 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the years that there are
+        return f"{millis} milliseconds"
+    return f"{millis} ({moment:%Y-%m-%d %H:%M:%S}.{millis % 1000:03} UTC)"
 
 
 def names_changes(options: TableOptions) -> bool:

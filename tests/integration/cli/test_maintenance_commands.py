@@ -77,6 +77,8 @@ def test_consumers(run):
     assert [row["next_snapshot_id"] for row in run("consumers", "list", "d.t")] == [2]
     assert run("expire", "d.t", "--retain-max", "1")[0]["snapshots"] == 1
     run("consumers", "reset", "d.t", "job", "--next", "1", code=1)
+    run("consumers", "delete", "d.t", "jab", code=1)
+    assert len(run("consumers", "list", "d.t")) == 1
     run("consumers", "delete", "d.t", "job")
     assert run("consumers", "list", "d.t") == []
 

@@ -63,6 +63,13 @@ def test_a_time_before_all_snapshots_is_an_error(table):
         table.to_arrow(timestamp=START + 999)
 
 
+def test_times_are_said_for_people_too(table):
+    with pytest.raises(SnapshotNotFoundError, match=r"of 129 \(1970-01-01 00:00:00\.129 UTC\) or"):
+        table.to_arrow(timestamp=129)
+    with pytest.raises(SnapshotNotFoundError, match="of -1000000000000000000 milliseconds or"):
+        table.to_arrow(timestamp=-(10**18))
+
+
 def test_a_time_of_expired_snapshots_is_an_error(table, warehouse):
     SnapshotExpirer(root(warehouse), schema(warehouse)).expire(Retention(2, 2, 0, 100))
     with pytest.raises(SnapshotNotFoundError, match="the oldest is 4"):
