@@ -63,8 +63,13 @@ def connect(
     """
     _check_warehouse(warehouse)
     if not isinstance(runtime, str):
+        if runtime_options:
+            raise OptionError(
+                f"runtime_options {sorted(runtime_options)} go with the name of a runtime: give "
+                "them to the runtime where it is made"
+            )
         return Catalog(warehouse, runtime, storage_options)
-    opened = open_runtime(runtime, runtime_options or {})
+    opened = open_runtime(runtime, runtime_options or {}, storage_options)
     try:
         return Catalog(warehouse, opened, storage_options)
     except PkrayError:

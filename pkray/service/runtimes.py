@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pkray.errors import OptionError
@@ -11,11 +11,17 @@ from pkray.service.local import LocalRuntime
 from pkray.service.runtime import Runtime
 
 
-def open_runtime(name: str, options: Mapping[str, Any]) -> Runtime:
+def open_runtime(
+    name: str, options: Mapping[str, Any], storage_options: Iterable[str] = ()
+) -> Runtime:
     """The runtime ``local`` or ``ray``.
 
+    Args:
+        storage_options: those that were given to the store, by name.
+
     Raises:
-        OptionError: another name, or an option that it does not take.
+        OptionError: another name, an option that it does not take, or one that was given to the
+            store.
     """
     kind: Callable[..., Runtime]
     if name == "local":
@@ -32,6 +38,13 @@ def open_runtime(name: str, options: Mapping[str, Any]) -> Runtime:
             raise OptionError(
                 f"runtime_options {option!r} is unknown to runtime {name!r}: it takes "
                 f"{', '.join(known)}",
+                key=option,
+            )
+    for option in storage_options:
+        if option in known:
+            raise OptionError(
+                f"{option!r} is no option of the store but of runtime {name!r}: give it in "
+                "runtime_options",
                 key=option,
             )
     return kind(**options)

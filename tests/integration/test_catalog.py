@@ -262,6 +262,14 @@ def test_an_unknown_option_of_the_runtime_is_named(tmp_path):
         pkray.connect(tmp_path, runtime_options={"owner": 2})
 
 
+def test_an_option_of_the_runtime_that_is_given_elsewhere_is_not_lost(tmp_path):
+    with pytest.raises(pkray.OptionError, match="'owners' is no option of the store"):
+        pkray.connect(tmp_path, owners=2)
+    with pkray.connect(tmp_path) as catalog:
+        with pytest.raises(pkray.OptionError, match=r"\['owners'\] go with the name of a runtime"):
+            pkray.connect(tmp_path, catalog.runtime, runtime_options={"owners": 2})
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [("owners", 0), ("owners", -1), ("owners", "2"), ("owners", 1.5), ("local_directory", 5)],
