@@ -102,6 +102,7 @@ class Rollback:
             self._tags.delete(tag.name)
         changelogs = self._changelogs.remove_from(target.id + 1)
         removed = self._remove_snapshots(target)
+        changelogs += self._changelogs.remove_from(target.id)  # the snapshot itself is back
         whole = [tag.snapshot for tag in tags]
         if removed and removed[-1].id > target.id + 1:  # those that expired between added files too
             whole.append(removed[-1])

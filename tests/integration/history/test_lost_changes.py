@@ -75,6 +75,21 @@ def test_normalised_changes_begin_where_snapshots_do(table):
     assert ids(table, normalize=True) == [5, 5]
 
 
+@pytest.mark.parametrize("warehouse", [OUTLIVING, {**INPUT, **OUTLIVING}], indirect=True)
+def test_a_snapshot_that_came_back_by_a_tag_has_its_own_changes_again(table, warehouse):
+    changelogs = ChangelogStore(root(warehouse))
+    assert changelogs.ids() == [1, 2, 3]
+    gone_back(table, "rollback")
+    assert changelogs.ids() == [1]
+    assert ids(table) == [1, 2]
+    put(table, {1: "new"})
+    assert table.changelog()["v"].to_pylist() == ["turn 0", "turn 1", "new"]
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert changelogs.ids() == [1, 2]
+    assert table.changelog()["v"].to_pylist() == ["turn 0", "turn 1", "new"]
+    assert table.remove_orphan_files(older_than=1 << 50, dry_run=True)["path"].to_pylist() == []
+
+
 @pytest.mark.parametrize("warehouse", [OUTLIVING], indirect=True)
 @pytest.mark.parametrize("tag", ["second", None])
 def test_a_branch_that_takes_the_tables_place_ends_its_changelogs(table, warehouse, tag):
