@@ -164,7 +164,7 @@ class SnapshotStore:
         """Note that a snapshot is visible: keep it and move the hints on."""
         self._keep(snapshot)
         self._seen = max(self._seen, snapshot.id)
-        if self._newest is not None and self._newest[0].id == snapshot.id - 1:
+        if self._newest is None or self._newest[0].id == snapshot.id - 1:
             self._newest = snapshot, None
         hints = [paths.LATEST_HINT, *([paths.EARLIEST_HINT] if snapshot.id == 1 else [])]
         for hint in hints:

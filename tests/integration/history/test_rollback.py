@@ -202,6 +202,22 @@ def test_a_commit_identifier_that_was_rolled_back_can_be_committed_again(warehou
     assert now(warehouse) == before | {900: "second"}
 
 
+def test_a_rollback_is_noticed_where_the_first_commit_was_of_the_same_process(tmp_path):
+    create(tmp_path / "new")
+    with pkray.connect(str(tmp_path / "new")) as catalog:
+        table = catalog.load_table("db.t")
+        with table.open_writer() as writer:
+            writer.upsert([{"k": 1, "v": "before"}])
+            writer.commit(full_compact=True)
+            with pkray.connect(str(tmp_path / "new")) as elsewhere:
+                elsewhere.load_table("db.t").rollback_to(1)
+            writer.upsert([{"k": 2, "v": "after"}])
+            writer.commit(full_compact=True)
+    assert now(tmp_path / "new") == {1: "before", 2: "after"}
+    unnamed = table.remove_orphan_files(older_than=1 << 50, dry_run=True)
+    assert unnamed["path"].to_pylist() == [], "a compaction was done twice"
+
+
 def test_a_commit_between_the_base_and_its_rollback_takes_itself_back(warehouse):
     """Another process rolls back after a committer read the newest snapshot and before it
     publishes the next: the table must not jump forward again over a gap."""
