@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from pkray.format.commit_message import CommitMessage
+
+
+class InFlight(NamedTuple):
+    """Messages that may be published at any moment.
+
+    Args:
+        base: the snapshot that they are put on top of.
+        since: epoch milliseconds.
+    """
+
+    base: int
+    since: int
 
 
 class HandedOverFiles:

@@ -11,10 +11,10 @@ from pkray.format.commit_message import CommitMessage
 from pkray.service.committed import CommittedFiles
 from pkray.service.compaction.planner import CompactionPlanner
 from pkray.service.dynamic.buckets import DynamicBuckets
+from pkray.service.handed_over_files import InFlight
 from pkray.service.owner_sessions import OwnerSessions
 from pkray.service.preparation import CommitPreparation
 from pkray.service.protocol import HashFile, PrepareRequest, SessionId
-from pkray.service.session import InFlight
 from pkray.service.snapshot_follower import SnapshotFollower
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from pkray.errors import LostBatchesError, MissingFileError, SchemaChangedError
 from pkray.format.commit_message import CommitMessage
@@ -16,24 +15,13 @@ from pkray.lsm.uncommitted import Uncommitted
 from pkray.service.committed import BucketId
 from pkray.service.compaction.held import UNNAMED_MILLIS
 from pkray.service.elapsed import elapsed
-from pkray.service.handed_over_files import HandedOverFiles
+from pkray.service.handed_over_files import HandedOverFiles, InFlight
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.protocol import Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
+from pkray.service.taken_batches import TakenBatches
 
 _RENEWED_EVERY_MILLIS = 60 * 60 * 1000
-
-
-class InFlight(NamedTuple):
-    """Messages that may be published at any moment.
-
-    Args:
-        base: the snapshot that they are put on top of.
-        since: epoch milliseconds.
-    """
-
-    base: int
-    since: int
 
 
 class OwnerSession:
@@ -72,7 +60,7 @@ class OwnerSession:
         self._renewed: int | None = None
         self.touched = 0
         """When it was last used, epoch milliseconds."""
-        self._written: dict[tuple[int, int], int] = {}
+        self._taken = TakenBatches(staging)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -165,7 +153,7 @@ class OwnerSession:
             SchemaChangedError: the table was rescaled.
         """
         attempt = (push.source, push.attempt)
-        expected = self._written.get(attempt, 0)
+        expected = self._taken.count(attempt)
         if push.index < expected:
             return
         if push.index > expected:
@@ -178,7 +166,7 @@ class OwnerSession:
                 got=push.index,
             )
         self._apply(batch)
-        self._written[attempt] = expected + 1
+        self._taken.note(attempt, expected + 1)
 
     def promote(self, attempts: Attempts) -> None:
         """Write the staged batches of the attempts that count.
@@ -186,13 +174,13 @@ class OwnerSession:
         Raises:
             LostBatchesError: some are not here.
         """
-        self._require(attempts)
+        self._taken.require(attempts)
         for source in sorted(attempts):
             attempt = (source, attempts[source][0])
-            if attempt not in self._written:
+            if not self._taken.count(attempt):
                 for batch in self.staging.take(attempt):
                     self._apply(batch)
-                self._written[attempt] = attempts[source][1]
+                self._taken.note(attempt, attempts[source][1])
         self.staging.clear()
 
     def leave_replaced_schemas(self) -> None:
@@ -279,7 +267,7 @@ class OwnerSession:
     def _lose_rows(self) -> None:
         self._abort()
         self.new_hashes.clear()
-        self._written.clear()
+        self._taken.clear()
 
     def _abort(self) -> None:
         self.staging.clear()
@@ -308,20 +296,3 @@ class OwnerSession:
             largest = max(held, key=held.__getitem__)
             total -= held.pop(largest)
             self.writers[largest].flush()
-
-    def _require(self, attempts: Attempts) -> None:
-        lost = [
-            source
-            for source, (attempt, count) in attempts.items()
-            if self._held((source, attempt)) != count
-        ]
-        if lost:
-            raise LostBatchesError(
-                f"the owner no longer holds every batch of sources {sorted(lost)}: it restarted, "
-                "or a cleaner of orphan files took what was written long ago, or the table was "
-                "rolled back; push them again",
-                sources=sorted(lost),
-            )
-
-    def _held(self, attempt: tuple[int, int]) -> int:
-        return self._written.get(attempt) or self.staging.count(attempt)

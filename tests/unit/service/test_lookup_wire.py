@@ -13,7 +13,8 @@ KEYS = pa.record_batch({"id": pa.array([3, 1], pa.int64()), "s": ["é", ""]})
 
 
 def test_a_request_comes_through():
-    sent = Lookup(KEYS, [Slice(b"\x00p", 2, 0, 2)], "committed", ["id", "s"], 7, 3, by_prefix=True)
+    how = ("committed", ["id", "s"], 7, 3, "00ff")
+    sent = Lookup(KEYS, [Slice(b"\x00p", 2, 0, 2)], *how, by_prefix=True)
     assert decode_request(encode_request(sent)) == sent
 
 
