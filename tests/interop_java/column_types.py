@@ -10,16 +10,16 @@ STRINGS = ("STRING", "VARCHAR(40)")
 KEYS = (
     "BOOLEAN", *INTEGERS, *DECIMALS, "CHAR(40)", *STRINGS, "BINARY(20)", "VARBINARY(20)", "BYTES",
     "DATE", "TIME", "TIME(3)",
-    *(f"{kind}({digits})" for kind in ("TIMESTAMP", "TIMESTAMP_LTZ") for digits in (0, 3, 6, 9)),
+    *(f"{kind}({n})" for kind in ("TIMESTAMP", "TIMESTAMP_LTZ") for n in (0, 1, 3, 6, 7, 9)),
+    "FLOAT", "DOUBLE",
 )  # fmt: skip
 PARTITIONS = ("BOOLEAN", "SMALLINT", "INT", "BIGINT", "CHAR(40)", *STRINGS, "DATE", "TIMESTAMP(3)")
-ORDERED = (*KEYS[1:], "FLOAT", "DOUBLE")
-SCALARS = (*KEYS, "FLOAT", "DOUBLE")
+ORDERED = KEYS[1:]
 ARRAYS = ("ARRAY<INT>", "ARRAY<STRING>", "ARRAY<DOUBLE>", "ARRAY<ARRAY<INT>>")
 MAPS = ("MAP<STRING, INT>", "MAP<INT, STRING>", "MAP<STRING, ARRAY<INT>>")
 TABLE = "ARRAY<ROW<a INT, b STRING, c INT>>"
 NESTED = (*ARRAYS, *MAPS, TABLE, "ROW<a INT, b STRING>")
-ANY = (*SCALARS, *NESTED)
+ANY = (*KEYS, *NESTED)
 FUNCTIONS = {
     "sum": NUMBERS,
     "product": NUMBERS,

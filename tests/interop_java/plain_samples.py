@@ -102,8 +102,9 @@ class Samples:
     def _moment(self, kind: DataType, extreme: bool) -> list[int]:
         precision = kind.precision or 0
         choices = list(_MOMENTS[:3])
-        if extreme and precision < 9:
-            # The Java core cannot read those before the epoch with nanoseconds that it writes.
+        if extreme and precision <= 6:
+            # Arrow's nanoseconds do not reach these years, and the Java core cannot read those
+            # before the epoch that it writes.
             choices = [_MOMENTS[3], [-1000, 0], [-62_135_596_800_000, 0]]
         millis, above = self._chance.choice(choices)
         step = 10 ** (9 - precision)

@@ -60,6 +60,8 @@ class _Builder:
         if self._often(0.15):
             self._columns["rk"] = "STRING"
             self._options["rowkind.field"] = "rk"
+        if self._often(0.5):
+            self._shuffle_columns()
         known = [self._key() for _ in range(self._chance.choice([2, 4, 9, 40]))]
         columns = dict(self._columns)
         texts = [*self._options, *self._options.values()]
@@ -80,10 +82,12 @@ class _Builder:
             self._keys.append(name)
         if self._often(0.2):
             self._options["bucket-key"] = self._chance.choice(self._keys)
+        partitions = []
         if self._often(0.4):
-            self._keys.insert(self._chance.randrange(2), self._column("p", types.PARTITIONS))
-            return ["p"]
-        return []
+            for number in range(self._chance.choice([1, 1, 2])):
+                partitions.append(self._column(f"p{number}", types.PARTITIONS))
+                self._keys.insert(self._chance.randrange(len(self._keys) + 1), partitions[-1])
+        return partitions
 
     def _plain(self) -> None:
         for number in range(self._chance.randrange(1, 6)):
@@ -212,6 +216,11 @@ class _Builder:
             or (merges and self._producer != "lookup")
         )
 
+    def _shuffle_columns(self) -> None:
+        columns = list(self._columns.items())
+        self._chance.shuffle(columns)
+        self._columns = dict(columns)
+
     def _column(self, name: str, kinds: tuple[str, ...]) -> str:
         self._columns[name] = self._chance.choice(kinds)
         return name
@@ -241,7 +250,7 @@ class _Builder:
             for names in (self._sequences, self._summed, self._never_null, self._named):
                 names[:] = [name if one == old else one for one in names]
             return [what, old, name]
-        to = types.WIDER[self._columns[name]] if what == "change" else types.SCALARS
+        to = types.WIDER[self._columns[name]] if what == "change" else types.KEYS
         return [what, name, self._columns[self._column(name, to)]]
 
     def _rows(self, known: list[Row]) -> list[Row]:
