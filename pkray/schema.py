@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -254,14 +254,18 @@ def _from_json(described: Any, path: str) -> TableSchema:
             path=path,
             version=version,
         )
-    fields = tuple(DataField.from_json(column) for column in described["fields"])
+    keys = tuple(described["primaryKeys"])
+    fields = tuple(
+        replace(column, type=_keyed(column.type, column.name in keys))
+        for column in map(DataField.from_json, described["fields"])
+    )
     options = {str(key): str(value) for key, value in described["options"].items()}
     schema = TableSchema(
         int(described["id"]),
         fields,
         int(described["highestFieldId"]),
         tuple(described["partitionKeys"]),
-        tuple(described["primaryKeys"]),
+        keys,
         {**_OLD_DEFAULTS.get(version, {}), **options},
         described.get("comment"),
         int(described.get("timeMillis", 0)),

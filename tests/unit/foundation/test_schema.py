@@ -150,6 +150,13 @@ def test_a_schema_survives_its_file_and_pickling() -> None:
     assert pickle.loads(pickle.dumps(schema)) == schema
 
 
+def test_keys_are_not_null_whatever_the_file_says() -> None:
+    described = described_by(make())
+    for column in described["fields"][:2]:
+        column["type"] = column["type"].removesuffix(" NOT NULL")
+    assert TableSchema.from_json(json.dumps(described).encode()) == make()
+
+
 def test_a_file_without_bucket_means_dynamic_buckets() -> None:
     described = described_by(make())
     described["options"] = {}
