@@ -61,8 +61,8 @@ class SchemaStore:
         """As `latest`; what was read before is read again if it was written again. One request
         where nothing has changed."""
         marks = dict(self._listed())
-        for number, mark in self._marks.items():
-            if marks.get(number) != mark and self._files.renew(number):
+        for number in self._marks.keys() | marks.keys():
+            if marks.get(number) != self._marks.get(number) and self._files.renew(number):
                 self.replacements += 1
         self._marks = marks
         return self._newest_of(marks)

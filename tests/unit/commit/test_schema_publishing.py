@@ -170,3 +170,13 @@ def test_schemas_that_others_took_the_place_of_are_read_again(store):
     store.delete(paths.schema(0))
     with pytest.raises(TableNotFoundError):
         schemas.newest()
+
+
+def test_a_schema_that_was_read_before_it_was_listed_is_read_again(store):
+    schemas = SchemaStore(store, "db.t")
+    schemas.newest()
+    mine = alter(store, AddColumn("n", "INT"))
+    assert schemas.read(1) == mine
+    theirs = replace(mine, comment="theirs")
+    store.write(paths.schema(1), theirs.to_json())
+    assert (schemas.newest(), schemas.replacements) == (theirs, 1)
