@@ -98,16 +98,21 @@ def call_all(
 
 
 def gather(
-    pending: Sequence[Pending], weighs_more: Callable[[Exception], bool] = lambda _: False
+    pending: Sequence[Pending],
+    together: Callable[[Sequence[Exception]], Exception] = lambda failures: failures[0],
 ) -> list[Any]:
-    """All answers; the first failure is raised when every call has ended, the first of those that
-    weigh more where there are such."""
-    answers, failures = [], []
+    """All answers; failures are raised when every call has ended.
+
+    Args:
+        together: what stands for all failures; by default the first.
+    """
+    answers: list[Any] = []
+    failures: list[Exception] = []
     for one in pending:
         try:
             answers.append(one.result())
         except Exception as error:
             failures.append(error)
     if failures:
-        raise next(filter(weighs_more, failures), failures[0])
+        raise together(failures)
     return answers

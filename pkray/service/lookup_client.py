@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -208,7 +209,7 @@ class LookupClient:
             ((owner, lookup),) = asked.items()
             return {owner: self._owners[owner].call("lookup", lookup)}
         pending = [self._owners[owner].submit("lookup", lookup) for owner, lookup in asked.items()]
-        return dict(zip(asked, gather(pending, _is_final), strict=True))
+        return dict(zip(asked, gather(pending, _together), strict=True))
 
 
 def _rerouted(find: Callable[[Mapping[bytes, int]], pa.Table]) -> pa.Table:
@@ -222,6 +223,16 @@ def _rerouted(find: Callable[[Mapping[bytes, int]], pa.Table]) -> pa.Table:
                 raise
             totals.update(error.totals)
     return find(totals)
+
+
+def _together(failures: Sequence[Exception]) -> Exception:
+    """One that is final; where none is, what all owners say of partitions."""
+    first = next(filter(_is_final, failures), None)
+    if first is not None:
+        return first
+    said = [error for error in failures if isinstance(error, PartitionBucketsError)]
+    totals = dict(chain.from_iterable(error.totals.items() for error in said))
+    return PartitionBucketsError(said[0].message, totals=totals, buckets=said[0].buckets)
 
 
 def _is_final(error: Exception) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pytest
@@ -45,7 +46,7 @@ def create(folder, **options: str) -> pkray.Table:
     return catalog.create_table("db.t", SCHEMA, ["dt", "id"], ["dt"], chosen)
 
 
-def fill(table: pkray.Table, partitions: str = "abc") -> dict:
+def fill(table: pkray.Table, partitions: Iterable[str] = "abc") -> dict:
     with table.open_writer() as writer:
         for dt in partitions:
             writer.upsert(rows(dt, range(30), "old"))
@@ -326,6 +327,16 @@ def test_lookups_do_not_miss_rows_that_wait_for_a_rescale(tmp_path, buckets):
             assert content(elsewhere.lookup(KEYS)) == expected
             writer.commit()
     assert content(table.to_arrow()) == expected
+
+
+def test_lookups_find_partitions_that_wait_for_a_rescale_in_many_owners(tmp_path):
+    names = [f"{number:02}" for number in range(60)]
+    with pkray.connect(str(tmp_path), runtime_options={"owners": 24}) as catalog:
+        table = catalog.create_table("db.t", SCHEMA, ["dt", "id"], ["dt"], {"bucket": "2"})
+        fill(table, names)
+        table.rescale(3, partitions=[{"dt": "00"}])
+        found = catalog.load_table("db.t").lookup([{"dt": dt, "id": 1} for dt in names])
+        assert found["dt"].to_pylist() == names
 
 
 def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkeypatch):
