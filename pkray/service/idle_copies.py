@@ -23,7 +23,7 @@ class IdleCopies:
         self._is_set = False
 
     def watch(self) -> None:
-        """There may be copies now."""
+        """There may be copies, made before this."""
         if not self._is_set:
             self._is_set = True
             self._alarm.set(self._seconds, self._look)

@@ -263,8 +263,10 @@ class BucketOwner:
 
     def lookup(self, asked: Lookup) -> LookupAnswer:
         """Rows by key: see `OwnerLookups.answer`."""
-        self._idle_copies.watch()
-        return self._lookups.answer(asked)
+        try:
+            return self._lookups.answer(asked)
+        finally:
+            self._idle_copies.watch()
 
     def stats(self) -> dict[str, object]:
         """Counters for people and metrics."""
