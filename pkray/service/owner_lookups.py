@@ -78,6 +78,7 @@ class OwnerLookups:
         if asked.schema_id is not None:
             schema = self._schema.meant(asked.schema_id, asked.schema_digest)
         newest = self._schema.current
+        sessions = [session for session in sessions if not session.is_replaced]
         # What is not committed is held under the owner's schema.
         under = newest if asked.sees_uncommitted else schema
         evolution = self._views.evolution(under, schema)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from pkray.errors import LostBatchesError
+from pkray.errors import LostBatchesError, SchemaChangedError
 from pkray.service.dynamic.snapshot_watch import PENDING_MILLIS
 from pkray.service.elapsed import elapsed
 from pkray.service.newest_schema import NewestSchema
@@ -103,8 +103,8 @@ class OwnerSessions:
         with self.lock:
             sessions = list(self._sessions.values())
         for session in sessions:
-            with suppress(LostBatchesError), session.at_work():
-                session.renew()
+            with suppress(LostBatchesError, SchemaChangedError), session.at_work():
+                session.renew()  # of those that have lost their rows their writers are told
 
     def newest_generation(self, user: str) -> int:
         """Of the user's writers; 0 without one."""

@@ -114,7 +114,7 @@ class OwnerSession:
             schema_id: of the schema that it is wanted under.
         """
         held = self.writers.get(bucket)
-        if held is None or self._replacements != self._buckets.schema_replacements:
+        if held is None or self.is_replaced:
             return None
         is_old = held.uncommitted.schema_id < schema_id
         if is_old or not held.uncommitted.follows(committed):
@@ -123,6 +123,11 @@ class OwnerSession:
         if found.is_in(committed) or not (found.files or found.memory.rows):
             return None
         return found
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether others have taken the place of the schemas that its rows are of."""
+        return self._replacements != self._buckets.schema_replacements
 
     @property
     def written(self) -> list[BucketId]:
@@ -189,7 +194,7 @@ class OwnerSession:
         Raises:
             SchemaChangedError: its rows were.
         """
-        if self._replacements == self._buckets.schema_replacements:
+        if not self.is_replaced:
             return
         self._lose_rows()
         self.messages = self.prepared_for = self.run = self.in_flight = None

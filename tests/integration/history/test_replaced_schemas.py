@@ -7,6 +7,7 @@ from history_samples import create, put
 
 import pkray
 from pkray.errors import SchemaChangedError, TableNotFoundError
+from pkray.service.session import OwnerSession
 
 KEYS = [{"k": 1}, {"k": 9}]
 
@@ -99,6 +100,38 @@ def test_rows_that_were_written_before_are_refused(take_over, elsewhere):
         writer.upsert([{"k": 2, "v": "again", "theirs": "again"}])
         writer.commit()
     assert found.lookup([{"k": 2}]).to_pylist() == [{"k": 2, "v": "again", "theirs": "again"}]
+
+
+@pytest.fixture
+def waiting(catalog, elsewhere):
+    """A writer elsewhere whose rows are of a schema that is no more."""
+    table = widen(catalog.load_table("db.t"), "own")
+    put(catalog.load_table("db.t$branch_b"), {9: "branch"})
+    with elsewhere.load_table("db.t").open_writer("waits") as writer:
+        writer.upsert([{"k": 2, "v": "late", "own": "late"}])
+        table.branches.fast_forward("b")
+        yield writer
+
+
+def test_lookups_go_on_beside_rows_whose_schema_is_gone(waiting, elsewhere):
+    table = elsewhere.load_table("db.t")
+    rows = [{"k": 1, "v": "main"}, {"k": 9, "v": "branch"}]
+    for visibility in ("latest", "committed"):
+        assert table.lookup([*KEYS, {"k": 2}], visibility=visibility).to_pylist() == rows
+    with pytest.raises(SchemaChangedError, match="load the table again"):
+        waiting.commit()
+    assert table.lookup([*KEYS, {"k": 2}]).to_pylist() == rows
+
+
+def test_rows_of_others_are_kept_safe_beside_those_whose_schema_is_gone(
+    waiting, elsewhere, monkeypatch
+):
+    with elsewhere.load_table("db.t").open_writer() as writer:
+        writer.upsert([{"k": 5, "v": "safe"}])
+        renewed = []
+        monkeypatch.setattr(OwnerSession, "renew", lambda held: renewed.append(held.schema_id))
+        elsewhere.runtime._renew_files()
+        assert renewed == [0]
 
 
 def test_lookups_of_new_rows_with_the_columns_of_before_are_refused(take_over, elsewhere):
