@@ -38,7 +38,10 @@ class FileOptions:
         "Encodings of data files; v2 is faster for integers, but Paimon 0.9 cannot read it.",
     )
     file_block_size: int | None = option(
-        "file.block-size", SIZE, None, "Size of a Parquet row group; 128 MB if unset."
+        "file.block-size",
+        SIZE,
+        None,
+        "Size of a Parquet row group in memory; if unset 32 MB, and at most 131072 rows.",
     )
     target_file_size: int = option(
         "target-file-size", SIZE, 128 * MB, "Size at which a data file is cut."
