@@ -48,7 +48,7 @@ class DataFileStore(BucketFiles):
         super().__init__(store, schema, partition, bucket, clock, names, fresh)
         self.row_schema = row_schema(schema)
         self._schemas = schemas or SchemaFiles(store, schema)
-        self._evolutions: dict[int, RowEvolution | None] = {schema.id: None}
+        self._evolutions: dict[int, tuple[TableSchema, RowEvolution | None]] = {}
 
     def open_run(
         self, level: int, source: int, prefix: Literal["data", "changelog"] = "data"
@@ -146,10 +146,15 @@ class DataFileStore(BucketFiles):
 
     def evolution(self, file: DataFileMeta) -> RowEvolution | None:
         """What makes the rows of a file those of this schema; None if they are that already."""
-        if file.schema_id not in self._evolutions:
-            evolution = RowEvolution(self._schemas(file.schema_id), self.schema)
-            self._evolutions[file.schema_id] = None if evolution.is_identity() else evolution
-        return self._evolutions[file.schema_id]
+        if file.schema_id == self.schema.id:
+            return None
+        written = self._schemas(file.schema_id)
+        known = self._evolutions.get(file.schema_id)
+        if known is None or known[0] is not written:  # a branch's has taken its place
+            evolution = RowEvolution(written, self.schema)
+            known = written, None if evolution.is_identity() else evolution
+            self._evolutions[file.schema_id] = known
+        return known[1]
 
     def schema_of(self, schema_id: int) -> TableSchema:
         """The table's schema of that id."""

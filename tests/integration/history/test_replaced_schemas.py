@@ -134,6 +134,22 @@ def test_rows_of_others_are_kept_safe_beside_those_whose_schema_is_gone(
         assert renewed == [0]
 
 
+@pytest.mark.parametrize("visibility", ["latest", "committed"])
+def test_files_are_read_by_the_columns_that_took_the_place_of_theirs(
+    catalog, elsewhere, visibility
+):
+    table = elsewhere.load_table("db.t")
+    for name, column in (("db.t", "own"), ("db.t$branch_b", "theirs")):
+        renamed = catalog.load_table(name)
+        renamed.alter.rename_column("v", column)
+        with renamed.open_writer() as writer:
+            writer.upsert([{"k": 9, column: column}])
+            writer.commit()
+        if column == "theirs":
+            catalog.load_table("db.t").branches.fast_forward("b")
+        assert table.lookup(KEYS, visibility=visibility)["v"].to_pylist() == ["main", column]
+
+
 def test_lookups_of_new_rows_with_the_columns_of_before_are_refused(take_over, elsewhere):
     table = elsewhere.load_table("db.t")
     assert table.lookup([{"k": 1}]).num_rows == 1
