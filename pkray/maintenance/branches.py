@@ -82,8 +82,8 @@ class Branches:
 
         What was committed to the table since is gone, as in Paimon. Where the branch has other
         columns or options the table's service is stopped: what is not committed is dropped, and
-        writers of this runtime end. Other processes notice: their writers and tables loaded before
-        are refused by SchemaChangedError, and tables loaded again go on.
+        writers of this runtime end. Other processes notice: writers, and lookups of tables loaded
+        before, are refused by SchemaChangedError there. Tables are to be loaded again.
 
         Returns:
             The table's newest snapshot from now on.
