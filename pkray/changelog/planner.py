@@ -61,16 +61,15 @@ class ChangePlanner:
         self._request = request
         self._read_snapshot = read_snapshot
         self.normalizes = normalize and not is_complete(options)
-        self._reads_overwrites = options.streaming_read_overwrite
+        self._finds_differences = normalize
+        self._reads_overwrites = options.streaming_read_overwrite or normalize
         self._producer = options.changelog_producer
         self._hides_level_0 = skips_level_0(request.schema)
         self._live = LiveBuckets(store)
         if self.normalizes:
             self._lowest = int(self._hides_level_0)
         else:
-            # What changelogs have told of so far is what was compacted.
-            told = {"lookup": 1, "full-compaction": options.num_levels - 1}
-            self._lowest = told.get(self._producer, 0)
+            self._lowest = lowest_told(options)
 
     @property
     def looks_back(self) -> bool:
@@ -147,13 +146,14 @@ class ChangePlanner:
         ]
 
     def _overwritten(self, snapshot: Snapshot) -> list[ChangeSplit]:
+        split = DifferenceSplit if self._finds_differences else OverwriteSplit
         entries = self._told_entries(snapshot)
         before = by_bucket(entry for entry in entries if entry.kind == DELETE)
         after = by_bucket(entry for entry in entries if entry.kind == ADD)
         old_vectors = self._vectors(self._before(snapshot)) if before else {}
         new_vectors = self._vectors(snapshot)
         return [
-            OverwriteSplit(
+            split(
                 self._request,
                 snapshot.id,
                 partition,
@@ -245,6 +245,13 @@ Vectors = dict[BucketId, list[IndexFileMeta]]
 def is_complete(options: TableOptions) -> bool:
     """Whether the table's own changelog has every image before and after."""
     return options.changelog_producer in ("lookup", "full-compaction")
+
+
+def lowest_told(options: TableOptions) -> int:
+    """The level from which on rows are told of: with a producer of complete changes, what was
+    compacted."""
+    told = {"lookup": 1, "full-compaction": options.num_levels - 1}
+    return told.get(options.changelog_producer, 0)
 
 
 def by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, tuple[DataFileMeta, ...]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray import row_kind
+from pkray.changelog.planner import lowest_told
 from pkray.commit.index_files import index_files
 from pkray.commit.live import live_files
 from pkray.commit.overwriting import Partitions
@@ -29,6 +30,7 @@ from pkray.schema import KIND, TableSchema
 from pkray.schema_changes import ChangeBuckets
 from pkray.service.handle import Handle
 from pkray.service.overwrite import OverwriteWriter
+from pkray.service.protocol import Chosen
 from pkray.storage.object_store import ObjectStore
 
 MAX_TRIES = 20
@@ -44,10 +46,11 @@ class Rescale:
     """One change of the number of buckets.
 
     The schema with the new number is published first; then each partition is rewritten by an
-    OVERWRITE snapshot of its own. Data files carry the number of buckets they were written for,
-    so that reads and lookups are right all the while. From the schema on, writers that are open
-    get SchemaChangedError, and writers to a partition that is not rewritten yet get
-    PartitionBucketsError. Killed at any point, it is run again and goes on where it was.
+    OVERWRITE snapshot of its own, after changelogs have told of all its rows. Data files carry the
+    number of buckets they were written for, so that reads and lookups are right all the while.
+    From the schema on, writers that are open get SchemaChangedError, and writers to a partition
+    that is not rewritten yet get PartitionBucketsError. Killed at any point, it is run again and
+    goes on where it was.
 
     Args:
         store: the table's root, or a branch.
@@ -112,6 +115,10 @@ class Rescale:
             files = self._files(snapshot, schema, partition)
             if snapshot is None or not files:
                 return
+            if self._is_untold(schema, files) and tries < MAX_TRIES:
+                tries += 1
+                self._tell(partition)
+                continue
             writer = OverwriteWriter(self._store, schema, self._clock)
             try:
                 writer.write(self._rows(snapshot, schema, partition, files))
@@ -136,6 +143,17 @@ class Rescale:
                 if unanswered >= MAX_UNANSWERED:
                     raise
                 self._coordinator().call("ping")
+
+    @staticmethod
+    def _is_untold(schema: TableSchema, files: Files) -> bool:
+        """Whether changelogs are still to tell of some rows: an overwrite has none."""
+        lowest = lowest_told(schema.core)
+        return any(file.level < lowest for held in files.values() for file in held)
+
+    def _tell(self, partition: bytes) -> None:
+        """Compact it, which makes the changelog."""
+        chosen = Chosen(full=True, partitions=frozenset([partition]))
+        self._coordinator().call("compact", chosen)
 
     def _files(self, snapshot: Snapshot | None, schema: TableSchema, partition: bytes) -> Files:
         """None where others have rewritten the partition meanwhile."""

@@ -65,6 +65,35 @@ def test_rescaling_changes_no_rows(tmp_path):
         assert found == [("-U", 3, "a"), ("+U", 3, "b")]
 
 
+@pytest.mark.parametrize("write_only", ["false", "true"])
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_rows_that_no_changelog_has_told_of_are_told_before_a_rescale(
+    tmp_path, producer, write_only
+):
+    with create(tmp_path, {"changelog-producer": producer, "write-only": write_only}) as catalog:
+        table = catalog.load_table("db.t")
+        put(table, dict.fromkeys(range(20), "a"))
+        put(table, {3: "b"}, [4])
+        table.rescale(5)
+        put(table, {5: "c"}, [6])
+        table.compact_dedicated(full=True)
+        follower = Follower(complete=True)
+        follower.follow(table.stream(from_snapshot=1, until_snapshot=table.latest_snapshot().id))
+        assert follower.state == state_at(table)
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_normalised_an_overwrite_is_told_beside_complete_changelogs(tmp_path, producer):
+    table, number = overwritten(tmp_path, changelog_producer=producer)
+    found = changes_of(table.changelog_batches(number, number, normalize=True))
+    assert sorted(found) == sorted([("-D", 1, "a"), ("-U", 3, "c"), ("+U", 3, "d"), ("+I", 4, "e")])
+    put(table, {4: "f"}, [2])
+    table.compact()
+    follower = Follower(complete=True)
+    follower.follow(table.changelog_batches(normalize=True))
+    assert follower.state == state_at(table)
+
+
 def test_dropped_partitions_are_told_of(tmp_path):
     options = {"streaming-read-overwrite": "true"}
     with create(tmp_path, {}) as catalog:
