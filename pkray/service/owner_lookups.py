@@ -89,11 +89,11 @@ class OwnerLookups:
         totals = [self._total_of(session) for session in sessions]
         for session, total in zip(sessions, totals, strict=True):
             if total == newest.core.bucket:  # others will not be committed
-                self._refuse_waiting(asked, schema, session, answered)
+                self._refuse_waiting(asked, schema, session, total, answered)
         self._buckets.refuse_others(filter(_is_named, asked.slices), schema, answered)
         lookup = self._views.lookup(under)
         find = lookup.find_prefixes if asked.by_prefix else lookup.find
-        written = [bucket for session in sessions for bucket in list(session.writers)]
+        written = (bucket for session in sessions for bucket in list(session.writers))
         for piece in self._reached(asked, chain(levels, written), answered):
             bucket = (piece.partition, piece.bucket)
             committed = levels.get(bucket, _EMPTY)
@@ -153,13 +153,18 @@ class OwnerLookups:
         return schema.core.bucket
 
     def _refuse_waiting(
-        self, asked: Lookup, schema: TableSchema, session: OwnerSession, snapshot_id: int
+        self,
+        asked: Lookup,
+        schema: TableSchema,
+        session: OwnerSession,
+        total: int,
+        snapshot_id: int,
     ) -> None:
         """What is committed of the keys of a session's rows must not be in other buckets, perhaps
         of other owners: the table may have been rolled back over a rescale."""
-        total = self._total_of(session)
         fits = self._buckets.fits
-        apart = {b for b in list(session.writers) if not fits(b, total, snapshot_id)}
+        reached = _named_buckets(asked) or list(session.writers)
+        apart = {b for b in reached if not fits(b, total, snapshot_id)}
         for bucket in apart.intersection(session.written if apart else ()):
             for piece in asked.slices:
                 spread = piece.total_buckets or schema.core.bucket
@@ -170,6 +175,9 @@ class OwnerLookups:
         self, asked: Lookup, held: Iterable[BucketId], snapshot_id: int
     ) -> Iterator[Slice]:
         """The slices, those of any partition or bucket once for each that there is here."""
+        if _named_buckets(asked):
+            yield from asked.slices
+            return
         there: dict[bytes, set[int]] = {}
         for partition, bucket in held:
             there.setdefault(partition, set()).add(bucket)
@@ -197,6 +205,13 @@ _EMPTY = Levels()
 
 def _is_named(piece: Slice) -> bool:
     return piece.partition != ANY_PARTITION and piece.bucket != ANY_BUCKET
+
+
+def _named_buckets(asked: Lookup) -> list[BucketId]:
+    """The only buckets that are asked; none where that depends on which there are."""
+    if not all(map(_is_named, asked.slices)):
+        return []
+    return [(piece.partition, piece.bucket) for piece in asked.slices]
 
 
 def _may_hold(piece: Slice, bucket: BucketId, total: int) -> bool:
