@@ -115,8 +115,10 @@ class BucketLookup:
         layers = [stored.select(system).combine_chunks().to_batches()]
         memory = _in_memory(held)
         layers += [[each.lookup_memory(distinct, levels).select(system)] for each in memory]
-        found = concat([batch for layer in layers for batch in layer])
-        merged = self._engine.merge(self._order.group(found))
+        found = [batch for layer in layers for batch in layer]
+        if not found:  # all that is held was flushed, and has none of the keys
+            return np.empty(0, np.intp), stored.select(list(columns))
+        merged = self._engine.merge(self._order.group(concat(found)))
         merged = merged.filter(pa.array(is_add(merged.column(KIND))))
         places, hit = self._order.keys(merged).search(self._order.keys(keys))
         positions = np.flatnonzero(hit)

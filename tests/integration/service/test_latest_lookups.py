@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import pkray
 from pkray.errors import CommitUnknownError
 from pkray.format.partition_filter import ExactPartitions
 from pkray.lsm.compactor import Compactor
@@ -41,6 +42,24 @@ def test_rows_of_an_open_session_stay_newer_than_what_others_commit(started):
     process.write(open_session, {1: "mine", 5: "mine"})
     process.commit({1: "theirs", 3: "theirs"})
     assert process.content("latest") == {1: "mine", 3: "theirs", 5: "mine"}
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_absent_keys_where_all_that_is_held_was_flushed(tmp_path, is_committed):
+    with pkray.connect(str(tmp_path)) as catalog:
+        options = {"write-buffer-size": "1 b"}
+        table = catalog.create_table("db.t", [("k", "BIGINT"), ("v", "STRING")], ["k"], (), options)
+        with table.open_writer() as writer:
+            if is_committed:
+                writer.upsert([{"k": 3, "v": "old"}])
+                writer.commit()
+            writer.upsert([{"k": 1, "v": "mine"}])
+            writer.delete([{"k": 2}])
+            for absent in ([{"k": 0}], [{"k": 5}, {"k": 2}]):
+                assert table.lookup(absent).schema == table.arrow_schema
+                assert table.lookup(absent).num_rows == 0
+                assert table.lookup_prefix(absent, columns=["v"]).num_rows == 0
+            assert table.lookup([{"k": 5}, {"k": 1}])["v"].to_pylist() == ["mine"]
 
 
 def test_rows_of_a_commit_whose_end_the_owner_was_not_told_count_once(started):
