@@ -5,7 +5,7 @@ Source: Paimon's immutable options, and those by which files that are there were
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from pkray.errors import OptionError
 from pkray.options.table_options import TableOptions
@@ -57,9 +57,10 @@ def check_set(options: Mapping[str, str], new: Mapping[str, str]) -> None:
         raise _fixed(key, options.get(key), new[key])
     if was.deletion_vectors_enabled != will_be.deletion_vectors_enabled:
         raise _fixed(_VECTORS, options.get(_VECTORS), new[_VECTORS])
+    _check_levels(was, will_be)
 
 
-def check_unset(options: Mapping[str, str], keys: Iterable[str], *, has_snapshots: bool) -> None:
+def check_unset(options: Mapping[str, str], keys: Collection[str], *, has_snapshots: bool) -> None:
     """Whether these options may be unset.
 
     Raises:
@@ -78,6 +79,27 @@ def check_unset(options: Mapping[str, str], keys: Iterable[str], *, has_snapshot
         vectors = key == _VECTORS and options[key].lower() == "true"
         if has_snapshots and (key in _FIXED or one_way or vectors):
             raise _fixed(key, options[key], None)
+    if has_snapshots:
+        left = {key: value for key, value in options.items() if key not in keys}
+        _check_levels(
+            TableOptions.parse(options, strict=False), TableOptions.parse(left, strict=False)
+        )
+
+
+def _check_levels(was: TableOptions, will_be: TableOptions) -> None:
+    """Full compactions compare with what is in the highest level: readers were told of that."""
+    if {was.changelog_producer, will_be.changelog_producer} != {"full-compaction"}:
+        return
+    if was.num_levels != will_be.num_levels:
+        raise OptionError(
+            f"the table cannot have {will_be.num_levels} levels in place of {was.num_levels}: by "
+            "the highest one, full compactions know what their changelogs have told of; keep it, "
+            f"with 'num-levels' = '{was.num_levels}' beside 'num-sorted-run.compaction-trigger' = "
+            f"'{will_be.compaction_trigger}'",
+            key="num-levels",
+            old=was.num_levels,
+            value=will_be.num_levels,
+        )
 
 
 def _fixed(key: str, old: str | None, new: str | None) -> OptionError:

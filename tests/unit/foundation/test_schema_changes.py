@@ -398,6 +398,20 @@ def test_ignored_deletes_stay_ignored():
         change(ignoring, UnsetOptions(["ignore-delete"]))
 
 
+def test_levels_by_which_full_compactions_know_what_was_told_stay_as_many():
+    trigger = "num-sorted-run.compaction-trigger"
+    before = table(**{"changelog-producer": "full-compaction", trigger: "4"})
+    for more in ({trigger: "9"}, {"num-levels": "3"}):
+        with pytest.raises(OptionError, match=f"'num-levels' = '5' beside '{trigger}'"):
+            change(before, SetOptions(more))
+        assert change(before, SetOptions(more), has_snapshots=False).core.num_levels != 5
+    after = change(before, SetOptions({trigger: "9", "num-levels": "5"}))
+    assert (after.core.compaction_trigger, after.core.num_levels) == (9, 5)
+    with pytest.raises(OptionError, match="10 levels in place of 5"):
+        change(after, UnsetOptions(["num-levels"]))
+    assert change(table(), SetOptions({trigger: "9"})).core.num_levels == 10
+
+
 def test_setting_a_fixed_option_to_what_it_is_changes_nothing():
     before = table(**{"merge-engine": "aggregation"})
     after = change(before, SetOptions({"merge-engine": "aggregation", "bucket": "1"}))
