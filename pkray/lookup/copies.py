@@ -14,7 +14,7 @@ from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_store import BlockStore, LocalDiskError
 from pkray.lookup.cached_file import CachedFile
 from pkray.lookup.copy_limits import CopyLimits
-from pkray.lookup.copy_thread import CopyThread, while_live
+from pkray.lookup.copy_thread import CopyThread, DroppedError, while_live
 from pkray.lookup.slot import Slot
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.stats import LookupStats
@@ -84,7 +84,10 @@ class LocalCopies:
             return None
         make = partial(self._make, source, file, slot, key_columns, columns)
         if waits or self._thread is None:
-            return make()
+            try:
+                return make()
+            except DroppedError:
+                return None
         self._thread.make(slot, file.file_name, make)
         return None
 

@@ -51,7 +51,7 @@ class CopyThread:
         try:
             if not slot.is_dropped:
                 work()
-        except _DroppedError:
+        except DroppedError:
             pass
         except LocalDiskError as error:
             self._leave_alone(file_name, error)
@@ -63,13 +63,17 @@ class CopyThread:
             slot.is_being_made = False
 
 
-class _DroppedError(Exception):
+class DroppedError(Exception):
     """The file whose rows are copied is not live any more."""
 
 
 def while_live(slot: Slot, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of a slot's file, for a copy that is given up if the file goes."""
+    """The rows of a slot's file, for a copy that is given up if the file goes.
+
+    Raises:
+        DroppedError: it went.
+    """
     for batch in rows:
         if slot.is_dropped:
-            raise _DroppedError
+            raise DroppedError
         yield batch

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +31,11 @@ class HeldFiles(MemoryFiles):
     def __init__(self) -> None:
         super().__init__()
         self.let_go = threading.Event()
+        self.is_copied = threading.Event()
         self.are_in_memory = False
 
     def read(self, file: DataFileMeta, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        self.is_copied.set()
         assert self.let_go.wait(60)
         yield from super().read(file, columns)
 
@@ -89,6 +92,19 @@ def test_few_keys_are_read_from_the_file_meanwhile(
     assert values(store, files, file, 4, 5, 2 * ROWS - 2) == [20, 10 * ROWS - 10]
     stats = store.stats()
     assert (stats.making, stats.builds, stats.scans, stats.degraded) == (1, 0, 1, 0)
+
+
+def test_a_lookup_that_waits_for_its_copy_reads_a_file_that_goes_meanwhile(
+    store: LookupStore, files: HeldFiles, file: DataFileMeta
+) -> None:
+    keys = range(0, 4 * FEW_KEYS, 2)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(values, store, files, file, *keys)
+        assert files.is_copied.wait(30)
+        store.drop(["a"])
+        files.let_go.set()
+        assert found.result() == [5 * key for key in keys]
+    assert (store.stats().files, store.stats().scans) == (0, 1)
 
 
 def test_a_copy_is_made_once_however_many_ask(
