@@ -166,7 +166,8 @@ class LocalCopies:
         columns: list[str],
     ) -> CachedFile | None:
         read = list(dict.fromkeys([*SYSTEM_COLUMNS, *key_columns, *columns]))
-        rows = while_live(slot, source.read(file, read))
+        # A copy may have columns that the table has dropped.
+        rows = while_live(slot, source.as_written(file).read(file, read))
         cached = CachedFile.build(self._open(), rows, key_columns)
         if cached is None:
             slot.unsorted = True

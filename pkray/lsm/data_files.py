@@ -162,6 +162,8 @@ class DataFileStore(BucketFiles):
 
     def as_written(self, file: DataFileMeta) -> DataFileStore:
         """These files under the schema that this one was written under."""
+        if file.schema_id == self.schema.id:
+            return self
         return DataFileStore(
             self.store,
             self._schemas(file.schema_id),

@@ -66,6 +66,16 @@ def test_an_older_snapshot_has_the_columns_that_it_had(catalog):
     assert found.to_pylist() == was
 
 
+def test_lookups_go_on_where_a_copy_has_a_column_that_was_dropped(tmp_path):
+    with pkray.connect(str(tmp_path)) as catalog:
+        write(make(catalog), {"id": 1, "a": 2, "b": "x"})
+    with pkray.connect(str(tmp_path)) as catalog:
+        table = catalog.load_table("db.t")
+        assert table.lookup([{"id": 1}], columns=["a"]).to_pylist() == [{"a": 2}]
+        table.alter.drop_column("a")
+        assert table.lookup([{"id": 1}]).to_pylist() == [{"id": 1, "b": "x"}]
+
+
 def test_an_open_writer_goes_on_with_the_columns_it_knows(catalog):
     table = make(catalog)
     writer = catalog.load_table("db.t").open_writer()
