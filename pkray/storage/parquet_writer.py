@@ -33,7 +33,8 @@ PAGES_BYTES = 8 << 20
 PAGE_ROWS = 64 << 10
 SHARED_ROWS = 32 << 10
 """Files with fewer rows have their copies encoded: that takes less than sharing them does."""
-_UNLIMITED = 2**31
+MOST_ROWS = 64 << 20
+"""pyarrow itself cuts row groups at so many rows."""
 
 
 class ParquetWriter(Abortable):
@@ -72,7 +73,7 @@ class ParquetWriter(Abortable):
         self._row_schema = pa.schema([f for f in self._schema if f.name not in copies])
         self._shared: SharedColumns | None = None
         block_size = options.file_block_size
-        self._max_rows = ROW_GROUP_ROWS if block_size is None else _UNLIMITED
+        self._max_rows = ROW_GROUP_ROWS if block_size is None else MOST_ROWS
         self._max_bytes = ROW_GROUP_BYTES if block_size is None else block_size
         self._location = store.location(path)
         self._output = store.open_output(path)

@@ -103,6 +103,15 @@ def test_the_metadata_is_that_of_columns_encoded_twice(store, codec, monkeypatch
     assert described(store, shared) == described(store, plain)
 
 
+def test_row_groups_made_larger_are_no_larger_than_pyarrow_makes_them(store, monkeypatch):
+    monkeypatch.setattr(parquet_writer, "MOST_ROWS", 400)
+    options = TableOptions.parse({"file.block-size": "64 mb"})
+    table = whole("text")
+    metadata = read_metadata(store, write(store, table, options=options))
+    sizes = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
+    assert sizes == [400, 400, 200]
+
+
 def test_a_key_is_encoded_once(store, monkeypatch):
     written = []
     write_table = pq.ParquetWriter.write_table
