@@ -23,6 +23,7 @@ from pkray.format.snapshot import Snapshot, encode
 from pkray.format.tag import Tag
 from pkray.format.tag import encode as encode_tag
 from pkray.storage.branch_store import main_and_history
+from pkray.storage.empty_folders import remove_empty_tree
 from pkray.storage.object_store import ObjectStore
 
 MAIN = "main"
@@ -134,6 +135,7 @@ class Branches:
         tagged = list(TagStore(history).all().values())
         history.delete([file.path for file in history.list(paths.SCHEMA_DIR)])
         history.delete([file.path for file in history.list()])
+        remove_empty_tree(history)  # other engines take a folder for a branch
         with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
             delete_leftovers(
                 self._main, schema, [*snapshots, *changelogs], [*snapshots[:1], *tagged]
@@ -173,7 +175,8 @@ class Branches:
                 break
             shared = since = snapshot.id
         tagged = (*own.values(), *TagStore(self._main).all().values())
-        continues = shared >= first.id or (first in tagged and not _follows(main, first))
+        is_tagged = any(each.is_same(first) for each in tagged)
+        continues = shared >= first.id or (is_tagged and not _follows(main, first))
         if not continues:
             # Where the branch began has expired, or the table was rolled back below it and went
             # on: what the table has before is its own, but for what the branch's tags follow.
@@ -254,7 +257,7 @@ class Branches:
         removed = []
         tags = TagStore(self._main)
         for tag in tags.tags():
-            if tag.snapshot.id > shared and own.get(tag.name) != tag.snapshot:
+            if tag.snapshot.id > shared and not tag.snapshot.is_same(own.get(tag.name)):
                 tags.delete(tag.name)
                 removed.append(tag.snapshot)
         return removed

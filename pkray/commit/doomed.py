@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from pathlib import Path
 
 from pkray.commit.changelogs import ChangelogStore
 from pkray.commit.expiry_journal import Expiring
@@ -26,6 +25,7 @@ from pkray.format.data_file import ADD, COMPACT_SOURCE, ManifestEntry
 from pkray.format.partition import PartitionSpec
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
+from pkray.storage.empty_folders import remove_empty_parents
 from pkray.storage.object_store import ObjectStore
 
 _CACHED_TAGS = 2
@@ -64,7 +64,7 @@ class DoomedFiles:
         data = self._data(expiring, kept, schema)
         self._store.delete(data)
         if schema.core.snapshot_clean_empty_directories:
-            self._remove_folders({_folder(path) for path in data})
+            remove_empty_parents(self._store, {path.rpartition("/")[0] for path in data})
         lists, others = self._metadata(expiring, kept, schema)
         self._store.delete(others)
         self._store.delete(lists)
@@ -205,19 +205,6 @@ class DoomedFiles:
         self._tagged.move_to_end(key)
         return self._tagged[key]
 
-    def _remove_folders(self, folders: Iterable[str]) -> None:
-        """Remove folders that have become empty, and those above them; only disks have any."""
-        for folder in folders:
-            while folder:
-                local = self._store.local_path(folder)
-                if local is None:
-                    return
-                try:
-                    Path(local).rmdir()
-                except OSError:  # not empty, or gone
-                    break
-                folder = _folder(folder)
-
 
 class _Kept:
     """What protects files besides the snapshots that follow the dead.
@@ -243,10 +230,6 @@ def _state(root: ObjectStore) -> Hashable:
     """What changes when a history names other files."""
     folders = (paths.SNAPSHOT_DIR, paths.TAG_DIR, paths.CHANGELOG_DIR)
     return tuple(file for folder in folders for file in root.list(folder, recursive=False))
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 def _reads_deltas(schema: TableSchema) -> bool:

@@ -73,7 +73,7 @@ class SnapshotStore:
     def holds(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is there as it was: not expired, nor rolled back and made anew."""
         try:
-            return self._load(snapshot.id) == snapshot
+            return self._load(snapshot.id).is_same(snapshot)
         except SnapshotNotFoundError:
             return False
 

@@ -49,6 +49,14 @@ class Snapshot(
     writer_version: str | None = None
     uuid: str | None = None
 
+    def is_same(self, other: Snapshot | None) -> bool:
+        """Whether both are one commit's: in a tag, other engines leave out fields that they do
+        not know."""
+        if other is None:
+            return False
+        mine = self.id, self.base_manifest_list, self.delta_manifest_list
+        return mine == (other.id, other.base_manifest_list, other.delta_manifest_list)
+
 
 _decoder = msgspec.json.Decoder(Snapshot)
 _encoder = msgspec.json.Encoder()

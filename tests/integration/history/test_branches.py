@@ -145,6 +145,7 @@ def test_a_deleted_branch_takes_its_own_files_along(table, warehouse):
     branch.compact()
     table.branches.delete("b")
     assert {file.path for file in root(warehouse).list()} == before
+    assert root(warehouse).list_dirs(paths.BRANCH_DIR) == []
     assert contents(warehouse)[3] == THIRD
     table.branches.create("b")
     assert content(table.branch("b")) == {}

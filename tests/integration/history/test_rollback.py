@@ -35,7 +35,8 @@ from pkray.errors import (
     TagNotFoundError,
 )
 from pkray.format import paths
-from pkray.format.tag import encode
+from pkray.format.snapshot import replace
+from pkray.format.tag import Tag, encode
 
 OPTIONS = {"changelog_producer": "input", "num_sorted_run.compaction_trigger": "3"}
 
@@ -145,6 +146,15 @@ def test_where_to_go_back_to_is_said_once(table):
         table.rollback_to(99)
     with pytest.raises(TagNotFoundError, match="turn-1, turn-3, turn-5"):
         table.rollback_to(tag="turn-2")
+
+
+def test_a_tag_without_fields_that_its_writer_did_not_know_is_of_its_snapshot(warehouse, table):
+    target, there = content(table, snapshot_id=2), SnapshotStore(root(warehouse)).read(2)
+    assert there.uuid
+    left_out = replace(there, uuid=None, base_manifest_list_size=None)
+    root(warehouse).write(paths.tag("other"), encode(Tag("other", left_out)))
+    assert table.rollback_to(tag="other").snapshot == left_out
+    assert content(table) == target
 
 
 def test_a_tag_of_a_history_that_is_no_more_is_refused(warehouse, table):

@@ -148,3 +148,11 @@ def test_new_names_count_by_kind_and_share_a_token() -> None:
 
 def test_two_writers_never_share_a_name() -> None:
     assert paths.FileNames().manifest() != paths.FileNames().manifest()
+
+
+def test_a_copy_without_line_breaks_keeps_its_checksum():
+    """The Java core makes one where it rolls back to a tag whose snapshot has expired."""
+    copy = encode(SNAPSHOT).replace(b"\n", b"")
+    assert decode(copy, "") == SNAPSHOT
+    with pytest.raises(CorruptFileError, match="checksum"):
+        decode(copy.replace(b"job-1", b"job-2"), "snapshot-4")
