@@ -24,7 +24,8 @@ def bucket_moved(
 
     Rows of a bucket are numbered in the order of their commits. Numbers given on top of ``base``
     are no longer right once another commit has added rows; compactions add none. An overwrite may
-    also have given the whole partition another number of buckets.
+    also have given the whole partition another number of buckets, or removed rows that those to
+    be committed were merged or compared with.
 
     Args:
         base: a snapshot's id; 0 is the empty table.
@@ -34,7 +35,7 @@ def bucket_moved(
     def done_by(snapshot: Snapshot, entries: Iterable[ManifestEntry]) -> str | None:
         overwritten = snapshot.commit_kind == OVERWRITE
         for entry in entries:
-            if overwritten and entry.kind == ADD and entry.partition in partitions:
+            if overwritten and entry.partition in partitions:
                 return "overwrote their partition"
             if entry.kind == ADD and (entry.partition, entry.bucket) in buckets:
                 return "added rows to them"
