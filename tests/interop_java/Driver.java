@@ -52,8 +52,8 @@ import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
 
 /**
- * Paimon's Java core, asked by lines of JSON: {"do": "create" | "read" | "changes" | "write", …}.
- * Each is answered by one line: {"result": …} or {"error": …}.
+ * Paimon's Java core, asked by lines of JSON: {"do": "create" | "read" | "changes" | "write" | "tag" |
+ * "rollback", …}. Each is answered by one line: {"result": …} or {"error": …}.
  *
  * <p>Values: floating point numbers are the hexadecimal bits of a double, decimals text, bytes
  * hexadecimal, dates days, times milliseconds, timestamps [milliseconds, nanoseconds above], rows
@@ -112,6 +112,12 @@ public class Driver {
                 return changes(table, request.get("from").asLong(), request.get("to").asLong());
             case "write":
                 return write(path, table, request);
+            case "tag":
+                table.createTag(request.get("tag").asText(), request.get("snapshot").asLong());
+                return null;
+            case "rollback":
+                table.rollbackTo(request.get("tag").asText());
+                return null;
             default:
                 throw new IllegalArgumentException(what);
         }

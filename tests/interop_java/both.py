@@ -78,6 +78,20 @@ class Both:
                 writer.write(self._arrow(rows), row_kinds=_KIND)
             writer.commit(self._identifier, full_compact=full_compact)
 
+    def tag(self, who: str, tag: str, snapshot: int) -> None:
+        """Keep a snapshot under a name, by ``pkray`` or ``java``."""
+        if who == "java":
+            self._core.tag(self.path, tag, snapshot)
+        else:
+            self.table.tags.create(tag, snapshot)
+
+    def roll_back(self, who: str, tag: str) -> None:
+        """Make a tag's snapshot the newest, by ``pkray`` or ``java``."""
+        if who == "java":
+            self._core.roll_back(self.path, tag)
+        else:
+            self.table.rollback_to(tag=tag)
+
     def alter(self, what: str, name: str, *to: str) -> None:
         """Change the schema: ``add``, ``drop``, ``rename`` or ``change`` (its type) a column."""
         getattr(self.table.alter, f"{what}_{'type' if what == 'change' else 'column'}")(name, *to)

@@ -172,6 +172,12 @@ class JavaCore:
         """What a stream yields: snapshot, kind and the plain values."""
         return self.ask("changes", table, **{"from": first, "to": last})
 
+    def tag(self, table: str, tag: str, snapshot: int) -> None:
+        self.ask("tag", table, tag=tag, snapshot=snapshot)
+
+    def roll_back(self, table: str, tag: str) -> None:
+        self.ask("rollback", table, tag=tag)
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
