@@ -179,13 +179,19 @@ class SnapshotStore:
 
     def rests_on(self, base: Snapshot) -> bool:
         """Whether a snapshot just published on ``base`` has it below still: a rollback may have
-        removed the base between the two. Expiry may too, but it leaves nothing older."""
+        removed the base between the two. Expiry may too, but it leaves nothing older.
+
+        Where it has not, nothing that was read before is known any more.
+        """
         try:
             is_there = self._load(base.id) == base
+            self.doubts += not is_there
         except SnapshotNotFoundError as error:
             self.doubts += 1
-            return error.earliest is None or error.earliest > base.id
-        self.doubts += not is_there
+            is_there = error.earliest is None or error.earliest > base.id
+        if not is_there:
+            with self._lock:
+                self._kept.clear()
         return is_there
 
     def remove_from(self, first: int) -> builtins.list[Snapshot]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from pkray.commit.backoff import Backoff
 from pkray.commit.committer import Committer
-from pkray.errors import CommitBaseMovedError, CommitUnknownError, PkrayError
+from pkray.errors import CommitBaseMovedError, CommitUnknownError, MissingFileError, PkrayError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.index_file import HASH
 from pkray.options import DYNAMIC
@@ -24,6 +24,8 @@ from pkray.service.protocol import (
 
 _MAX_PREPARED_AGAIN = 100
 """Each time another process has published rows, so that all together go on."""
+_MAX_MISSING = 3
+"""A rollback of another process may have taken what was read; else the file is gone for good."""
 
 
 class CommitRounds:
@@ -49,8 +51,10 @@ class CommitRounds:
 
         Raises:
             CommitBaseMovedError: other processes kept adding rows to the same buckets.
+            MissingFileError: the table is damaged, or others kept rolling it back.
         """
-        tries, run = 0, uuid.uuid4().hex
+        tries = missing = 0
+        run = uuid.uuid4().hex
         while True:
             try:
                 return self._try_commit(request, committer, run)
@@ -59,14 +63,19 @@ class CommitRounds:
                 if tries > _MAX_PREPARED_AGAIN:
                     self._give_up(request.session)
                     raise
+            except MissingFileError:
+                missing += 1
+                if missing > _MAX_MISSING:
+                    self._give_up(request.session)
+                    raise
             except CommitUnknownError:  # it may show at any moment
                 raise
             except PkrayError:
                 self._give_up(request.session)
                 raise
             self.prepared_again += 1
-            if tries > 1:
-                self._backoff.wait(tries)
+            if tries + missing > 1:
+                self._backoff.wait(tries + missing)
 
     def _give_up(self, session: SessionId) -> None:
         """Owners need not expect the commit's snapshot; those that are not told forget it."""

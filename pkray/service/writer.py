@@ -19,6 +19,7 @@ from pkray.commit.commit_name import (
 from pkray.errors import (
     CommitConflictError,
     CommitUnknownError,
+    LostBatchesError,
     ServiceUnavailableError,
     TableError,
     WriterClosedError,
@@ -120,6 +121,7 @@ class TableWriter(Closeable):
             OptionError: an identifier or watermark that is no whole number of 64 bits.
             CommitFencedError: a newer writer of the commit user took over.
             CommitConflictError: nothing was committed; write again.
+            LostBatchesError: nothing was committed, and rows are lost: abort, and write again.
             CommitUnknownError: whether it happened is not known: commit again as before, or
                 abort. Until then the writer takes no rows.
         """
@@ -146,6 +148,8 @@ class TableWriter(Closeable):
         except CommitConflictError:
             self._unknown = None
             raise
+        except LostBatchesError as error:
+            raise self._lost(error) from error
         self._session.renew()
         self._unknown = None
         return outcome.snapshot
@@ -192,7 +196,19 @@ class TableWriter(Closeable):
     def _push(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._require_open()
         self._require_known()
-        self._session.push(batches)
+        try:
+            self._session.push(batches)
+        except LostBatchesError as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: LostBatchesError) -> LostBatchesError:
+        """As the owner says it, for those who do not know of batches."""
+        why = error.message.rpartition("; ")[0] or error.message
+        return LostBatchesError(
+            f"rows that {self.commit_user!r} wrote since its last commit are lost: call abort(), "
+            f"then write them again ({why})",
+            **{**error.values, "user": self.commit_user},
+        )
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 
+import pytest
 from history_samples import contents, create, now, put, root, schema
 
 import pkray
@@ -13,11 +14,13 @@ from pkray.commit.rollback import Rollback
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
     CommitConflictError,
+    LostBatchesError,
     MissingFileError,
     PkrayError,
     ServiceError,
     SnapshotNotFoundError,
 )
+from pkray.lsm.bucket_writer import BucketWriter
 
 REFUSED = (CommitConflictError, MissingFileError, ServiceError, SnapshotNotFoundError)
 
@@ -73,3 +76,53 @@ def test_whatever_the_order_the_table_stays_whole(tmp_path):
     assert found[2] == {0: "base", 1: "base"}
     assert now(tmp_path) == found[ids[-1]]
     assert len(list(root(tmp_path).list("tag"))) == 0
+
+
+@pytest.fixture
+def rolled_back_meanwhile(tmp_path, monkeypatch):
+    """Another process rolls the table back as soon as the first commit from now on is prepared."""
+    prepare, waiting = BucketWriter.prepare_commit, [2]
+
+    def begin(self, **how):
+        if waiting:
+            Rollback(root(tmp_path), schema(tmp_path)).to_snapshot(waiting.pop())
+        return prepare(self, **how)
+
+    return lambda: monkeypatch.setattr(BucketWriter, "prepare_commit", begin)
+
+
+def four_commits(table: pkray.Table) -> None:
+    for turn in range(4):
+        put(table, {turn: "old"})
+
+
+def test_a_commit_whose_base_is_rolled_back_is_made_on_what_is_left(
+    tmp_path, rolled_back_meanwhile
+):
+    create(tmp_path, **{"num_sorted_run.compaction_trigger": "20"})
+    with pkray.connect(str(tmp_path)) as catalog:
+        four_commits(catalog.load_table("db.t"))
+    rolled_back_meanwhile()
+    with pkray.connect(str(tmp_path)) as catalog:
+        put(catalog.load_table("db.t"), {9: "new"}, full_compact=True)
+    assert now(tmp_path) == {0: "old", 1: "old", 9: "new"}
+
+
+def test_rows_that_went_with_a_rollback_are_written_again_after_an_abort(
+    tmp_path, rolled_back_meanwhile
+):
+    create(tmp_path, **{"num_sorted_run.compaction_trigger": "20"})
+    with pkray.connect(str(tmp_path)) as catalog:
+        table = catalog.load_table("db.t")
+        four_commits(table)
+        rolled_back_meanwhile()
+        with table.open_writer("job") as writer:
+            writer.upsert([{"k": 9, "v": "new"}])
+            with pytest.raises(
+                LostBatchesError, match=r"'job' .* lost: call abort\(\), then write"
+            ):
+                writer.commit(1, full_compact=True)
+            writer.abort()
+            writer.upsert([{"k": 9, "v": "new"}])
+            writer.commit(1, full_compact=True)
+    assert now(tmp_path) == {0: "old", 1: "old", 9: "new"}
