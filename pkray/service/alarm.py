@@ -24,7 +24,7 @@ class Alarm:
             try:
                 work()
             except Exception as error:
-                _log.warning("%s; it is tried again with the next commit", error)
+                _log.warning("%s; it is tried again the next time", error)
 
         with self._lock:
             if self._timer is not None:
