@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.changelog.reader import ROW_KIND, ChangelogReader
+from pkray.lsm.compaction import skips_level_0
 from pkray.scan.plan import ScanPlanner
 from pkray.system.source import Source
 
@@ -70,12 +71,16 @@ def _followed_by(is_so: pa.Array) -> np.ndarray:
 
 
 def read_optimized(source: Source) -> pa.RecordBatchReader:
-    """The rows of the topmost level: what each bucket's last full compaction left."""
+    """Rows that are read without merging any: what each bucket's last full compaction left.
+
+    With deletion vectors, and of first-row, that is all that compactions left.
+    """
 
     def batches() -> Iterator[pa.RecordBatch]:
         planner = ScanPlanner(source.location, source.store, source.schema)
-        top = source.schema.core.num_levels - 1
-        for split in planner.scan(source.snapshot, from_level=top):
+        is_compacted = skips_level_0(source.schema)
+        lowest = 1 if is_compacted else source.schema.core.num_levels - 1
+        for split in planner.scan(source.snapshot, from_level=lowest):
             yield from split.read(source.store)
 
     return pa.RecordBatchReader.from_batches(source.schema.arrow_schema, batches())

@@ -143,6 +143,29 @@ def test_the_read_optimized_table_is_the_last_full_compaction(catalog: pkray.Cat
     assert table.to_arrow().num_rows == 3
 
 
+@pytest.mark.parametrize(
+    ("options", "v"),
+    [({"deletion-vectors.enabled": "true"}, 2), ({"merge-engine": "first-row"}, 1)],
+    ids=["deletion-vectors", "first-row"],
+)
+def test_the_read_optimized_table_is_all_that_needs_no_merging(
+    catalog: pkray.Catalog, options: dict[str, str], v: int
+) -> None:
+    table = catalog.create_table(
+        "db.ro", [("k", "INT"), ("v", "INT")], ["k"], options={"bucket": "1", **options}
+    )
+    with table.open_writer() as writer:
+        writer.upsert(pa.table({"k": range(5_000), "v": [1] * 5_000}))
+        writer.commit(full_compact=True)
+        writer.upsert([{"k": 1, "v": 2}, {"k": 5_000, "v": 2}])
+        writer.commit()
+    table.compact(full=False)
+    assert len(set(table.system("files").column("level").to_pylist())) == 2
+    found = table.system("ro").sort_by("k")
+    assert found.num_rows == 5_001
+    assert found.slice(1, 1).to_pylist() == [{"k": 1, "v": v}]
+
+
 def test_an_older_snapshot_has_its_own_files(table: pkray.Table) -> None:
     first = table.system("files", snapshot_id=1)
     assert set(first.column("level").to_pylist()) == {0}
