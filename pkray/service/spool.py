@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pkray.errors import CorruptFileError, StorageError, StorageFullError
 from pkray.service.protocol import RoutedBatch, Slice
+from pkray.storage.private_files import private_directory, private_file
 
 _SLICES = msgspec.msgpack.Decoder(tuple[Slice, ...])
 
@@ -28,7 +29,8 @@ class SpoolWriter:
     def append(self, batch: RoutedBatch) -> None:
         try:
             if self._writer is None:
-                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+                private_directory(Path(self.path).parent)
+                os.close(private_file(self.path))
                 self._sink = pa.OSFile(self.path, "wb")
                 self._writer = pa.ipc.new_file(self._sink, batch.rows.schema)
             slices = msgspec.msgpack.encode(batch.slices)

@@ -8,42 +8,52 @@ import shutil
 import tempfile
 import uuid
 from pathlib import Path
-from typing import IO
+
+from pkray.storage.private_files import private_directory, private_file
 
 _LOCK = "lock"
 
 
 def default_local_directory() -> str:
-    """Of this user, below the system's temporary directory."""
-    return f"{tempfile.gettempdir()}/pkray-{os.getuid()}"
+    """Make or check this user's folder in the system's temporary directory (``TMPDIR``).
+
+    ``XDG_RUNTIME_DIR`` is not used: it is memory, too small for rows, and ends with the log-in.
+
+    Raises:
+        StorageError: the folder is not this user's alone: see `private_directory`.
+        OSError: the disk refuses.
+    """
+    return private_directory(f"{tempfile.gettempdir()}/pkray-{os.geteuid()}")
 
 
 class OwnedDirectory:
     """A fresh folder below ``root``, held by a file lock for as long as this process lives.
 
-    Opening it removes the folders of owners that are gone.
+    Both are this user's alone. Opening it removes the folders of owners that are gone.
 
     Raises:
+        StorageError: ``root`` is not this user's alone: see `private_directory`.
         OSError: the disk refuses.
     """
 
     def __init__(self, root: str) -> None:
-        base = Path(root)
-        base.mkdir(parents=True, exist_ok=True)
-        with (base / _LOCK).open("ab") as gate:
+        base = Path(private_directory(root))
+        gate = private_file(base / _LOCK)
+        try:
             # Else a folder could be taken for stale between its creation and its lock.
             fcntl.flock(gate, fcntl.LOCK_EX)
             _remove_stale(base)
-            self.path = base / uuid.uuid4().hex
-            self.path.mkdir()
-            self._lock: IO[bytes] | None = (self.path / _LOCK).open("ab")
+            self.path = Path(private_directory(base / uuid.uuid4().hex))
+            self._lock: int | None = private_file(self.path / _LOCK)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.close(gate)
 
     def close(self) -> None:
         """Remove the folder."""
         if self._lock is not None:
             shutil.rmtree(self.path, ignore_errors=True)
-            self._lock.close()
+            os.close(self._lock)
             self._lock = None
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from pkray.errors import StorageError, StorageFullError
 from pkray.storage.owned_directory import default_local_directory
+from pkray.storage.private_files import private_directory
 
 if TYPE_CHECKING:
     from pkray.options import TableOptions
@@ -76,16 +76,12 @@ class Spill:
     def _release(self, size: int) -> None:
         self._held -= size
 
-    @property
-    def _directory(self) -> str:
-        return self._settings.directory or default_local_directory()
-
     def _file(self) -> IO[bytes]:
-        Path(self._directory).mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryFile(dir=self._directory)
+        directory = self._settings.directory or default_local_directory()
+        return tempfile.TemporaryFile(dir=private_directory(directory))
 
     def _guarded(self, work: Callable[[], T]) -> T:
-        where = self._directory
+        where = self._settings.directory or tempfile.gettempdir()
         try:
             return work()
         except MemoryError:

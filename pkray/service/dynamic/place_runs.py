@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from pkray.errors import StorageError, StorageFullError
 from pkray.service.dynamic.key_ids import Ints, KeyIds, Words, join
+from pkray.storage.private_files import private_directory
 
 NOWHERE = np.uint64(2**64 - 1)
 """The place of a key that is not known."""
@@ -131,7 +131,7 @@ def save(pieces: Iterable[PlaceRun], directory: str, expected: int) -> PlaceRun:
 
 
 def _save(pieces: Iterable[PlaceRun], directory: str) -> PlaceRun:
-    Path(directory).mkdir(parents=True, exist_ok=True)
+    private_directory(directory)
     count = 0
     with ExitStack() as files:
         columns = [files.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(3)]
