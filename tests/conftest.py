@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.effort import examples
 
@@ -21,8 +21,24 @@ settings.register_profile(
 settings.load_profile("pkray")
 pytest.register_assert_rewrite("tests.store_contract")
 
+SHRINKING_SECONDS = 900
+"""A random test that failed is made smaller for five minutes at most, beside what it takes."""
+
 TOGETHER = {"ray": "cluster", "spark": "cluster", "interop_java": "java"}
 """Folders whose tests run in one process, one after another: there is one cluster at a time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives random tests the time to show the smallest case that fails."""
+    for item in items:
+        if is_random(item) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SHRINKING_SECONDS))
+
+
+def is_random(item: pytest.Item) -> bool:
+    """Whether hypothesis makes a test's examples."""
+    function, kind = getattr(item, "obj", None), getattr(item, "cls", None)
+    return is_hypothesis_test(function) or hasattr(kind, "settings")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
-"""Seconds waited at most, after the first loss and ever."""
-_MOST_DOUBLINGS = 10
+FIRST_WAIT = 0.01
+"""Seconds waited at most after the first loss."""
+_MOST_DOUBLINGS = 4
+"""Losses after which waits get shorter again: whoever has lost often goes before the others."""
 
 
 class Backoff:
-    """Waits at random, on average twice as long each time.
+    """Waits at random: longer after each of the first losses, shorter after those that follow.
 
     Args:
         rng: of waiting times.
@@ -22,7 +23,7 @@ class Backoff:
         self._rng = rng
         self._sleep = sleep
 
-    def wait(self, doublings: int) -> None:
-        """Wait for a random part of ``FIRST_WAIT``, doubled so often."""
-        longest = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(doublings, _MOST_DOUBLINGS))
-        self._sleep(self._rng.uniform(0, longest))
+    def wait(self, losses: int) -> None:
+        """Wait after so many losses; at most 0.16 s, after the fourth."""
+        doublings = min(losses, 2 * _MOST_DOUBLINGS - losses)
+        self._sleep(self._rng.uniform(0, FIRST_WAIT * 2.0**doublings))

@@ -12,6 +12,7 @@ from pkray.errors import CommitBaseMovedError, CommitUnknownError, MissingFileEr
 from pkray.format.commit_message import CommitMessage
 from pkray.format.index_file import HASH
 from pkray.options import DYNAMIC
+from pkray.service.commit_queue import CommitQueue
 from pkray.service.handle import Handle, call_all
 from pkray.service.protocol import (
     Attempts,
@@ -32,14 +33,20 @@ class CommitRounds:
     """Rounds of: owners prepare, one snapshot is published, owners are told.
 
     Args:
+        queue: of the machine's processes that commit to the table.
         watch: called where owners still compact.
     """
 
     def __init__(
-        self, owners: Sequence[Handle], backoff: Backoff, watch: Callable[[], None]
+        self,
+        owners: Sequence[Handle],
+        backoff: Backoff,
+        queue: CommitQueue,
+        watch: Callable[[], None],
     ) -> None:
         self._owners = owners
         self._backoff = backoff
+        self._queue = queue
         self._watch = watch
         self.prepared_again = 0
         """Rounds that others forestalled."""
@@ -57,7 +64,8 @@ class CommitRounds:
         run = uuid.uuid4().hex
         while True:
             try:
-                return self._try_commit(request, committer, run)
+                with self._queue.turn():
+                    return self._try_commit(request, committer, run)
             except CommitBaseMovedError:
                 tries += 1
                 if tries > _MAX_PREPARED_AGAIN:

@@ -17,6 +17,7 @@ from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import APPEND
 from pkray.service.alarm import Alarm
+from pkray.service.commit_queue import CommitQueue
 from pkray.service.commit_rounds import CommitRounds
 from pkray.service.committers import Committers
 from pkray.service.generations import Generations
@@ -43,6 +44,7 @@ class Coordinator:
         alarm: commits compactions that finished when no other commit has taken them along; by
             default they wait for one.
         upkeep: expires what is old after commits; by default nothing does.
+        queue: of the machine's processes that commit to the table; by default none.
         sleep: takes seconds.
     """
 
@@ -54,6 +56,7 @@ class Coordinator:
         *,
         alarm: Alarm | None = None,
         upkeep: Upkeep | None = None,
+        queue: CommitQueue | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._owners = owners
@@ -62,7 +65,7 @@ class Coordinator:
         self._upkeep = upkeep
         self._upkeep_lock = threading.Lock()
         backoff = Backoff(random.SystemRandom(), sleep)
-        self._rounds = CommitRounds(owners, backoff, self.watch)
+        self._rounds = CommitRounds(owners, backoff, queue or CommitQueue(None), self.watch)
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
         self._generations = Generations(owners, clock, (self._compact_user, self._expiry_user))
@@ -102,7 +105,10 @@ class Coordinator:
         return known
 
     def commit(self, request: CommitRequest) -> CommitOutcome:
-        """Commit a session once; repeating the request changes nothing.
+        """Commit a session once; repeating the request changes no row.
+
+        A commit that is repeated makes no second APPEND snapshot. It may publish compactions: a
+        coordinator that was killed between the two owes them to the table.
 
         Raises:
             CommitFencedError: a newer writer of the user has begun.

@@ -15,6 +15,7 @@ from pkray.commit.table_identity import TableIdentity
 from pkray.errors import PkrayError, StorageError
 from pkray.schema import TableSchema
 from pkray.service.alarm import Alarm
+from pkray.service.commit_queue import CommitQueue
 from pkray.service.committers import Committers
 from pkray.service.compaction.dedicated import spread_over_threads
 from pkray.service.coordinator import Coordinator
@@ -142,7 +143,14 @@ class LocalRuntime:
         ]
         committers, upkeep = Committers(location, now_millis), Upkeep.at(location, now_millis)
         coordinator = LocalHandle(
-            Coordinator(owners, committers, now_millis, alarm=Alarm(), upkeep=upkeep),
+            Coordinator(
+                owners,
+                committers,
+                now_millis,
+                alarm=Alarm(),
+                upkeep=upkeep,
+                queue=CommitQueue.of_table(location.fingerprint),
+            ),
             "pkray-coordinator",
         )
 

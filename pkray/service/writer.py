@@ -107,9 +107,10 @@ class TableWriter(Closeable):
         """Make everything since the last commit visible, once.
 
         Args:
-            commit_identifier: names the commit together with the commit user; an identifier at
-                or below the user's newest changes nothing and what was written is dropped.
-                Default: the newest plus one as it happens, which no other commit has.
+            commit_identifier: names the commit together with the commit user. An identifier at
+                or below the user's newest publishes no rows: what was written is dropped, and
+                every row stays as it was. Compactions that are due may be published all the
+                same. Default: the newest plus one as it happens, which no other commit has.
             full_compact: also compact every bucket into one sorted run.
             watermark: event time in epoch milliseconds, kept in the snapshot.
 

@@ -7,6 +7,7 @@ from typing import Any
 import ray
 
 from pkray.service.alarm import Alarm
+from pkray.service.commit_queue import CommitQueue
 from pkray.service.committers import Committers
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import Handle, LocalHandle
@@ -165,6 +166,7 @@ class _Coordinator:
             now_millis,
             alarm=Alarm(),
             upkeep=Upkeep.at(location, now_millis),
+            queue=CommitQueue.of_table(location.fingerprint),
         )
         self._coordinator.watch()  # the one before may have left compactions uncommitted
 

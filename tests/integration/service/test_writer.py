@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import datetime
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -132,3 +135,54 @@ def test_names_are_text(table, name):
         table.consumers.reset(name)
     with pytest.raises(OptionError, match="next_snapshot_id cannot be True"):
         table.consumers.reset("job", True)
+
+
+def test_a_repeated_commit_may_publish_compactions_but_no_rows(tmp_path):
+    with pkray.connect(tmp_path) as catalog:
+        table = catalog.create_table(
+            "db.t",
+            [("id", "BIGINT NOT NULL"), ("v", "STRING")],
+            primary_keys=["id"],
+            options={"bucket": "1", "num-sorted-run.compaction-trigger": "2"},
+        )
+        with table.open_writer("job") as writer:
+            writer.upsert([{"id": 1, "v": "a"}])
+            writer.commit(commit_identifier=1)
+            for identifier in (2, 3):
+                writer.delete([{"id": 2}])
+                writer.commit(commit_identifier=identifier)
+            before = row_commits(table)
+            writer.upsert([{"id": 3, "v": "dropped"}])
+            assert writer.commit(commit_identifier=3).commit_identifier == 3
+        assert row_commits(table) == before
+        assert table.to_arrow().to_pylist() == [{"id": 1, "v": "a"}]
+
+
+def test_processes_that_commit_at_once_prepare_each_commit_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where the queue is
+    warehouse = tmp_path / "warehouse"
+    with ExitStack() as open_catalogs, ThreadPoolExecutor(4) as threads:
+        catalogs = [open_catalogs.enter_context(pkray.connect(warehouse)) for _ in range(4)]
+        catalogs[0].create_table(
+            "db.t", [("id", "BIGINT NOT NULL")], primary_keys=["id"], options={"bucket": "1"}
+        )
+        tables = [catalog.load_table("db.t") for catalog in catalogs]
+        start = Barrier(4)
+
+        def commit_often(user: int) -> int:
+            with tables[user].open_writer(f"job-{user}") as writer:
+                start.wait()
+                for number in range(10):
+                    writer.upsert([{"id": 10 * user + number}])
+                    writer.commit()
+            coordinator = tables[user]._service().coordinator
+            return coordinator.call("stats")["prepared_again"]
+
+        assert list(threads.map(commit_often, range(4))) == [0, 0, 0, 0]
+        assert tables[0].to_arrow().column("id").to_pylist() == list(range(40))
+
+
+def row_commits(table: pkray.Table) -> list[dict[str, Any]]:
+    """The snapshots that brought rows."""
+    snapshots = table.snapshots().select(["snapshot_id", "commit_kind"]).to_pylist()
+    return [each for each in snapshots if each["commit_kind"] != "COMPACT"]
