@@ -30,7 +30,7 @@ from pkray.schema import Columns, TableSchema
 from pkray.service.runtime import Runtime
 from pkray.service.runtimes import open_runtime
 from pkray.storage.location import TableLocation
-from pkray.storage.opening import open_store
+from pkray.storage.opening import in_url, open_store
 from pkray.system import SYSTEM_TABLES, check_system_name
 from pkray.system_table import SystemTable
 from pkray.table import Table
@@ -193,7 +193,7 @@ class Catalog(Closeable):
             if if_exists:
                 return
             raise self._missing(location.name)
-        store = location.open()
+        store = self._databases.folder_of(location.name)
         self._stop(location)
         schema_files = [status.path for status in store.list("schema/")]
         store.delete(schema_files)
@@ -299,7 +299,9 @@ class Catalog(Closeable):
 
     def _location(self, name: str) -> TableLocation:
         """Of ``database.table``."""
-        url = f"{self.warehouse.rstrip('/')}/{self._databases.table_folder(name)}"
+        folder = self._databases.table_folder(name)
+        folder = in_url(folder) if "://" in self.warehouse else folder
+        url = f"{self.warehouse.rstrip('/')}/{folder}"
         return TableLocation(url, name, self._storage_options)
 
     def _load(self, location: TableLocation) -> Table:

@@ -71,6 +71,10 @@ class Databases:
         folders = self._store.list_dirs(f"{name}{_SUFFIX}/")
         return [f"{name}.{_last_part(folder)}" for folder in folders]
 
+    def folder_of(self, name: str) -> ObjectStore:
+        """The files of ``database.table``, where what is deleted lies in the warehouse."""
+        return self._store.child(self.table_folder(name))
+
     @staticmethod
     def table_folder(name: str) -> str:
         """Where in the warehouse ``database.table`` is."""

@@ -6,10 +6,16 @@ import re
 from dataclasses import dataclass
 
 from pkray.errors import TableError, TableNotFoundError
+from pkray.file_names import MOST_CHOSEN_BYTES, fault
 
 _BRANCH = "branch_"
 _MAIN = "main"
 _NAME = re.compile(r"[^\s./\\$:][^\s/\\$:]*")
+
+
+def _may_be(name: str) -> bool:
+    """Whether it may name a folder of a database or a table."""
+    return _NAME.fullmatch(name) is not None and fault(name, MOST_CHOSEN_BYTES) is None
 
 
 @dataclass(frozen=True)
@@ -38,10 +44,11 @@ class TableName:
         if marks:
             system = marks.pop(0).lower()
         is_whole = all((database, table, branch != "", system != "", not marks))
-        if not is_whole or not _NAME.fullmatch(database) or not _NAME.fullmatch(table):
+        is_branch = branch is None or fault(branch, MOST_CHOSEN_BYTES) is None
+        if not (is_whole and is_branch and _may_be(database) and _may_be(table)):
             raise TableNotFoundError(
                 f"{name!r} is not a table's name: write database.table, such as shop.orders, "
-                "without spaces, slashes and colons",
+                "without spaces, slashes, colons and control characters",
                 table=name,
             )
         return cls(database, table, None if branch == _MAIN else branch, system)
@@ -86,10 +93,10 @@ def checked_database(name: object) -> str:
     Raises:
         TableError: none can have it.
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or "." in name:
+    if not isinstance(name, str) or not _may_be(name) or "." in name:
         raise TableError(
-            f"{name!r} is no name of a database: give one without dots, spaces, slashes, colons "
-            "and dollar signs",
+            f"{name!r} is no name of a database: give one without dots, spaces, slashes, colons, "
+            "dollar signs and control characters",
             database=name,
         )
     return name

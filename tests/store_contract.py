@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 import threading
+from functools import partial
 
 import pyarrow as pa
 import pytest
 
-from pkray.errors import MissingFileError
+from pkray.errors import MissingFileError, StorageError
 
 
 class StoreContract:
@@ -23,7 +24,6 @@ class StoreContract:
         assert store.read("a/b/c") == b"three"
         assert store.size("a/b/c") == 5
         assert store.exists("a/b/c")
-        assert not store.exists("a/b")
         assert not store.exists("a/b/d")
 
     def test_names_of_partitions_survive(self, store):
@@ -33,6 +33,20 @@ class StoreContract:
         assert [s.path for s in store.list()] == [path]
         assert store.list_dirs() == ["dt=a b%2Fc"]
         assert [s.path for s in store.list("dt=a b%2Fc")] == [path]
+
+    def test_folders_may_be_named_as_urls_write_other_things(self, store):
+        for name in ("a%2e%2e", "b?x=1", "c#d", "%2e%2e", "e%2Ff"):
+            store.child(f"db/{name}").write("x", name.encode())
+            assert store.read(f"db/{name}/x") == name.encode()
+        assert len(store.list_dirs("db")) == 5
+
+    @pytest.mark.parametrize("path", ["../x", "a/../../x", "a/..", "..", "a\0b"])
+    def test_no_path_leads_out(self, store, path):
+        calls = (store.read, store.exists, store.size, store.delete, store.child, store.open_input)
+        writes = (partial(call, data=b"") for call in (store.write, store.create))
+        for call in (*calls, *writes, store.open_output, lambda path: list(store.list(path))):
+            with pytest.raises(StorageError, match="lead to other folders"):
+                call(path)
 
     def test_a_missing_file_is_named(self, store):
         for read in (store.read, store.size, store.open_input):

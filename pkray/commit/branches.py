@@ -18,6 +18,7 @@ from pkray.errors import (
     StorageError,
     TableError,
 )
+from pkray.file_names import ALLOWED, MOST_CHOSEN_BYTES, fault
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, encode
 from pkray.format.tag import Tag
@@ -79,7 +80,7 @@ class Branches:
         return found
 
     def exists(self, name: str) -> bool:
-        return SchemaStore(self._history(name), self._table).exists()
+        return fault(name) is None and SchemaStore(self._history(name), self._table).exists()
 
     def require(self, name: str) -> None:
         """Raises `BranchNotFoundError` where there is no such branch."""
@@ -288,8 +289,11 @@ def _follows(main: SnapshotStore, first: Snapshot) -> bool:
 def check_name(name: object) -> None:
     """Raises `TableError` for what Paimon takes for no branch: blank, digits alone, ``main``."""
     text = name if isinstance(name, str) else ""
-    if not text.strip() or "/" in text or "\\" in text or "$" in text:
-        reason = "give one that is not blank and has no slash or dollar sign"
+    if (why := fault(name, MOST_CHOSEN_BYTES)) is not None or "$" in text:
+        reason = (
+            f"{why or 'it holds a dollar sign'}; give one {ALLOWED}, without dollar signs, of at "
+            f"most {MOST_CHOSEN_BYTES} bytes"
+        )
     elif text == MAIN:
         reason = "main is the table itself"
     elif text.isdigit():

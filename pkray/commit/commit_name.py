@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pkray.errors import OptionError
+from pkray.file_names import MOST_CHOSEN_BYTES, text_fault
 from pkray.whole_number import whole_number
 
 _LEAST = -(1 << 63)
@@ -30,11 +31,12 @@ def checked_user(user: object) -> str:
     """The commit user.
 
     Raises:
-        OptionError: it is no text, or blank.
+        OptionError: it is no text, blank, too long, or has control characters.
     """
-    if not isinstance(user, str) or not user.strip():
+    reason = text_fault(user, MOST_CHOSEN_BYTES)
+    if not isinstance(user, str) or reason is not None:
         raise OptionError(
-            f"commit_user cannot be {user!r}: name the writer by text such as 'job-1'",
+            f"commit_user cannot be {user!r}: {reason}; name the writer by text such as 'job-1'",
             value=user,
             arguments=("commit_user",),
         )

@@ -8,6 +8,7 @@ import msgspec
 
 from pkray.checksums import check_json, seal_json
 from pkray.errors import CorruptFileError, MissingFileError, OptionError
+from pkray.file_names import ALLOWED, MOST_CHOSEN_BYTES, fault
 from pkray.format import paths
 from pkray.storage.object_store import ObjectStore
 
@@ -62,7 +63,9 @@ class ConsumerStore:
 
     def find(self, name: str, modified_millis: int = 0) -> Consumer | None:
         """The consumer of that name, or None. Raises as `read`."""
-        path = _path(name)
+        return self._find(name, _path(name), modified_millis)
+
+    def _find(self, name: str, path: str, modified_millis: int) -> Consumer | None:
         try:
             data = self._store.read(path)
         except MissingFileError:
@@ -119,7 +122,7 @@ class ConsumerStore:
         """Every consumer, by name."""
         found = []
         for name, modified in self._files():
-            consumer = self.find(name, modified)
+            consumer = self._find(name, paths.consumer(name), modified)
             if consumer is not None:
                 found.append(consumer)
         return found
@@ -131,7 +134,7 @@ class ConsumerStore:
     def expire(self, before_millis: int) -> tuple[str, ...]:
         """Delete the consumers that last moved before a time; their names."""
         idle = tuple(name for name, modified in self._files() if modified < before_millis)
-        self._store.delete([_path(name) for name in idle])
+        self._store.delete([paths.consumer(name) for name in idle])
         return idle
 
     def _files(self) -> Iterator[tuple[str, int]]:
@@ -142,9 +145,11 @@ class ConsumerStore:
 
 
 def _path(name: object) -> str:
-    if not isinstance(name, str) or not name.strip() or "/" in name or "\\" in name:
+    reason = fault(name, MOST_CHOSEN_BYTES)
+    if reason is not None:
         raise OptionError(
-            f"{name!r} is no name of a consumer: give one that is not blank and has no slash",
+            f"{name!r} is no name of a consumer: {reason}; give one {ALLOWED}, of at most "
+            f"{MOST_CHOSEN_BYTES} bytes",
             consumer=name,
         )
-    return paths.consumer(name)
+    return paths.consumer(str(name))

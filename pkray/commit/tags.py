@@ -13,6 +13,7 @@ from pkray.errors import (
     TagExistsError,
     TagNotFoundError,
 )
+from pkray.file_names import ALLOWED, MOST_CHOSEN_BYTES, fault
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot
 from pkray.format.tag import Tag, decode, encode
@@ -55,7 +56,7 @@ class TagStore:
     def tags(self) -> Iterator[Tag]:
         """Every tag, in the order of their names."""
         for name in self.names():
-            tag = self.find(name)
+            tag = self._read(name)
             if tag is not None:
                 yield tag
 
@@ -65,6 +66,9 @@ class TagStore:
         Raises:
             CorruptFileError: its file is damaged.
         """
+        return None if fault(name) else self._read(name)
+
+    def _read(self, name: str) -> Tag | None:
         path = paths.tag(name)
         try:
             return decode(self._store.read(path), name, self._store.location(path))
@@ -147,8 +151,11 @@ class TagStore:
 
 
 def check_name(name: object) -> None:
-    """Raises `TableError` for a name that is blank or would be another file's."""
-    if not isinstance(name, str) or not name.strip() or "/" in name or "\\" in name:
+    """Raises `TableError`: a name that no tag can have."""
+    reason = fault(name, MOST_CHOSEN_BYTES)
+    if reason is not None:
         raise TableError(
-            f"{name!r} is no name of a tag: give one that is not blank and has no slash", tag=name
+            f"{name!r} is no name of a tag: {reason}; give one {ALLOWED}, of at most "
+            f"{MOST_CHOSEN_BYTES} bytes",
+            tag=name,
         )

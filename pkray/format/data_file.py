@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from pkray.file_names import checked
+
 ADD, DELETE = 0, 1
 APPEND_SOURCE, COMPACT_SOURCE = 0, 1
 
@@ -45,6 +47,10 @@ class DataFileMeta(msgspec.Struct, frozen=True, kw_only=True):
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in (self.file_name, *self.extra_files):
+            checked(name)
 
 
 class ManifestEntry(msgspec.Struct, frozen=True):

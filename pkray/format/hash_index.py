@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pkray.errors import CorruptFileError
 from pkray.format import paths
-from pkray.format.index_file import HASH, IndexFileMeta
+from pkray.format.index_file import HASH, IndexFileMeta, own_path
 from pkray.storage.object_store import ObjectStore
 
 Hashes = npt.NDArray[np.int32]
@@ -36,8 +36,9 @@ def read_hashes(store: ObjectStore, file: IndexFileMeta) -> Hashes:
     Raises:
         MissingFileError: it is gone: the snapshots that name it have expired.
         CorruptFileError: it is not as long as its entry says, or not as it was written.
+        UnsupportedError: it lies outside the table.
     """
-    path = file.external_path or paths.index(file.file_name)
+    path = own_path(file)
     data = store.read(path)
     if len(data) != file.row_count * _FILE_TYPE.itemsize:
         raise CorruptFileError(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from pkray.errors import UnsupportedError
+from pkray.file_names import checked
+from pkray.format import paths
+
 HASH = "HASH"
 """The key hashes of a dynamic bucket: big-endian int32, one a key."""
 DELETION_VECTORS = "DELETION_VECTORS"
@@ -33,3 +37,21 @@ class IndexFileMeta(msgspec.Struct, frozen=True, kw_only=True):
     row_count: int
     deletion_vectors: tuple[DeletionVectorRange, ...] | None = None
     external_path: str | None = None
+
+    def __post_init__(self) -> None:
+        checked(self.file_name)
+
+
+def own_path(file: IndexFileMeta) -> str:
+    """Where an index file lies, relative to the table's root.
+
+    Raises:
+        UnsupportedError: it lies outside the table.
+    """
+    if file.external_path is not None:
+        raise UnsupportedError(
+            f"the index file {file.external_path!r} lies outside the table, which is not "
+            "supported: compact the table fully with the engine that wrote it",
+            path=file.external_path,
+        )
+    return paths.index(file.file_name)

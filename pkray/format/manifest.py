@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from pkray.errors import CorruptFileError
+from pkray.file_names import checked
 from pkray.format import avro_schemas
 from pkray.format.avro_file import read_records, write_records
 from pkray.format.data_file import DataFileMeta, ManifestEntry, SimpleStats
@@ -40,6 +41,9 @@ class ManifestFileMeta(msgspec.Struct, frozen=True, kw_only=True):
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
+
+    def __post_init__(self) -> None:
+        checked(self.file_name)
 
 
 class IndexManifestEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 import uuid
 
+from pkray import file_names
+from pkray.errors import CorruptFileError
+
 SCHEMA_DIR = "schema"
 SNAPSHOT_DIR = "snapshot"
 MANIFEST_DIR = "manifest"
@@ -39,15 +42,15 @@ def long_lived_changelog(snapshot_id: int) -> str:
 
 def manifest(file_name: str) -> str:
     """A manifest, manifest list or index manifest, by the name a snapshot or list gives it."""
-    return f"{MANIFEST_DIR}/{file_name}"
+    return f"{MANIFEST_DIR}/{_checked(file_name)}"
 
 
 def index(file_name: str) -> str:
-    return f"{INDEX_DIR}/{file_name}"
+    return f"{INDEX_DIR}/{_checked(file_name)}"
 
 
 def statistics(file_name: str) -> str:
-    return f"{STATISTICS_DIR}/{file_name}"
+    return f"{STATISTICS_DIR}/{_checked(file_name)}"
 
 
 def tag(name: str) -> str:
@@ -65,7 +68,19 @@ def consumer(consumer_id: str) -> str:
 
 def data_file(partition_path: str, bucket: int, file_name: str) -> str:
     """Of a bucket; ``partition_path`` is '' or ends in '/' (``PartitionSpec.path``)."""
-    return f"{partition_path}bucket-{bucket}/{file_name}"
+    return f"{partition_path}bucket-{bucket}/{_checked(file_name)}"
+
+
+def _checked(file_name: str) -> str:
+    """Raises `CorruptFileError`: what names the file would lead elsewhere."""
+    try:
+        return file_names.checked(file_name)
+    except ValueError as error:
+        raise CorruptFileError(
+            f"what names a file of the table is damaged: {error}; restore it, or go back to an "
+            "earlier snapshot",
+            path=file_name,
+        ) from error
 
 
 def bucket_of(directory: str) -> int | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from pkray import file_names
 from pkray.checksums import check_json, seal_json
 from pkray.errors import CorruptFileError
 
@@ -48,6 +49,22 @@ class Snapshot(
     operation: str | None = None
     writer_version: str | None = None
     uuid: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.file_names:
+            file_names.checked(name)
+
+    @property
+    def file_names(self) -> list[str]:
+        """Of the manifest lists, the index manifest and the statistics that it has."""
+        named = (
+            self.base_manifest_list,
+            self.delta_manifest_list,
+            self.changelog_manifest_list,
+            self.index_manifest,
+            self.statistics,
+        )
+        return [name for name in named if name is not None]
 
     def is_same(self, other: Snapshot | None) -> bool:
         """Whether both are one commit's: in a tag, other engines leave out fields that they do

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from pkray.errors import UnsupportedError
 from pkray.format import paths
 from pkray.format.deletion_vector import DeletionVector, read_index, write_index
-from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
+from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta, own_path
 from pkray.lsm.levels import Vectors
 from pkray.storage.object_store import ObjectStore
 
@@ -58,16 +57,6 @@ def read_vectors(
             if data_files is None or each.data_file in data_files
         ]
         if wanted:
-            path = _path(file)
+            path = own_path(file)
             vectors.update(read_index(store.read(path), wanted, store.location(path)))
     return vectors
-
-
-def _path(file: IndexFileMeta) -> str:
-    if file.external_path is not None:
-        raise UnsupportedError(
-            f"the deletion vectors {file.external_path!r} lie outside the table, which is not "
-            "supported: compact the table fully with the engine that wrote them",
-            path=file.external_path,
-        )
-    return paths.index(file.file_name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pkray.options.option import option
-from pkray.options.values import BOOLEAN, CODEC, DURATION, NAMES, STRING, choice
+from pkray.options.values import BOOLEAN, CODEC, DURATION, FILE_PREFIX, NAMES, STRING, choice
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ChangelogOptions:
         ("changelog-producer.lookup-wait",),
     )
     changelog_file_prefix: str = option(
-        "changelog-file.prefix", STRING, "changelog-", "Start of changelog file names."
+        "changelog-file.prefix", FILE_PREFIX, "changelog-", "Start of changelog file names."
     )
     changelog_file_format: str = option(
         "changelog-file.format",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pkray.options.option import option
-from pkray.options.values import BY_LEVEL, CODEC, MB, SIZE, STRING, choice, integer
+from pkray.options.values import BY_LEVEL, CODEC, FILE_PREFIX, MB, SIZE, STRING, choice, integer
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class FileOptions:
     target_file_size: int = option(
         "target-file-size", SIZE, 128 * MB, "Size at which a data file is cut."
     )
-    data_file_prefix: str = option("data-file.prefix", STRING, "data-", "Start of data file names.")
+    data_file_prefix: str = option(
+        "data-file.prefix", FILE_PREFIX, "data-", "Start of data file names."
+    )
     metadata_stats_mode: str = option(
         "metadata.stats-mode",
         STRING,

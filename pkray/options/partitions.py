@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pkray.options.option import option
-from pkray.options.values import BOOLEAN, DURATION, HOUR, STRING, choice, integer
+from pkray.options.values import BOOLEAN, DURATION, FOLDER_NAME, HOUR, STRING, choice, integer
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class PartitionOptions:
 
     partition_default_name: str = option(
         "partition.default-name",
-        STRING,
+        FOLDER_NAME,
         "__DEFAULT_PARTITION__",
         "Folder of null and blank partition values.",
     )

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from pkray import file_names
+
 MB = 1 << 20
 HOUR = 3_600_000
 
@@ -24,6 +26,8 @@ _NANOS |= dict.fromkeys(("s", "sec", "secs", "second", "seconds"), _SECOND)
 _NANOS |= dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), 1_000_000)
 _NANOS |= dict.fromkeys(("µs", "micro", "micros", "microsecond", "microseconds"), 1_000)
 _NANOS |= dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 1)
+
+_PREFIX_BYTES = 100  # what makes a name unique, and the end of an unfinished file's, fit behind it
 
 _QUANTITY = re.compile(r"(\d+)\s*([a-zµ]*)")
 
@@ -64,6 +68,18 @@ def _duration(text: str) -> int:
     return number * nanos // 1_000_000
 
 
+def _part_of_path(text: str) -> str:
+    if file_names.fault(text, _PREFIX_BYTES) is not None:
+        raise ValueError(text)
+    return text
+
+
+def _file_prefix(text: str) -> str:
+    if text.startswith("."):
+        raise ValueError(text)
+    return _part_of_path(text)
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -75,6 +91,17 @@ def _by_level(text: str) -> tuple[tuple[int, str], ...]:
 
 BOOLEAN = Kind("boolean", _boolean, "true or false")
 STRING = Kind("text", str, "text")
+FILE_PREFIX = Kind(
+    "file prefix",
+    _file_prefix,
+    f"the start of a file's name: at most {_PREFIX_BYTES} bytes {file_names.ALLOWED}, and no dot "
+    "first",
+)
+FOLDER_NAME = Kind(
+    "folder name",
+    _part_of_path,
+    f"a folder's name: at most {_PREFIX_BYTES} bytes {file_names.ALLOWED}",
+)
 NAMES = Kind("columns", _names, "column names separated by commas")
 BY_LEVEL = Kind("by level", _by_level, "a value by level, such as 0:lz4,5:zstd")
 SIZE = Kind("size", _size, "a size such as 256 mb, 8MB or 65536 (bytes)")

@@ -27,7 +27,7 @@ def remove_empty_parents(store: ObjectStore, folders: Iterable[str]) -> None:
 def remove_empty_tree(store: ObjectStore) -> None:
     """Remove a store's own folder and those in it, where no file is."""
     root = store.local_path("")
-    if root is None:
+    if root is None or Path(root).is_symlink():
         return
     for folder, _, _ in os.walk(root, topdown=False):
         with contextlib.suppress(OSError):  # not empty, or gone

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pkray.errors import MissingFileError, StorageError, StorageFullError
+from pkray.errors import CorruptFileError, MissingFileError, StorageError, StorageFullError
 from pkray.storage.block_checksums import BlockHasher
-from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths
+from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths, below
 
 Entries = list[os.DirEntry[str]]
 
@@ -30,25 +30,35 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class LocalStore(ObjectStore):
     """A directory of this machine. It comes into being with its first file.
 
+    Links to files and directories are read and written through. Nothing is deleted through one
+    that leads out of the directory, nor out of the one that a `child` was asked of.
+
     Nothing is forced to the disk (fsync), as in Paimon: files outlive the process, but what was
     written in the seconds before a power failure may be lost or torn, snapshots included.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, within: str | None = None) -> None:
         self._root = os.path.abspath(os.path.expanduser(root))
+        self._within = within or self._root
         self.url = self._root
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LocalStore, (self._root,)
+        return LocalStore, (self._root, self._within)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStore) and other._root == self._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
 
     def child(self, prefix: str) -> LocalStore:
-        return LocalStore(self._path(prefix))
+        return LocalStore(self._path(prefix), self._within)
 
     def local_path(self, path: str) -> str:
         return self._path(path)
 
     def _path(self, path: str) -> str:
-        return f"{self._root}/{path.rstrip('/')}" if path else self._root
+        return f"{self._root}/{below(path).rstrip('/')}" if path else self._root
 
     def read(self, path: str) -> bytes:
         try:
@@ -69,6 +79,8 @@ class LocalStore(ObjectStore):
     def create(self, path: str, data: bytes) -> bool:
         target = self._path(path)
         if os.path.lexists(target):
+            if os.path.isdir(target):
+                raise _misplaced(target)
             return False
         temporary = self._write_temporary(target, data)
         try:
@@ -97,12 +109,16 @@ class LocalStore(ObjectStore):
         return temporary
 
     def exists(self, path: str) -> bool:
+        target = self._path(path)
         try:
-            return stat.S_ISREG(os.stat(self._path(path)).st_mode)
+            mode = os.stat(target).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            raise explain(error, "look for", self._path(path)) from error
+            raise explain(error, "look for", target) from error
+        if stat.S_ISDIR(mode):
+            raise _misplaced(target)
+        return stat.S_ISREG(mode)
 
     def size(self, path: str) -> int:
         try:
@@ -123,11 +139,13 @@ class LocalStore(ObjectStore):
         pending = [prefix.strip("/")]
         while pending:
             directory = pending.pop()
-            below = []
+            deeper = []
             for entry in self._scan(directory):
                 path = f"{directory}/{entry.name}" if directory else entry.name
-                if entry.is_dir():
-                    below.append(path)
+                if entry.is_dir(follow_symlinks=False):
+                    deeper.append(path)
+                elif entry.is_dir():  # a link: what it leads to is no part of the store
+                    continue
                 elif hidden or not entry.name.startswith("."):
                     try:
                         status = entry.stat()
@@ -136,7 +154,7 @@ class LocalStore(ObjectStore):
                     millis = status.st_mtime_ns // 1_000_000
                     yield FileStatus(path, status.st_size, millis, _mark(status))
             if recursive:
-                pending += reversed(below)
+                pending += reversed(deeper)
 
     def list_dirs(self, prefix: str = "") -> Paths:
         prefix = prefix.strip("/")
@@ -150,19 +168,39 @@ class LocalStore(ObjectStore):
         try:
             with os.scandir(self._path(directory)) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError as error:
+            if os.path.lexists(self._path(directory)):
+                raise _misplaced(self._path(directory)) from error
             return []
         except OSError as error:
             raise explain(error, "list", self._path(directory)) from error
 
     def delete(self, paths: str | Iterable[str]) -> None:
+        inside: set[str] = set()
         for path in [paths] if isinstance(paths, str) else paths:
+            target = self._path(path)
+            folder = os.path.dirname(target)
+            if folder not in inside:
+                self._refuse_outside(folder)
+                inside.add(folder)
             try:
-                os.unlink(self._path(path))
+                os.unlink(target)
             except (FileNotFoundError, NotADirectoryError):
                 pass
             except OSError as error:
-                raise explain(error, "delete", self._path(path)) from error
+                raise explain(error, "delete", target) from error
+
+    def _refuse_outside(self, folder: str) -> None:
+        """Raises `StorageError`: a link on the way to the folder leads elsewhere."""
+        root, real = os.path.realpath(self._within), os.path.realpath(folder)
+        if real != root and not real.startswith(f"{root.rstrip('/')}/"):
+            raise StorageError(
+                f"nothing is deleted in {folder!r}: a link leads from there to {real!r}, out of "
+                f"{self._within!r}; delete it by hand, or move what is there to where the link is",
+                path=folder,
+            )
 
     def open_input(self, path: str) -> pa.NativeFile:
         try:
@@ -266,6 +304,8 @@ def _discard(path: str) -> None:
 def explain(error: OSError, doing: str, path: str) -> StorageError:
     """The error of pkray for one of the operating system, with its remedy."""
     values = {"path": path, "errno": error.errno}
+    if error.errno == errno.EISDIR or (error.errno is None and os.path.isdir(path)):
+        return _misplaced(path)
     reason = error.strerror or str(error)
     if error.errno == errno.ENOENT or (error.errno == errno.ENOTDIR and doing != "write"):
         return MissingFileError(
@@ -284,3 +324,14 @@ def explain(error: OSError, doing: str, path: str) -> StorageError:
     else:
         remedy = "check the disk and the path, then try again"
     return StorageError(f"cannot {doing} {path!r}: {reason}; {remedy}", **values)
+
+
+def _misplaced(path: str) -> CorruptFileError:
+    """Of a directory where a file belongs, or of a file where a directory does."""
+    found, wanted = "directory", "file"
+    if not os.path.isdir(path):
+        found, wanted = wanted, found
+    return CorruptFileError(
+        f"{path!r} is a {found} where a {wanted} belongs: move it away, and restore what was there",
+        path=path,
+    )

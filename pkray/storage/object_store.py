@@ -9,8 +9,25 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from pkray.closing import Abortable
+from pkray.errors import StorageError
+from pkray.file_names import leads_out
 
 Paths = list[str]
+
+
+def below(path: str) -> str:
+    """The path, which lies below the root.
+
+    Raises:
+        StorageError: it leads out of it.
+    """
+    if leads_out(path):
+        raise StorageError(
+            f"{path!r} is no path of a file here: names that lead to other folders are refused; "
+            "what gave it is damaged, or was made to",
+            path=path,
+        )
+    return path
 
 
 class FileStatus(NamedTuple):
@@ -68,8 +85,8 @@ class OutputFile(Abortable):
 class ObjectStore(abc.ABC):
     """The files under one root. Thread-safe; pickles as its URL and options.
 
-    Paths are relative to the root, separated by '/'. Every method raises `StorageError`
-    or one of its subclasses: `MissingFileError`, `StorageFullError`.
+    Paths are relative to the root, separated by '/', and lead nowhere else (`below`). Every method
+    raises `StorageError` or one of its subclasses: `MissingFileError`, `StorageFullError`.
     """
 
     url: str
@@ -96,7 +113,11 @@ class ObjectStore(abc.ABC):
 
     @abc.abstractmethod
     def exists(self, path: str) -> bool:
-        """Whether there is a file of this name (not a directory)."""
+        """Whether there is a file of this name.
+
+        Raises:
+            CorruptFileError: there is a directory instead, on a disk.
+        """
 
     @abc.abstractmethod
     def size(self, path: str) -> int:
@@ -113,7 +134,7 @@ class ObjectStore(abc.ABC):
     def list(
         self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
     ) -> Iterator[FileStatus]:
-        """The files in a directory, none when it is absent.
+        """The files in a directory, none when it is absent. Links to directories are not followed.
 
         Args:
             prefix: the directory; its name is matched whole.
@@ -127,7 +148,11 @@ class ObjectStore(abc.ABC):
 
     @abc.abstractmethod
     def delete(self, paths: str | Iterable[str]) -> None:
-        """Delete files; those already absent are passed over."""
+        """Delete files; those already absent are passed over. A link goes, not what it leads to.
+
+        Raises:
+            StorageError: the file lies behind a link that leads out of the store.
+        """
 
     @abc.abstractmethod
     def open_input(self, path: str) -> pa.NativeFile:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import obstore
 import pyarrow as pa
@@ -15,7 +15,8 @@ from obstore import exceptions
 from obstore.store import MemoryStore, from_url
 
 from pkray.errors import MissingFileError, OptionError, StorageError
-from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths
+from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths, below
+from pkray.storage.opening import in_url
 from pkray.storage.remote_errors import explain, first_line, retrying
 from pkray.storage.remote_files import RangeReader, RemoteOutput
 
@@ -60,7 +61,7 @@ class RemoteStore(ObjectStore):
         parts = urlsplit(self.url)
         if parts.scheme == "memory":
             self._store: Any = _memory_store(parts.netloc)
-            self._prefix = parts.path.strip("/")
+            self._prefix = unquote(parts.path).strip("/")
         else:
             self._store = _connect(self.url, self._options)
             self._prefix = ""  # obstore takes it from the URL
@@ -69,12 +70,13 @@ class RemoteStore(ObjectStore):
         return RemoteStore, (self.url, self._options)
 
     def child(self, prefix: str) -> RemoteStore:
-        return RemoteStore(f"{self.url}/{prefix.strip('/')}", self._options)
+        return RemoteStore(f"{self.url}/{in_url(below(prefix.strip('/')))}", self._options)
 
     def local_path(self, path: str) -> None:
         return None
 
     def _key(self, path: str) -> str:
+        below(path)
         return f"{self._prefix}/{path}" if self._prefix else path
 
     def _call(self, doing: str, path: str, call: Callable[[], T]) -> T:

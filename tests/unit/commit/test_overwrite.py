@@ -34,7 +34,7 @@ def names(store: ObjectStore) -> set[str]:
 def store(tmp_path) -> ObjectStore:
     made = open_store(tmp_path)
     first = [
-        samples.message([samples.data_file(f"{part!r}{bucket}")], bucket=bucket, part=part)
+        samples.message([samples.data_file(f"{part.hex()}-{bucket}")], bucket=bucket, part=part)
         for part in (A, B)
         for bucket in (0, 1)
     ]
@@ -48,7 +48,7 @@ def test_one_partition(store):
     assert result.append.commit_kind == OVERWRITE
     assert result.append.delta_record_count == 5 - 10
     assert result.append.total_record_count == 15
-    assert names(store) == {"new", f"{B!r}0", f"{B!r}1"}
+    assert names(store) == {"new", f"{B.hex()}-0", f"{B.hex()}-1"}
 
 
 def test_everything(store):
@@ -84,7 +84,7 @@ def test_what_others_commit_first_is_overwritten_too(store):
     new = samples.message([samples.data_file("new")], part=A)
     result = committer(wrapped).overwrite(1, [new], ExactPartitions(frozenset([A])))
     assert result.append.id == 3
-    assert names(store) == {"new", f"{B!r}0", f"{B!r}1"}
+    assert names(store) == {"new", f"{B.hex()}-0", f"{B.hex()}-1"}
     manifests = {status.path for status in store.list("manifest")}
     assert len(manifests) == len(_named(store)), "manifests of the lost attempt are deleted"
 

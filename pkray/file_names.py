@@ -1,0 +1,63 @@
+"""Names that become parts of paths: the one place that says which may.
+
+Options, users and files that anybody may have written carry such names. A name is one part of a
+path: it leads into no other folder, and every store takes it.
+"""
+
+from __future__ import annotations
+
+import re
+
+MOST_BYTES = 255
+"""Of a part of a path: what the file systems of Linux, macOS and object stores take."""
+MOST_CHOSEN_BYTES = 200
+"""Of a name that a user chooses: what a prefix and an unfinished file's ending add fits too."""
+ALLOWED = "without slashes, backslashes and control characters"
+
+_USUAL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_SEPARATOR = re.compile(r"[/\\]")
+
+
+def fault(name: object, most_bytes: int = MOST_BYTES) -> str | None:
+    """What keeps a name from being one part of a path, in words; None where nothing does.
+
+    Args:
+        most_bytes: of the name in UTF-8.
+    """
+    if isinstance(name, str) and name in (".", ".."):
+        return "it stands for another folder"
+    if isinstance(name, str) and (found := _SEPARATOR.search(name)):
+        return f"it holds {found.group()!r}"
+    return text_fault(name, most_bytes)
+
+
+def text_fault(text: object, most_bytes: int = MOST_BYTES) -> str | None:
+    """As `fault`, of text that is kept in files and becomes no part of a path."""
+    if not isinstance(text, str):
+        return "it is no text"
+    if not text.strip():
+        return "it is blank"
+    if found := _CONTROL.search(text):
+        return f"it holds the character {found.group()!r}"
+    size = len(text.encode())
+    return f"it has {size} bytes, {most_bytes} at most are taken" if size > most_bytes else None
+
+
+def leads_out(path: str) -> bool:
+    """Whether a path below a store's root goes up, or is none that a store takes."""
+    return "\0" in path or (".." in path and ".." in path.split("/"))
+
+
+def checked(name: object) -> str:
+    """The name of a file that another file gives.
+
+    Raises:
+        ValueError: it is no name of a file in the folder where it is looked for.
+    """
+    if isinstance(name, str) and _USUAL.fullmatch(name):
+        return name
+    reason = fault(name)
+    if reason is not None:
+        raise ValueError(f"it names a file {name!r}: {reason}")
+    return str(name)
