@@ -31,6 +31,7 @@ from pkray.service.runtime import Runtime
 from pkray.service.runtimes import open_runtime
 from pkray.storage.location import TableLocation
 from pkray.storage.opening import in_url, open_store
+from pkray.storage.secrets import hide
 from pkray.system import SYSTEM_TABLES, check_system_name
 from pkray.system_table import SystemTable
 from pkray.table import Table
@@ -98,7 +99,7 @@ class Catalog(Closeable):
         # Owners and tasks in other processes open it too, from other working directories.
         self.warehouse = warehouse if "://" in warehouse else str(Path(warehouse).absolute())
         self.runtime = runtime
-        self._storage_options = dict(storage_options or {})
+        self._storage_options = hide(storage_options or {})
         store = open_store(self.warehouse, **self._storage_options)
         self._databases = Databases(store, self.warehouse)
 

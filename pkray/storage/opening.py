@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from pkray.errors import OptionError, UnsupportedError
 from pkray.storage.local import LocalStore
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.secrets import may_hold_secret, shown_url
 
 REMOTE_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 
@@ -25,11 +26,20 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> ObjectStore:
             obstore takes. What is not given comes from the environment (``AWS_*`` etc.).
 
     Raises:
-        OptionError: an option that the store does not know.
+        OptionError: an option that the store does not know, or a URL with keys in it.
         UnsupportedError: a scheme that pkray does not do.
     """
     text = os.fspath(url)
-    parts = urlsplit(text)
+    if may_hold_secret(text):
+        raise OptionError(
+            f"the URL {shown_url(text)} has a user, a password or a query in it: URLs are printed; "
+            "give keys and tokens as storage options, or in the environment",
+            url=shown_url(text),
+        )
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        raise OptionError(f"cannot read the URL {text!r}: {error}; correct it", url=text) from None
     scheme = parts.scheme.lower()
     if scheme in REMOTE_SCHEMES:
         return _remote(text, options)

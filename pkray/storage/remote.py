@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -17,8 +20,9 @@ from obstore.store import MemoryStore, from_url
 from pkray.errors import MissingFileError, OptionError, StorageError
 from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths, below
 from pkray.storage.opening import in_url
-from pkray.storage.remote_errors import explain, first_line, retrying
-from pkray.storage.remote_files import RangeReader, RemoteOutput
+from pkray.storage.remote_files import PART_BYTES, RangeReader, RemoteOutput
+from pkray.storage.requests import RequestLimits, Requests
+from pkray.storage.secrets import HIDDEN, Secret, hide, may_hold_secret, redact, reveal
 
 T = TypeVar("T")
 
@@ -33,20 +37,26 @@ _CLIENT_OPTIONS = frozenset(
         "allow_http",
         "allow_invalid_certificates",
         "connect_timeout",
+        "default_content_type",
         "default_headers",
         "http1_only",
+        "http2_keep_alive_interval",
+        "http2_keep_alive_timeout",
+        "http2_keep_alive_while_idle",
         "http2_only",
         "pool_idle_timeout",
         "pool_max_idle_per_host",
         "proxy_url",
         "proxy_ca_certificate",
         "proxy_excludes",
+        "randomize_addresses",
         "root_certificate",
         "read_timeout",
         "timeout",
         "user_agent",
     )
 )
+_QUOTED = re.compile(r'"[^"]*"')
 _open_url: Any = from_url
 _memory: dict[str, MemoryStore] = {}
 _memory_lock = threading.Lock()
@@ -55,16 +65,25 @@ _memory_lock = threading.Lock()
 class RemoteStore(ObjectStore):
     """A prefix of a bucket. See `open_store` for the options."""
 
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self.url = url.rstrip("/")
-        self._options = dict(options)
+        self._options = hide(options)
+        given = reveal(self._options)
+        limits = RequestLimits.of(given)
+        self._requests = Requests(limits, self._options)
         parts = urlsplit(self.url)
         if parts.scheme == "memory":
-            self._store: Any = _memory_store(parts.netloc)
+            self._connect: Callable[[bool], Any] = lambda uploads: _memory_store(parts.netloc)
             self._prefix = unquote(parts.path).strip("/")
         else:
-            self._store = _connect(self.url, self._options)
+            self._connect = _connection(self.url, given, limits)
             self._prefix = ""  # obstore takes it from the URL
+        self._store = self._connect(False)
+
+    @cached_property
+    def _uploads(self) -> Any:
+        """For what takes long to send."""
+        return self._connect(True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemoteStore, (self.url, self._options)
@@ -80,10 +99,7 @@ class RemoteStore(ObjectStore):
         return f"{self._prefix}/{path}" if self._prefix else path
 
     def _call(self, doing: str, path: str, call: Callable[[], T]) -> T:
-        try:
-            return retrying(call)
-        except Exception as error:
-            raise explain(error, doing, self.location(path)) from error
+        return self._requests.send(doing, self.location(path), call)
 
     def read(self, path: str) -> bytes:
         key = self._key(path)
@@ -91,7 +107,8 @@ class RemoteStore(ObjectStore):
 
     def write(self, path: str, data: bytes) -> None:
         key = self._key(path)
-        self._call("write", path, lambda: obstore.put(self._store, key, data))
+        store = self._store if len(data) < PART_BYTES else self._uploads
+        self._call("write", path, lambda: obstore.put(store, key, data))
 
     def create(self, path: str, data: bytes) -> bool:
         key = self._key(path)
@@ -126,34 +143,41 @@ class RemoteStore(ObjectStore):
         self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
     ) -> Iterator[FileStatus]:
         prefix = prefix.strip("/")
-        start = self._key(prefix)
-        if recursive:
-            chunks: Iterator[Any] = iter(obstore.list(self._store, start or None, chunk_size=1000))
-        else:
-            listed = self._call(
-                "list", prefix, lambda: obstore.list_with_delimiter(self._store, start or None)
-            )
-            chunks = iter([listed["objects"]])
-        while True:
+        cut = len(self._prefix) + 1 if self._prefix else 0
+        chunks = self._all_below(prefix) if recursive else iter([self._listed(prefix)["objects"]])
+        for item in chain.from_iterable(chunks):
+            path = item["path"][cut:]
+            if hidden or not path.rpartition("/")[2].startswith("."):
+                modified = int(item["last_modified"].timestamp() * 1000)
+                yield FileStatus(path, item["size"], modified, item.get("e_tag") or modified)
+
+    def _all_below(self, prefix: str) -> Iterator[Any]:
+        """List in chunks; where the answer breaks off, go on after the last file that came."""
+        start = self._key(prefix) or None
+        chunks: Any = None
+        last: str | None = None
+
+        def following() -> Any:
+            nonlocal chunks
+            if chunks is None:
+                chunks = iter(obstore.list(self._store, start, offset=last, chunk_size=1000))
             try:
-                chunk = next(chunks, None)
-            except Exception as error:
-                raise explain(error, "list", self.location(prefix)) from error
-            if chunk is None:
-                return
-            for item in chunk:
-                path = item["path"][len(self._prefix) + 1 if self._prefix else 0 :]
-                if hidden or not path.rpartition("/")[2].startswith("."):
-                    modified = int(item["last_modified"].timestamp() * 1000)
-                    yield FileStatus(path, item["size"], modified, item.get("e_tag") or modified)
+                return next(chunks, None)
+            except Exception:
+                chunks = None
+                raise
+
+        while (chunk := self._call("list", prefix, following)) is not None:
+            yield chunk
+            last = chunk[-1]["path"] if chunk else last
+
+    def _listed(self, prefix: str) -> Any:
+        start = self._key(prefix) or None
+        return self._call("list", prefix, lambda: obstore.list_with_delimiter(self._store, start))
 
     def list_dirs(self, prefix: str = "") -> Paths:
-        start = self._key(prefix.strip("/"))
-        listed = self._call(
-            "list", prefix, lambda: obstore.list_with_delimiter(self._store, start or None)
-        )
         cut = len(self._prefix) + 1 if self._prefix else 0
-        return sorted(path[cut:] for path in listed["common_prefixes"])
+        return sorted(path[cut:] for path in self._listed(prefix.strip("/"))["common_prefixes"])
 
     def delete(self, paths: str | Iterable[str]) -> None:
         named = [paths] if isinstance(paths, str) else list(paths)
@@ -170,12 +194,13 @@ class RemoteStore(ObjectStore):
                     obstore.delete(self._store, key)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(
-            RangeReader(self._store, self._key(path), self.location(path)), mode="r"
-        )
+        reader = RangeReader(self._store, self._key(path), self.location(path), self._requests)
+        return pa.PythonFile(reader, mode="r")
 
     def open_output(self, path: str) -> OutputFile:
-        return RemoteOutput(self._store, self._key(path), path, self.location(path))
+        return RemoteOutput(
+            self._uploads, self._key(path), path, self.location(path), self._requests
+        )
 
 
 def _memory_store(name: str) -> MemoryStore:
@@ -183,45 +208,84 @@ def _memory_store(name: str) -> MemoryStore:
         return _memory.setdefault(name, MemoryStore())
 
 
-def _connect(url: str, options: dict[str, Any]) -> Any:
+def _connection(url: str, options: dict[str, Any], limits: RequestLimits) -> Callable[[bool], Any]:
+    """Make what opens obstore's store, for uploads or for all else."""
     config: dict[str, Any] = {}
-    client: dict[str, Any] = {}
+    client = _client_environment(url)
     for key, value in options.items():
+        _check_value(key, value)
         (client if key in _CLIENT_OPTIONS else config)[_ALIASES.get(key, key)] = value
-    _check_config(config)
     if str(config.get("endpoint", "")).startswith("http://"):
         client.setdefault("allow_http", True)
     if isinstance(client.get("allow_http"), str):
         client["allow_http"] = client["allow_http"].strip().lower() == "true"
-    try:
-        return _open_url(url, config=config or None, client_options=client or None)
-    except exceptions.UnknownConfigurationKeyError as error:
-        raise OptionError(
+
+    def connect(uploads: bool) -> Any:
+        try:
+            return _open_url(
+                url,
+                config=config or None,
+                client_options=limits.client_options(client, uploads=uploads),
+                retry_config=limits.retry_config(),
+            )
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException as error:  # panics of obstore are no Exception
+            failure = _unopened(url, options, error)
+        raise failure  # out of the `except`: what obstore says quotes values
+
+    return connect
+
+
+def _client_environment(url: str) -> dict[str, Any]:
+    """Options of the HTTP client in the environment, which obstore forgets where some are given."""
+    scheme = urlsplit(url).scheme.lower()
+    vendor = {"s3": "AWS", "s3a": "AWS", "gs": "GOOGLE"}.get(scheme, "AZURE")
+    names = {option: f"{vendor}_{option.upper()}" for option in _CLIENT_OPTIONS}
+    return {option: os.environ[name] for option, name in names.items() if name in os.environ}
+
+
+def _unopened(
+    url: str, options: Mapping[str, Any], error: BaseException
+) -> OptionError | StorageError:
+    if isinstance(error, exceptions.UnknownConfigurationKeyError):
+        return OptionError(
             f"unknown storage option for {url!r} among {sorted(options)}: "
             "use endpoint, region, access_key_id, secret_access_key, session_token, allow_http "
             "or a configuration key of obstore",
             url=url,
             options=sorted(options),
-        ) from error
-    except Exception as error:
-        raise StorageError(
-            f"cannot open {url!r}: {first_line(error)}; check the URL and the storage options",
-            url=url,
-        ) from error
+        )
+    reason = redact(str(error), {key: Secret(value) for key, value in options.items()})
+    reason = _QUOTED.sub(f'"{HIDDEN}"', reason.strip().partition("\n")[0])
+    return StorageError(
+        f"cannot open {url!r}: {reason}; check the URL and the storage options, and AWS_*, AZURE_* "
+        "and GOOGLE_* in the environment",
+        url=url,
+    )
 
 
-def _check_config(config: dict[str, Any]) -> None:
-    for key, value in config.items():
-        if not isinstance(value, str | bool):
-            remedy = "leave it out" if value is None else f"write {str(value)!r}"
-            raise OptionError(
-                f"storage option {key!r} cannot be {value!r}: {remedy}", key=key, value=value
-            )
-        # obstore does not survive one without a scheme.
-        if "endpoint" in key.lower() and urlsplit(str(value)).scheme not in ("http", "https"):
-            raise OptionError(
-                f"storage option {key!r} cannot be {value!r}: write it with its scheme, such as "
-                "https://host:port",
-                key=key,
-                value=value,
-            )
+def _check_value(key: str, value: object) -> None:
+    """Refuse what obstore does not take; the value may be a secret, and is not shown."""
+    if key == "default_headers":
+        fits = isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
+        remedy = "give a dict of texts"
+    else:
+        fits = isinstance(value, str | bool) or (key == "root_certificate" and type(value) is bytes)
+        remedy = "leave it out" if value is None else "give text"
+    if not fits:
+        given = None if value is None else f"a {type(value).__name__}"
+        raise OptionError(f"storage option {key!r} cannot be {given}: {remedy}", key=key)
+    # obstore does not survive one without a scheme.
+    if "endpoint" in key.lower() and urlsplit(str(value)).scheme not in ("http", "https"):
+        raise OptionError(
+            f"storage option {key!r} is no URL: write it with its scheme, such as "
+            "https://host:port",
+            key=key,
+        )
+    if "endpoint" in key.lower() and may_hold_secret(str(value)):
+        raise OptionError(
+            f"storage option {key!r} has a user, a password or a query in it, which are printed "
+            "with it: give keys and tokens as storage options of their own",
+            key=key,
+        )

@@ -1,94 +1,174 @@
-"""What can go wrong with an object store, as errors of pkray."""
+"""What can go wrong with an object store, as errors of pkray.
+
+obstore's exceptions have neither status nor cause as attributes. They print both, as Rust's debug
+format of its own types, below the message: that is read here, with what the server sent (which
+stands in quotes) kept apart.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-import tenacity
 from obstore import exceptions
 
 from pkray.errors import MissingFileError, StorageError, StorageFullError
+from pkray.storage.secrets import redact
 
-T = TypeVar("T")
+_TEXT = r'"((?:[^"\\]|\\.)*)"'
+_ANSWER = re.compile(rf"inner: Status \{{\s*status: (\d+),\s*body: (?:None|Some\(\s*{_TEXT})", re.S)
+_QUOTED = re.compile(_TEXT, re.S)
+_KIND = re.compile(r"HttpError \{\s*kind: (\w+)")
+_CODE = re.compile(r"<Code>([^<]*)</Code>", re.I)
+_SAID = re.compile(r"<Message>([^<]*)</Message>", re.I)
 
-_TRANSIENT = (
-    "timed out",
-    "timeout",
-    "connection",
-    "error sending request",
-    "error decoding response body",
-    "broken pipe",
-    "server error",
-    "slow down",
-    "too many requests",
-    "bad gateway",
+_BROKEN_OFF = ("Connect", "Request", "Timeout", "Interrupted", "Decode")
+_TRY_LATER = (408, 425, 429)
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
+_OTHER_REGION = (
+    "AuthorizationHeaderMalformed",
+    "IllegalLocationConstraintException",
+    "PermanentRedirect",
+    "TemporaryRedirect",
 )
-_STATUS = re.compile(r"status code: (\d{3})")
-_TRY_LATER = (408, 429)
-_NO_BUCKET = ("nosuchbucket", "containernotfound", "bucket does not exist")
+_BAD_KEYS = ("ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "TokenRefreshRequired")
+_FULL = re.compile(r"StorageFull|QuotaExceeded|no space|disk quota", re.I)
 
 
-def _is_transient(error: BaseException) -> bool:
-    if not isinstance(error, (exceptions.GenericError, OSError, TimeoutError)):
-        return False
-    if isinstance(error, FileNotFoundError):
-        return False
-    text = str(error).lower()
-    status = _STATUS.search(text)
-    if status is not None:
-        return int(status[1]) >= 500 or int(status[1]) in _TRY_LATER
-    text = text.replace("retry_timeout", "")  # a setting, which obstore names in all errors
-    return any(sign in text for sign in _TRANSIENT)
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong with a request.
 
-
-def retrying(call: Callable[[], T]) -> T:
-    """Call again, after a while, what failed in passing.
-
-    obstore repeats requests itself; this covers answers that break off while they are read.
+    Args:
+        reason: in one line, without secrets.
+        status: of the HTTP answer.
+        code: of S3 or Azure, in the answer.
+        kind: how the connection failed, in obstore's words; None where an answer came.
+        cause: obstore's debug text, where no answer came.
     """
-    try:
-        return call()
-    except Exception as error:
-        if not _is_transient(error):
-            raise
-    return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(_is_transient),
-        stop=tenacity.stop_after_attempt(2),
-        wait=tenacity.wait_random_exponential(multiplier=0.1, max=2.0),
-        reraise=True,
-    )(call)
+
+    reason: str
+    status: int | None = None
+    code: str = ""
+    kind: str | None = None
+    cause: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException, options: Mapping[str, Any]) -> Failure:
+        """Read an exception.
+
+        Args:
+            options: of the store, as `hide` gives them; their secrets are taken out.
+        """
+        text = redact(str(error) or type(error).__name__, options)
+        line, _, debug = text.strip().partition("\n")
+        answer = _ANSWER.search(debug)
+        if answer is None:
+            kind = _KIND.search(_QUOTED.sub('""', debug))
+            return cls(line, kind=kind[1] if kind else None, cause=debug)
+        status, body = int(answer[1]), _unescaped(answer[2] or "")
+        code, said = (found[1] if (found := part.search(body)) else "" for part in (_CODE, _SAID))
+        heard = ": ".join(filter(None, (code, said))) or " ".join(body.split())[:200]
+        return cls(f"HTTP status {status}" + (f", {heard}" if heard else ""), status, code)
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may well succeed in a moment."""
+        if self.status is not None:
+            return self.status in _TRY_LATER or (self.status >= 500 and self.status != 501)
+        if self.kind is not None:
+            return self.kind in _BROKEN_OFF and not self.is_untrusted
+        return self.is_garbled
+
+    @property
+    def is_garbled(self) -> bool:
+        """Whether a list was no list: its end did not come, or what answers is no object store."""
+        return "InvalidListResponse" in self.cause
+
+    @property
+    def is_untrusted(self) -> bool:
+        """Whether the connection failed for a certificate, or for a server without TLS."""
+        return self.kind == "Connect" and ("Certificate" in self.cause or "Invalid" in self.cause)
 
 
-def first_line(error: BaseException) -> str:
-    """What obstore says before it prints the chain of causes."""
-    return (str(error) or type(error).__name__).strip().split("\n", 1)[0]
+def is_transient(error: BaseException) -> bool:
+    """Whether the same request may well succeed in a moment."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    return isinstance(error, exceptions.GenericError) and Failure.of(error, {}).is_transient
 
 
-def explain(error: BaseException, doing: str, location: str) -> StorageError:
-    """The error of pkray for one of obstore, with its remedy."""
+def explain(
+    error: BaseException, doing: str, location: str, options: Mapping[str, Any] | None = None
+) -> StorageError:
+    """Return the error of pkray for one of obstore, with its remedy.
+
+    Args:
+        doing: ``read``, ``list`` …
+        location: the URL that was asked for.
+        options: of the store, whose secrets no error shows.
+    """
     if isinstance(error, StorageError):
         return error
-    reason = first_line(error)
-    if any(sign in str(error).lower() for sign in _NO_BUCKET):
+    failure = Failure.of(error, options or {})
+    values = {"path": location, "status": failure.status}
+    if failure.code in _NO_BUCKET or (failure.status == 404 and doing == "list"):
         return StorageError(
             f"cannot {doing} {location!r}: there is no such bucket; make it, or correct the URL",
-            path=location,
+            **values,
         )
     if isinstance(error, (FileNotFoundError, exceptions.NotFoundError)):
         return MissingFileError(
-            f"no file {location!r}: it was deleted, or its snapshot has expired", path=location
+            f"no file {location!r}: it was deleted, or its snapshot has expired", **values
         )
-    if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
-        remedy = "check the keys and rights given as storage options or in the environment"
-    elif "no space" in reason.lower() or "quota" in reason.lower():
-        return StorageFullError(
-            f"cannot {doing} {location!r}: {reason}; free space there and try again",
-            path=location,
+    kind = StorageFullError if _is_full(failure) else StorageError
+    remedy = "free space there and try again" if _is_full(failure) else _remedy(error, failure)
+    return kind(f"cannot {doing} {location!r}: {failure.reason}; {remedy}", **values)
+
+
+def plain_cause(error: BaseException, options: Mapping[str, Any]) -> BaseException:
+    """Return a copy of an exception of obstore that shows no secret; any other as it is."""
+    if not isinstance(error, exceptions.BaseError | OSError):
+        return error
+    return type(error)(redact(str(error), options))
+
+
+def _is_full(failure: Failure) -> bool:
+    said = f"{failure.code} {failure.reason}"
+    return failure.status == 507 or (failure.status != 429 and _FULL.search(said) is not None)
+
+
+def _remedy(error: BaseException, failure: Failure) -> str:
+    status, code, cause = failure.status, failure.code, failure.cause
+    if code == "RequestTimeTooSkewed":
+        return "set the clock of this machine"
+    if code in _OTHER_REGION or status in (301, 307, 308) or "BareRedirect" in cause:
+        return "the bucket is in another region: correct the storage option region or the endpoint"
+    denied = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
+    if denied or status in (401, 403) or code in _BAD_KEYS:
+        return "check the keys and rights given as storage options or in the environment"
+    if failure.is_untrusted:
+        return (
+            "TLS failed: check whether the endpoint is https, and its certificate (storage option "
+            "root_certificate)"
         )
-    elif _is_transient(error):
-        remedy = "the store does not answer: check the endpoint and the network, then try again"
-    else:
-        remedy = "check the URL and the storage options, then try again"
-    return StorageError(f"cannot {doing} {location!r}: {reason}; {remedy}", path=location)
+    if "dns error" in cause:
+        return "no such host: check the endpoint, the region and the network's name server"
+    if status is not None and failure.is_transient:
+        return "the store is overloaded or out of order: try again later"
+    if failure.is_garbled:
+        return "the answer broke off, or what answers is no object store: check the endpoint"
+    if failure.is_transient or is_transient(error):
+        return "the store does not answer: check the endpoint and the network, then try again"
+    return "check the URL and the storage options, then try again"
+
+
+def _unescaped(text: str) -> str:
+    """The text of a literal of Rust."""
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:  # \u{…}
+        return text.replace('\\"', '"')

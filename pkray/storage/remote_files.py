@@ -12,7 +12,8 @@ from obstore import exceptions
 
 from pkray.storage.block_checksums import BlockHasher
 from pkray.storage.object_store import OutputFile
-from pkray.storage.remote_errors import explain, retrying
+from pkray.storage.remote_errors import is_transient
+from pkray.storage.requests import Requests
 
 T = TypeVar("T")
 
@@ -25,25 +26,26 @@ TAIL_BYTES = 64 << 10
 class RangeReader(io.RawIOBase):
     """Random access by ranged reads; opening it fetches the size and the file's end at once."""
 
-    def __init__(self, store: Any, key: str, location: str) -> None:
+    def __init__(self, store: Any, key: str, location: str, requests: Requests) -> None:
         self._store = store
         self._key = key
         self._location = location
+        self._requests = requests
         self._position = 0
         self._size, self._tail = self._call(self._open)
 
     def _call(self, call: Callable[[], T]) -> T:
-        try:
-            return retrying(call)
-        except Exception as error:
-            raise explain(error, "read", self._location) from error
+        return self._requests.send("read", self._location, call)
 
     def _open(self) -> tuple[int, bytes]:
         store, key = self._store, self._key
         try:
             result = obstore.get(store, key, options={"range": {"suffix": TAIL_BYTES}})
             return int(result.meta["size"]), result.bytes().to_bytes()
-        except exceptions.BaseError:  # Azure takes no suffix ranges; an empty file has none
+        except exceptions.BaseError as error:
+            if is_transient(error):
+                raise
+            # Azure takes no suffix ranges; an empty file has none.
             size = int(obstore.head(store, key)["size"])
             start = max(0, size - TAIL_BYTES)
             if size == 0:
@@ -89,9 +91,10 @@ class RangeReader(io.RawIOBase):
 class RemoteOutput(OutputFile):
     """A multipart upload; one that is not completed never becomes a file."""
 
-    def __init__(self, store: Any, key: str, path: str, location: str) -> None:
+    def __init__(self, store: Any, key: str, path: str, location: str, requests: Requests) -> None:
         self.path = path
         self._location = location
+        self._requests = requests
         self._writer: Any = obstore.open_writer(
             store, key, buffer_size=PART_BYTES, max_concurrency=4
         )
@@ -122,10 +125,7 @@ class RemoteOutput(OutputFile):
             self._held.append(bytes(data))
             self._written += len(self._held[-1])
             return
-        try:
-            self._writer.write(memoryview(data).cast("B"))
-        except Exception as error:
-            raise explain(error, "write", self._location) from error
+        self._once(lambda: self._writer.write(memoryview(data).cast("B")))
         self._hasher.update(data)
         self._written += memoryview(data).nbytes
 
@@ -139,10 +139,11 @@ class RemoteOutput(OutputFile):
         if self.closed:
             return
         self.closed = True
-        try:
-            self._writer.close()
-        except Exception as error:
-            raise explain(error, "write", self._location) from error
+        self._once(self._writer.close)
+
+    def _once(self, call: Callable[[], object]) -> None:
+        """obstore repeats each part by itself; this would send it twice."""
+        self._requests.send("write", self._location, call, attempts=1)
 
     def abort(self) -> None:
         self.closed = True

@@ -15,6 +15,7 @@ from pkray.errors import StorageError
 from tests.faults.clean_run import CleanRun
 from tests.faults.script import DELETION_VECTORS, LOOKUP_IN_SHORT, outcome
 
+BROKEN_OFF = "HTTP error: request or response body error\n\nHttpError { kind: Interrupted }"
 REQUESTS = ("get", "put", "head", "delete", "list_with_delimiter")
 
 
@@ -57,7 +58,7 @@ def test_lost_answers_of_requests_are_not_noticed(script, new_root, process, mon
     run = CleanRun(script, new_root("memory"), process)
     lost = requests = 0
     for first in (1, 2):
-        network = Network(3, lambda: GenericError("error decoding response body: closed"), first)
+        network = Network(3, lambda: GenericError(BROKEN_OFF), first)
         root = new_root("memory")
         with monkeypatch.context() as patched:
             network.replace(patched)

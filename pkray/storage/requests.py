@@ -1,0 +1,145 @@
+"""Requests to an object store: how long they may take, and how often they are sent again."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pkray.errors import OptionError
+from pkray.storage.remote_errors import explain, is_transient, plain_cause
+from pkray.storage.slow_requests import SLOW_REQUESTS, SlowRequests
+
+T = TypeVar("T")
+
+ATTEMPTS = 3
+"""obstore repeats requests itself, but not those whose answer breaks off while it is read."""
+READ_FACTOR = 4
+"""A large read over a slow line may take so many times the limit, while bytes come."""
+UPLOAD_FACTOR = 2
+"""As `READ_FACTOR`, of a part of an upload, of which nothing is heard until it is there."""
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|sec|m|min)?")
+_UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, None: 1.0, "m": 60.0, "min": 60.0}
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """How long a request may go without an answer, all repetitions included.
+
+    Args:
+        seconds: then it fails. Source: the storage option ``retry_timeout``.
+        retries: by obstore. Source: ``max_retries``.
+    """
+
+    seconds: float = 30.0
+    retries: int = 10
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> RequestLimits:
+        """Take ``retry_timeout`` and ``max_retries`` out of storage options.
+
+        Raises:
+            OptionError: a value that is none.
+        """
+        seconds, retries = options.pop("retry_timeout", "30s"), options.pop("max_retries", "10")
+        limits = cls(duration("retry_timeout", seconds), whole("max_retries", retries))
+        if not limits.seconds:
+            raise OptionError("storage option 'retry_timeout' is 0: give more, such as 30s")
+        return limits
+
+    def retry_config(self) -> dict[str, Any]:
+        """obstore's configuration: it begins no repetition after a third of the time."""
+        return {
+            "max_retries": self.retries,
+            "retry_timeout": timedelta(seconds=self.seconds / 3),
+            "backoff": {
+                "init_backoff": timedelta(milliseconds=100),
+                "max_backoff": timedelta(seconds=min(2.0, self.seconds / 10)),
+                "base": 2,
+            },
+        }
+
+    def client_options(self, given: Mapping[str, Any], *, uploads: bool) -> dict[str, Any]:
+        """obstore's options of one sending of a request, where they are not given.
+
+        Args:
+            uploads: silence is no sign while the request itself is on its way.
+        """
+        whole = timedelta(seconds=self.seconds * (UPLOAD_FACTOR if uploads else READ_FACTOR))
+        silence = {} if uploads else {"read_timeout": timedelta(seconds=self.seconds / 3)}
+        return {"timeout": whole, **silence, **given}
+
+
+class Requests:
+    """Sends the requests of a store.
+
+    Args:
+        options: of the store, as `hide` gives them: no error shows their secrets.
+    """
+
+    def __init__(
+        self,
+        limits: RequestLimits,
+        options: Mapping[str, Any],
+        slow: SlowRequests = SLOW_REQUESTS,
+    ) -> None:
+        self._again_within = limits.seconds / 3
+        self._options = options
+        self._slow = slow
+
+    def send(self, doing: str, location: str, call: Callable[[], T], attempts: int = ATTEMPTS) -> T:
+        """Call, and call again, after a while, what failed in passing.
+
+        Args:
+            doing: for messages.
+            location: the whole URL, for messages.
+            attempts: at most.
+
+        Raises:
+            StorageError: it failed for good, or for too long.
+        """
+        failure: Exception
+        started = time.monotonic()
+        with self._slow.watching(doing, location):
+            for attempt in range(attempts):
+                try:
+                    return call()
+                except Exception as error:
+                    failure = error
+                wait = random.uniform(0.05, 0.1) * 2**attempt
+                passed = time.monotonic() + wait - started
+                if passed >= self._again_within or not is_transient(failure):
+                    break
+                if attempt + 1 < attempts:
+                    time.sleep(wait)
+        # Out of the `except`: what obstore says may have secrets, and would be the context.
+        raise explain(failure, doing, location, self._options) from plain_cause(
+            failure, self._options
+        )
+
+
+def duration(key: str, value: object) -> float:
+    """The seconds of a storage option, which is not printed.
+
+    Raises:
+        OptionError: it is none.
+    """
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise OptionError(f"storage option {key!r} is no duration: write one such as 30s", key=key)
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def whole(key: str, value: object) -> int:
+    """The number of a storage option, which is not printed.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if not isinstance(value, str) or re.fullmatch(r"\d{1,4}", value) is None:
+        raise OptionError(f"storage option {key!r} is no whole number: write, say, 10", key=key)
+    return int(value)
