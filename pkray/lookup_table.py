@@ -118,9 +118,9 @@ class LookupTable(StreamableTable):
     def _lookups(self, schema: TableSchema) -> LookupClient:
         service = self._service()
         if schema is not self.schema:
-            return LookupClient(schema, service.owners)
+            return LookupClient(schema, service.owners, service.writers)
         if self._client is None or self._client[0] is not service:
-            self._client = service, LookupClient(self.schema, service.owners)
+            self._client = service, LookupClient(self.schema, service.owners, service.writers)
         return self._client[1]
 
     def _service(self) -> TableService:

@@ -59,6 +59,7 @@ class Table(LookupTable):
             checked_user(commit_user),
             keep=service.keep,
             fetch=service.fetch,
+            writers=service.writers,
         )
 
     def open_push(self, commit_user: str, commit_identifier: int) -> PushSession:
@@ -75,7 +76,15 @@ class Table(LookupTable):
         known: CommitOutcome | None = coordinator.call("committed", commit_user, commit_identifier)
         session = coordinator.call("begin", commit_user)
         target = service.push_target(session, self.schema)
-        return PushSession(coordinator, service.owners, session, commit_identifier, target, known)
+        return PushSession(
+            coordinator,
+            service.owners,
+            session,
+            commit_identifier,
+            target,
+            known,
+            service.writers.beat_seconds,
+        )
 
     def compact(
         self,

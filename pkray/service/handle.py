@@ -70,7 +70,7 @@ class LocalHandle:
         self._beside.shutdown()
 
 
-_AT_ONCE = frozenset({"assign", "locate", "place", "locate_keys"})
+_AT_ONCE = frozenset({"assign", "heartbeat", "locate", "place", "locate_keys"})
 """What does not wait for the writes before it, as on Ray."""
 
 

@@ -20,13 +20,16 @@ from pkray.service.committers import Committers
 from pkray.service.compaction.dedicated import spread_over_threads
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
+from pkray.service.leases import beat_seconds
+from pkray.service.open_writers import OpenWriters
 from pkray.service.owner import BucketOwner
-from pkray.service.owner_settings import OwnerSettings
+from pkray.service.owner_settings import LEASE_MILLIS, OwnerSettings
 from pkray.service.protocol import SessionId
 from pkray.service.push_session import PushTarget, SpoolTarget
 from pkray.service.runtime import (
     TableService,
     checked_directory,
+    checked_lease,
     checked_owners,
     default_owners,
 )
@@ -52,6 +55,8 @@ class LocalRuntime:
         local_directory: where spooled rows and lookup caches go, each process's apart; what
             killed processes left there is removed. Default: below the system's temporary
             directory.
+        writer_lease_seconds: how long `latest` lookups see rows of a writer that was neither
+            closed nor is there any more. Default 30.
 
     Raises:
         OptionError: an argument that is none of these.
@@ -59,9 +64,13 @@ class LocalRuntime:
     """
 
     def __init__(
-        self, owners: int | None = None, local_directory: str | os.PathLike[str] | None = None
+        self,
+        owners: int | None = None,
+        local_directory: str | os.PathLike[str] | None = None,
+        writer_lease_seconds: float = LEASE_MILLIS / 1000,
     ) -> None:
         self._owners = checked_owners(owners)
+        self._lease_millis = checked_lease(writer_lease_seconds)
         base = checked_directory(local_directory) or default_local_directory()
         try:
             held = OwnedDirectory(f"{base}/embedded")
@@ -134,7 +143,12 @@ class LocalRuntime:
             LocalHandle(
                 BucketOwner(
                     location,
-                    OwnerSettings(index, count, f"{directory}/owner-{index}"),
+                    OwnerSettings(
+                        index,
+                        count,
+                        f"{directory}/owner-{index}",
+                        lease_millis=self._lease_millis,
+                    ),
                     now_millis,
                 ),
                 f"pkray-owner-{index}",
@@ -158,10 +172,12 @@ class LocalRuntime:
             spool = f"{directory}/spool/{session.generation}-{session.epoch}"
             return SpoolTarget(spool, schema, count, session)
 
-        return TableService(coordinator, owners, None, push_target)
+        writers = OpenWriters(beat_seconds(self._lease_millis))
+        return TableService(coordinator, owners, None, push_target, writers=writers)
 
 
 def _stop(service: TableService) -> None:
+    service.writers.stop()
     service.coordinator.call("close")
     for owner in service.owners:
         owner.call("close")

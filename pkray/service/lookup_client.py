@@ -15,6 +15,7 @@ from pkray.service.dynamic.assigner_client import AssignerClient
 from pkray.service.dynamic.key_client import KeyClient
 from pkray.service.dynamic.key_ids import identify
 from pkray.service.handle import Handle, gather
+from pkray.service.open_writers import OpenWriters
 from pkray.service.prefix_routing import PrefixRouter, Request
 from pkray.service.protocol import Lookup, LookupAnswer, Visibility
 from pkray.service.retry import persist
@@ -27,13 +28,20 @@ _MAX_REROUTED = 8
 
 
 class LookupClient:
-    """Lookups over all owners of a table."""
+    """Lookups over all owners of a table.
 
-    def __init__(self, schema: TableSchema, owners: Sequence[Handle]) -> None:
+    Args:
+        writers: those of the table in this process, all of whose rows ``latest`` lookups see.
+    """
+
+    def __init__(
+        self, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+    ) -> None:
         self._schema = schema
+        self._writers = writers or OpenWriters()
         self._owners = owners
-        self._assigner = AssignerClient.of(schema, owners)
-        self._keys = KeyClient.of(schema, owners)
+        self._assigner = AssignerClient.of(schema, owners, self._writers)
+        self._keys = KeyClient.of(schema, owners, self._writers)
         is_fixed = self._assigner is None and self._keys is None
         self._router = Router(schema, len(owners)) if is_fixed else None
         self._prefixes = PrefixRouter(schema, self._router, len(owners))
@@ -53,9 +61,16 @@ class LookupClient:
         """
         if keys.num_rows == 0:
             return wanted.empty_table()
-        if self._keys is not None:
-            return self._find_anywhere(self._keys, keys, wanted, visibility, snapshot_id)
-        return _rerouted(lambda totals: self._find(keys, wanted, visibility, snapshot_id, totals))
+        anywhere = self._keys
+
+        def find() -> pa.Table:
+            if anywhere is not None:
+                return self._find_anywhere(anywhere, keys, wanted, visibility, snapshot_id)
+            return _rerouted(
+                lambda totals: self._find(keys, wanted, visibility, snapshot_id, totals)
+            )
+
+        return self._writers.complete(find) if visibility == "latest" else find()
 
     def find_prefixes(
         self,
@@ -79,6 +94,8 @@ class LookupClient:
             requests = self._prefixes.requests(keys, totals)
             return self._collect(requests, names, visibility, snapshot_id, by_key, by_prefix=True)
 
+        if visibility == "latest":
+            return _as(self._writers.complete(lambda: _rerouted(find)), wanted)
         return _as(_rerouted(find), wanted)
 
     def _find(
@@ -89,7 +106,7 @@ class LookupClient:
         snapshot_id: int | None,
         totals: Mapping[bytes, int],
     ) -> pa.Table:
-        cells, located = self._locate(keys, snapshot_id, totals)
+        cells, located = self._locate(keys, visibility, snapshot_id, totals)
         if visibility == "committed":
             snapshot_id = located
         requests = self._requests(keys, cells)
@@ -160,10 +177,15 @@ class LookupClient:
         """The owners' rows, in the order asked and then by these columns."""
 
         def ask(snapshot_id: int | None) -> dict[int, LookupAnswer]:
-            schema = self._schema
+            schema, latest = self._schema, visibility == "latest"
             how = (visibility, list(columns), snapshot_id, schema.id, schema.digest, by_prefix)
             return self._ask(
-                {owner: Lookup(keys, slices, *how) for owner, (keys, slices, _) in requests.items()}
+                {
+                    owner: Lookup(
+                        keys, slices, *how, self._writers.expected(owner) if latest else ()
+                    )
+                    for owner, (keys, slices, _) in requests.items()
+                }
             )
 
         answers = persist(lambda: ask(snapshot_id))
@@ -183,11 +205,15 @@ class LookupClient:
         return rows.take(pa.array(NormalizedKeys(keys).argsort()))
 
     def _locate(
-        self, keys: pa.Table, snapshot_id: int | None, totals: Mapping[bytes, int]
+        self,
+        keys: pa.Table,
+        visibility: Visibility,
+        snapshot_id: int | None,
+        totals: Mapping[bytes, int],
     ) -> tuple[Cells, int | None]:
         """Where keys are, and the snapshot that said so where buckets are dynamic."""
         if self._assigner is not None:
-            return self._assigner.locate(keys, snapshot_id)
+            return self._assigner.locate(keys, snapshot_id, latest=visibility == "latest")
         assert self._router is not None
         return self._router.cells(keys, totals), snapshot_id
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pkray.service.protocol import Lookup, LookupAnswer, Slice, Visibility
+from pkray.service.protocol import Holding, Lookup, LookupAnswer, Slice, Visibility
 
 
 class _Request(msgspec.Struct, array_like=True):
@@ -18,6 +18,7 @@ class _Request(msgspec.Struct, array_like=True):
     schema_id: int | None
     schema_digest: str | None
     by_prefix: bool
+    expected: tuple[Holding, ...]
 
 
 class _Answer(msgspec.Struct, array_like=True):
@@ -40,6 +41,7 @@ def encode_request(asked: Lookup) -> bytes:
         asked.schema_id,
         asked.schema_digest,
         asked.by_prefix,
+        tuple(asked.expected),
     )
     return msgspec.msgpack.encode(request)
 
@@ -56,6 +58,7 @@ def decode_request(data: bytes) -> Lookup:
         request.schema_id,
         request.schema_digest,
         request.by_prefix,
+        request.expected,
     )
 
 

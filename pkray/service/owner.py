@@ -24,6 +24,7 @@ from pkray.service.dynamic.buckets import DynamicBuckets
 from pkray.service.dynamic.key_ids import KeyIds
 from pkray.service.handle import Handle
 from pkray.service.idle_copies import IdleCopies
+from pkray.service.leases import Leases, beat_seconds
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.owner_commits import OwnerCommits
@@ -37,6 +38,7 @@ from pkray.service.protocol import (
     Attempts,
     Chosen,
     HashFile,
+    Holding,
     KeysFound,
     Lookup,
     LookupAnswer,
@@ -47,6 +49,7 @@ from pkray.service.protocol import (
     RowsPlaced,
     SessionId,
 )
+from pkray.service.pulse import Pulse
 from pkray.service.routing import owner_of
 from pkray.service.schema_views import SchemaViews
 from pkray.service.snapshot_follower import SnapshotFollower
@@ -101,6 +104,9 @@ class BucketOwner:
         buckets = OwnedBuckets(store, self._schema, committed, views, clock, spill)
         self._dynamic = DynamicBuckets(store, self._schema, settings, clock, peers)
         sessions = self._sessions = OwnerSessions(buckets, self._schema, settings, clock)
+        self._leases = Leases(settings.lease_millis, clock)
+        seconds = beat_seconds(settings.lease_millis)
+        self._sweeper = Pulse(self.drop_abandoned, seconds, f"pkray-leases-{settings.index}")
         self._executor = executor or ThreadPoolExecutor(
             settings.compaction_threads, f"pkray-compaction-{settings.index}"
         )
@@ -137,6 +143,7 @@ class BucketOwner:
         session = self._sessions.receiving(push)
         if session is None:
             return
+        self._hold(push.session)
         with session.at_work():
             session.renew(self._clock())
             if push.source == DRIVER:
@@ -150,6 +157,7 @@ class BucketOwner:
         session = self._sessions.receiving(push)
         if session is None:
             return
+        self._hold(push.session)
         with session.at_work():
             session.staging.put_file((push.source, push.attempt), push.index, path, count)
 
@@ -157,6 +165,7 @@ class BucketOwner:
         self, session_id: SessionId, wanted: PrepareRequest, tokens: Sequence[str] = ()
     ) -> list[CommitMessage]:
         """What is to be committed of a session: see `OwnerCommits.prepare`."""
+        self._hold(session_id)
         return self._commits.prepare(session_id, wanted, tokens)
 
     def acknowledge(
@@ -167,6 +176,7 @@ class BucketOwner:
         new: bool = False,
     ) -> bool:
         """The session is committed: see `OwnerCommits.acknowledge`."""
+        self._leases.end(session_id)
         pending = self._commits.acknowledge(session_id, snapshot_id, hash_files, new)
         self._idle_copies.watch()
         return pending
@@ -177,7 +187,32 @@ class BucketOwner:
 
     def abort(self, session_id: SessionId) -> None:
         """Drop a session."""
+        self._leases.end(session_id)
         self._commits.abort(session_id)
+
+    def heartbeat(self, session_id: SessionId) -> Holding:
+        """Hold a session that is here for another lease; what there is of it.
+
+        Waits for nobody: a lease is not to run out while others are at work.
+
+        Raises:
+            CommitFencedError: a newer writer of the user took over.
+        """
+        session_id.refuse_fenced(self._sessions.newest_generation(session_id.user))
+        if session_id in self._leases:
+            self._leases.renew(session_id)
+        batches, token = self._sessions.batches_of(session_id), self._dynamic.token(session_id)
+        return Holding(session_id, batches, token)
+
+    def drop_abandoned(self) -> bool:
+        """Drop the sessions whose lease has run out; whether others are held."""
+        run_out = self._leases.run_out()
+        if run_out:
+            with self._sessions.lock:
+                for session_id in self._sessions.drop_abandoned(run_out):
+                    self._dynamic.forget(session_id)
+                    self._leases.end(session_id)
+        return len(self._leases) > 0
 
     def renew_files(self) -> None:
         """See `OwnerSessions.renew_files`."""
@@ -225,6 +260,7 @@ class BucketOwner:
         hashes: np.ndarray,
     ) -> Assigned:
         """Dynamic buckets for rows to be pushed: see `BucketAssigner.assign`."""
+        self._hold(session_id)
         return self._dynamic.assign(session_id, partitions, codes, hashes)
 
     def locate(
@@ -233,9 +269,10 @@ class BucketOwner:
         codes: np.ndarray,
         hashes: np.ndarray,
         snapshot_id: int | None = None,
+        expected: Sequence[Holding] = (),
     ) -> tuple[np.ndarray, int]:
         """Dynamic buckets of keys: see `BucketAssigner.locate`."""
-        return self._dynamic.locate(partitions, codes, hashes, snapshot_id)
+        return self._dynamic.locate(partitions, codes, hashes, snapshot_id, expected)
 
     def place(
         self,
@@ -247,19 +284,28 @@ class BucketOwner:
         removes: np.ndarray,
     ) -> RowsPlaced:
         """Where rows go whose keys cross partitions: see `KeyAssigner.place`."""
+        self._hold(session_id)
         return self._dynamic.place(session_id, index, partitions, codes, keys, removes)
 
     def stage(self, push: Push, batch: RoutedBatch) -> None:
         """Keep a task's rows until they are placed: see `StagedPushes.stage`."""
+        self._hold(push.session)
         self._dynamic.stage(push, batch)
 
     def place_staged(self, session_id: SessionId, attempts: Attempts) -> PushReport:
         """Place and push what tasks have left: see `StagedPushes.place`."""
+        self._hold(session_id)
         return self._dynamic.place_staged(session_id, attempts)
 
-    def locate_keys(self, keys: KeyIds, snapshot_id: int | None, latest: bool) -> KeysFound | None:
+    def locate_keys(
+        self,
+        keys: KeyIds,
+        snapshot_id: int | None,
+        latest: bool,
+        expected: Sequence[Holding] = (),
+    ) -> KeysFound | None:
         """Where keys are that cross partitions: see `KeyAssigner.locate`."""
-        return self._dynamic.locate_keys(keys, snapshot_id, latest)
+        return self._dynamic.locate_keys(keys, snapshot_id, latest, expected)
 
     def lookup(self, asked: Lookup) -> LookupAnswer:
         """Rows by key: see `OwnerLookups.answer`."""
@@ -285,6 +331,7 @@ class BucketOwner:
 
     def close(self) -> None:
         """Drop uncommitted work and the local files."""
+        self._sweeper.stop()
         self._compaction.compactions.close()
         self._executor.shutdown()
         with self._sessions.lock:
@@ -292,6 +339,11 @@ class BucketOwner:
             self._idle_copies.close()
             self._cache.close()
             shutil.rmtree(self._settings.local_directory, ignore_errors=True)
+
+    def _hold(self, session_id: SessionId) -> None:
+        """Hold a session for another lease."""
+        self._leases.renew(session_id)
+        self._sweeper.start()
 
     def _files_gone(self, file_names: Iterable[str]) -> None:
         names = list(file_names)

@@ -18,7 +18,14 @@ from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.owner_sessions import OwnerSessions
-from pkray.service.protocol import ANY_BUCKET, ANY_PARTITION, Lookup, LookupAnswer, Slice
+from pkray.service.protocol import (
+    ANY_BUCKET,
+    ANY_PARTITION,
+    Holding,
+    Lookup,
+    LookupAnswer,
+    Slice,
+)
 from pkray.service.schema_views import SchemaViews
 from pkray.service.session import OwnerSession
 from pkray.service.snapshot_follower import SnapshotFollower
@@ -55,6 +62,7 @@ class OwnerLookups:
         """Look keys up.
 
         Raises:
+            LostBatchesError: rows that are expected are not here.
             PartitionBucketsError: a partition has another number of buckets than the slices say.
                 Without ``totals`` rows that are not committed are for another number.
             SchemaChangedError: the table has another schema of the id that is named.
@@ -128,19 +136,20 @@ class OwnerLookups:
         """
         if not asked.sees_uncommitted:
             return *self._committed.version(asked.snapshot_id), ()
-        sessions, wanted = self._uncommitted()
+        sessions, wanted = self._uncommitted(asked.expected)
         try:
             answered, levels = self._committed.version(wanted)
         except SnapshotNotFoundError:  # rolled back or expired meanwhile
             answered, levels = self._committed.version(None)
         return answered, levels, [s for s in sessions if not s.handed_over.is_in(answered)]
 
-    def _uncommitted(self) -> tuple[Sequence[OwnerSession], int]:
+    def _uncommitted(self, expected: Sequence[Holding]) -> tuple[Sequence[OwnerSession], int]:
         """All sessions, and the snapshot to lay them on."""
         while True:
             self._unanswered.find_out()
             with self._sessions.lock:
                 if self._unanswered.is_found_out:
+                    self._sessions.require(expected)
                     base = self._sessions.base_in_flight()
                     newest = self._committed.snapshot_id
                     sessions = [session for _, session in self._sessions.items()]

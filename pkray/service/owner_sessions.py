@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from pkray.errors import LostBatchesError, SchemaChangedError
 from pkray.service.dynamic.snapshot_watch import PENDING_MILLIS
 from pkray.service.elapsed import elapsed
+from pkray.service.handed_over_files import InFlight
 from pkray.service.newest_schema import NewestSchema
 from pkray.service.owned_buckets import OwnedBuckets
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.protocol import Push, SessionId
+from pkray.service.protocol import Holding, Push, SessionId
 from pkray.service.session import OwnerSession
 from pkray.service.staging import StagingArea
 
@@ -57,14 +58,10 @@ class OwnerSessions:
         Raises:
             CommitFencedError: a newer writer of the user took over.
         """
-        now = self._clock()
         if session_id not in self._sessions:
-            self._drop_idle(now)
             self._fence(session_id)
             self._sessions[session_id] = self._open(session_id)
-        session = self._sessions[session_id]
-        session.touched = now
-        return session
+        return self._sessions[session_id]
 
     def receiving(self, push: Push) -> OwnerSession | None:
         """The session of rows that come; None where it is over, and they are late.
@@ -93,6 +90,21 @@ class OwnerSessions:
         """Let a session go with all that it holds; its writer pushes again."""
         self._sessions.pop(session_id).end()
 
+    def drop_abandoned(self, session_ids: Iterable[SessionId]) -> list[SessionId]:
+        """Let sessions go whose writers are gone, but those whose commit may be under way; what
+        is gone."""
+        now = self._clock()
+        gone = []
+        for session_id in session_ids:
+            held = self._sessions.get(session_id)
+            flight = None if held is None else held.in_flight
+            if flight is not None and not _is_given_up(flight, now):
+                continue
+            gone.append(session_id)
+            if held is not None:
+                self.drop(session_id)
+        return gone
+
     def drop_all(self) -> None:
         for session_id in list(self._sessions):
             self.drop(session_id)
@@ -105,6 +117,29 @@ class OwnerSessions:
         for session in sessions:
             with suppress(LostBatchesError, SchemaChangedError), session.at_work():
                 session.renew()  # of those that have lost their rows their writers are told
+
+    def batches_of(self, session_id: SessionId) -> int:
+        """How many of the driver's batches are in memory; without waiting for anybody."""
+        held = self._sessions.get(session_id)
+        return 0 if held is None else held.batches
+
+    def require(self, expected: Iterable[Holding]) -> None:
+        """See that rows are here, unless their session has ended.
+
+        Raises:
+            LostBatchesError: they are not.
+        """
+        for each in expected:
+            closed = self._closed.get(each.session.user)
+            if closed is not None and each.session <= closed:
+                continue
+            if self.batches_of(each.session) < each.batches:
+                raise LostBatchesError(
+                    f"rows that {each.session.user!r} wrote are not here: the owner restarted, "
+                    "or has not heard of the writer for long; push them again",
+                    user=each.session.user,
+                    expected=each.batches,
+                )
 
     def newest_generation(self, user: str) -> int:
         """Of the user's writers; 0 without one."""
@@ -121,16 +156,14 @@ class OwnerSessions:
             for session_id, held in self.items()
             if held.handed_over.names
             and held.handed_over.landed_in is None
-            and (held.in_flight is None or elapsed(held.in_flight.since, now, PENDING_MILLIS))
+            and (held.in_flight is None or _is_given_up(held.in_flight, now))
         ]
 
     def base_in_flight(self) -> int | None:
         """The snapshot under a commit that may be published at any moment, None without one."""
         flights = [held.in_flight for held in self._sessions.values() if held.in_flight]
         now = self._clock()
-        return min(
-            (f.base for f in flights if not elapsed(f.since, now, PENDING_MILLIS)), default=None
-        )
+        return min((f.base for f in flights if not _is_given_up(f, now)), default=None)
 
     def land(self) -> None:
         """Note that no commit is under way."""
@@ -155,9 +188,7 @@ class OwnerSessions:
         for other in [s for s in self._sessions if s.user == session_id.user and s < session_id]:
             self.drop(other)
 
-    def _drop_idle(self, now: int) -> None:
-        limit = self._settings.idle_millis
-        if limit is None:
-            return
-        for stale in [s for s, held in self.items() if elapsed(held.touched, now, limit)]:
-            self.drop(stale)
+
+def _is_given_up(flight: InFlight, now: int) -> bool:
+    """Whether the coordinator that was to publish a commit is taken for dead."""
+    return elapsed(flight.since, now, PENDING_MILLIS)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LEASE_MILLIS = 30_000
+"""Long enough for a heartbeat that comes late, short enough to wait for where a writer is gone."""
+
 
 @dataclass(frozen=True)
 class OwnerSettings:
@@ -17,8 +20,8 @@ class OwnerSettings:
         refresh_millis: look for other processes' snapshots at most this often before a
             committed lookup. Default 0: every time.
         compaction_threads: compactions at a time, beside writing. Default 1.
-        idle_millis: a session not touched for so long is dropped, as its writer is gone; one
-            that is not gone pushes again. Default: never.
+        lease_millis: a session that nobody renews for so long is dropped, as its writer is gone;
+            one that is not gone pushes again. Default 30 seconds.
     """
 
     index: int
@@ -26,5 +29,5 @@ class OwnerSettings:
     local_directory: str
     staging_memory: int = 128 << 20
     refresh_millis: int = 0
-    idle_millis: int | None = None
+    lease_millis: int = LEASE_MILLIS
     compaction_threads: int = 1

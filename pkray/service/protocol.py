@@ -63,6 +63,19 @@ class SessionId(msgspec.Struct, frozen=True, order=True):
             )
 
 
+class Holding(msgspec.Struct, frozen=True):
+    """What an owner holds of a session, or is to hold.
+
+    Args:
+        batches: of the driver's, those taken into memory.
+        token: of the owner as an assigner, as of `Assigned` and `RowsPlaced`.
+    """
+
+    session: SessionId
+    batches: int = 0
+    token: str | None = None
+
+
 class Slice(msgspec.Struct, frozen=True):
     """Rows ``offset .. offset+length`` of a routed batch, all of one bucket.
 
@@ -269,6 +282,7 @@ class Lookup:
         schema_digest: as of `Push`.
         by_prefix: the keys are leading columns of the trimmed primary key, and perhaps others;
             all rows of keys that begin so are wanted.
+        expected: what the owner is to hold of sessions, those apart that have ended.
     """
 
     keys: pa.RecordBatch
@@ -279,6 +293,7 @@ class Lookup:
     schema_id: int | None = None
     schema_digest: str | None = None
     by_prefix: bool = False
+    expected: Sequence[Holding] = ()
 
     @property
     def sees_uncommitted(self) -> bool:

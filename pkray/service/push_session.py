@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
 import pyarrow as pa
 
+from pkray.errors import PkrayError, ServiceError
 from pkray.format.snapshot import Snapshot
 from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
@@ -17,6 +19,7 @@ from pkray.service.dynamic.clients import DynamicClient, dynamic_client
 from pkray.service.dynamic.key_assigner import ASSIGNER
 from pkray.service.dynamic.key_client import KeyClient
 from pkray.service.handle import Handle, Pending, gather
+from pkray.service.leases import LOOK_SECONDS
 from pkray.service.protocol import (
     DRIVER,
     Attempts,
@@ -27,6 +30,7 @@ from pkray.service.protocol import (
     RoutedBatch,
     SessionId,
 )
+from pkray.service.pulse import Pulse
 from pkray.service.pusher import Pusher, Send
 
 UNASSIGNED = -1
@@ -141,6 +145,7 @@ class PushSession:
 
     Args:
         committed: the outcome when the name was committed before: nothing is left to do.
+        beat_seconds: how often owners are told to hold on to what tasks have pushed.
     """
 
     def __init__(
@@ -151,6 +156,7 @@ class PushSession:
         identifier: int,
         target: PushTarget,
         committed: CommitOutcome | None,
+        beat_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._coordinator = coordinator
         self._owners = owners
@@ -158,6 +164,9 @@ class PushSession:
         self._identifier = identifier
         self._target = target
         self._committed = committed
+        self._pulse = Pulse(self._beat, beat_seconds, "pkray-heartbeat")
+        if committed is None:
+            self._pulse.start()
 
     @property
     def is_committed(self) -> bool:
@@ -189,13 +198,28 @@ class PushSession:
             watermark=watermark,
         )
         outcome: CommitOutcome = self._coordinator.call("commit", request)
+        self._pulse.stop()
         if isinstance(self._target, SpoolTarget):
             self._target.clear(spooled)
         return outcome.snapshot
 
     def abort(self) -> None:
         """Drop everything that was pushed."""
+        self._pulse.stop()
         self._coordinator.call("abort", self._session)
+
+    def _beat(self) -> bool:
+        """Have owners hold the session on; whether that is still of use."""
+        try:
+            pending = [owner.submit("heartbeat", self._session) for owner in self._owners]
+            for each in pending:
+                with suppress(ServiceError):
+                    each.result()
+        except ServiceError:
+            return True
+        except PkrayError:  # as the commit says
+            return False
+        return True
 
     def _place_staged(self, reports: Sequence[PushReport]) -> PushReport:
         attempts: Attempts = {

@@ -109,6 +109,16 @@ class Pusher:
         """Forget the answers still to come."""
         self._in_flight.clear()
 
+    @property
+    def sent(self) -> dict[int, int]:
+        """The number of batches sent, by owner."""
+        return dict(self._counts)
+
+    @property
+    def tokens(self) -> dict[int, str]:
+        """Of the owners that said where rows go."""
+        return dict(self._tokens)
+
     def settle(self) -> None:
         """Wait until every owner has taken its batches."""
         while self._in_flight:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pkray.errors import OptionError
 from pkray.options import DYNAMIC
 from pkray.schema import TableSchema
 from pkray.service.handle import Handle
+from pkray.service.open_writers import OpenWriters
 from pkray.service.protocol import RoutedBatch, SessionId
 from pkray.service.push_session import PushTarget
 from pkray.storage.location import TableLocation
@@ -26,6 +28,7 @@ class TableService:
             where owners cannot be lost without the writer.
         push_target: what the tasks of a distributed push are given, which have rows of a schema.
         fetch: the batch that ``keep`` holds.
+        writers: those that are open in this process.
     """
 
     coordinator: Handle
@@ -33,6 +36,7 @@ class TableService:
     keep: Callable[[RoutedBatch], object] | None
     push_target: Callable[[SessionId, TableSchema], PushTarget]
     fetch: Callable[[object], RoutedBatch] | None = None
+    writers: OpenWriters = field(default_factory=OpenWriters)
 
 
 class Runtime(Protocol):
@@ -93,3 +97,22 @@ def checked_directory(directory: object) -> str | None:
         key="local_directory",
         value=directory,
     )
+
+
+def checked_lease(seconds: object) -> int:
+    """What a user gave as the time that rows of silent writers are held, in milliseconds.
+
+    Raises:
+        OptionError: it is no number of seconds of at least 1.
+    """
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or not 1 <= seconds < math.inf
+    ):
+        raise OptionError(
+            f"writer_lease_seconds cannot be {seconds!r}: give a number of seconds, 1 or more",
+            key="writer_lease_seconds",
+            value=seconds,
+        )
+    return int(seconds * 1000)

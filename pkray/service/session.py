@@ -17,7 +17,7 @@ from pkray.service.compaction.held import UNNAMED_MILLIS
 from pkray.service.elapsed import elapsed
 from pkray.service.handed_over_files import HandedOverFiles, InFlight
 from pkray.service.owned_buckets import OwnedBuckets
-from pkray.service.protocol import Attempts, Push, RoutedBatch
+from pkray.service.protocol import DRIVER, Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
 from pkray.service.taken_batches import TakenBatches
 
@@ -58,8 +58,6 @@ class OwnerSession:
         self.new_hashes: dict[BucketId, list[bytes]] = {}
         """Of dynamic buckets: key hashes that their committed index may lack."""
         self._renewed: int | None = None
-        self.touched = 0
-        """When it was last used, epoch milliseconds."""
         self._taken = TakenBatches(staging)
 
     @contextmanager
@@ -123,6 +121,11 @@ class OwnerSession:
         if found.is_in(committed) or not (found.files or found.memory.rows):
             return None
         return found
+
+    @property
+    def batches(self) -> int:
+        """How many of the driver's batches are in its writers."""
+        return self._taken.count((DRIVER, 0))
 
     @property
     def is_replaced(self) -> bool:

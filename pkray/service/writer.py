@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
@@ -27,6 +28,7 @@ from pkray.errors import (
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
 from pkray.service.handle import Handle
+from pkray.service.open_writers import OpenWriters
 from pkray.service.protocol import CommitOutcome, CommitRequest, RoutedBatch
 from pkray.service.pusher import deletions, incoming
 from pkray.service.writer_session import WriterSession
@@ -40,7 +42,7 @@ class TableWriter(Closeable):
     exception aborts; leaving it otherwise drops what was not committed.
 
     Args:
-        keep, fetch: as `WriterSession` takes them.
+        keep, fetch, writers: as `WriterSession` takes them.
     """
 
     def __init__(
@@ -52,11 +54,14 @@ class TableWriter(Closeable):
         *,
         keep: Callable[[RoutedBatch], object] | None,
         fetch: Callable[[object], RoutedBatch] | None = None,
+        writers: OpenWriters | None = None,
     ) -> None:
         self.commit_user = commit_user
         self._schema = schema
         self._coordinator = coordinator
-        self._session = WriterSession(schema, coordinator, owners, commit_user, keep, fetch)
+        session = WriterSession(schema, coordinator, owners, commit_user, keep, fetch, writers)
+        self._session = session
+        weakref.finalize(self, session.stop).atexit = False
         self._unknown: CommitName | None = None
         self._is_closed = False
 
@@ -141,32 +146,39 @@ class TableWriter(Closeable):
             outcome: CommitOutcome = self._coordinator.call("commit", request)
             return outcome
 
-        try:
-            outcome = self._session.persist(attempt)
-        except (CommitUnknownError, ServiceUnavailableError):
-            self._unknown = name
-            raise
-        except CommitConflictError:
-            self._unknown = None
-            raise
-        except LostBatchesError as error:
-            raise self._lost(error) from error
-        self._session.renew()
-        self._unknown = None
+        with self._session.lock:
+            try:
+                outcome = self._session.persist(attempt)
+            except (CommitUnknownError, ServiceUnavailableError):
+                self._doubt(name)
+                raise
+            except CommitConflictError:
+                self._doubt(None)
+                raise
+            except LostBatchesError as error:
+                raise self._lost(error) from error
+            self._session.renew()
+            self._doubt(None)
         return outcome.snapshot
 
     def abort(self) -> None:
         """Drop everything since the last commit."""
         if self._session.has_rows or self._unknown is not None:
             self._session.abort()
-            self._unknown = None
+            self._doubt(None)
 
     def close(self) -> None:
         """Drop what was not committed, and take nothing more; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
+            self._session.stop()
             with suppress(ServiceUnavailableError, TableError):  # what is gone holds nothing
                 self.abort()
+
+    def _doubt(self, name: CommitName | None) -> None:
+        """Note the commit that happened or not, None where that is known."""
+        self._unknown = name
+        self._session.is_in_doubt = name is not None
 
     def _name(self, identifier: int | None) -> CommitName:
         """The commit's name; that of the commit before, if it is to be repeated."""

@@ -32,8 +32,8 @@ from pkray.service.dynamic.assignments import Assignments, OpenAssignments
 from pkray.service.dynamic.bucket_filling import BucketFilling
 from pkray.service.dynamic.committed_keys import CommittedKeys
 from pkray.service.dynamic.key_index import ABSENT, Buckets, Packed, distinct, ordered, unpack
-from pkray.service.dynamic.tokens import check_tokens
-from pkray.service.protocol import Assigned, HashFile, SessionId
+from pkray.service.dynamic.tokens import check_tokens, require_tokens
+from pkray.service.protocol import Assigned, HashFile, Holding, SessionId
 from pkray.storage.object_store import ObjectStore
 
 
@@ -100,21 +100,25 @@ class BucketAssigner:
         codes: npt.NDArray[np.int32],
         hashes: Hashes,
         snapshot_id: int | None = None,
+        expected: Sequence[Holding] = (),
     ) -> tuple[Buckets, int]:
         """The bucket of each key, `ABSENT` where there is no key of its hash.
 
         Args:
             snapshot_id: look into this snapshot; by default into the newest and into what is not
                 committed.
+            expected: what is to be known of sessions, those apart that have ended.
 
         Returns:
             The buckets, and the snapshot that was looked into.
 
         Raises:
+            LostBatchesError: what is expected is not known here.
             SnapshotNotFoundError: the snapshot has expired.
         """
         buckets = np.empty(len(hashes), np.int32)
         with self._lock:
+            require_tokens(expected, self.token, self._open.has_ended, self._index)
             if snapshot_id is not None and self._keys.snapshot_id < snapshot_id:
                 self._keys.expire()
             self._keys.refresh()
@@ -171,6 +175,17 @@ class BucketAssigner:
         with self._lock:
             self._open.end(session_id)
             self._keys.ended(session_id)
+
+    def forget(self, session_id: SessionId) -> None:
+        """Forget a session whose writer is gone, or pushes again."""
+        with self._lock:
+            self._open.forget(session_id)
+            self._keys.ended(session_id)
+
+    def token(self, session_id: SessionId) -> str | None:
+        """What a session is told with each answer, None where it is not known."""
+        session = self._open.get(session_id)
+        return None if session is None else session.token
 
     def file(self, partition: bytes, bucket: int) -> IndexFileMeta | None:
         """The bucket's committed index file, as this assigner knows it."""

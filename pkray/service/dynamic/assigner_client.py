@@ -17,6 +17,7 @@ from pkray.service.dynamic.assigners import assigner_count, assigning_owners
 from pkray.service.dynamic.key_index import Buckets
 from pkray.service.dynamic.tokens import note_token
 from pkray.service.handle import Handle, gather
+from pkray.service.open_writers import OpenWriters
 from pkray.service.protocol import Assigned, SessionId
 from pkray.service.retry import persist
 from pkray.service.routing import Cells
@@ -29,21 +30,27 @@ class AssignerClient:
 
     Args:
         owners: all of the table's.
+        writers: those in this process, all of whose keys are found.
     """
 
-    def __init__(self, schema: TableSchema, owners: Sequence[Handle]) -> None:
+    def __init__(
+        self, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+    ) -> None:
         self._owners = owners
+        self._writers = writers or OpenWriters()
         self._partitions = PartitionSpec(schema)
         self._keys = schema.trimmed_primary_keys
         self._types = schema.types(self._keys)
         self._assigners = assigner_count(schema.core, len(owners))
 
     @classmethod
-    def of(cls, schema: TableSchema, owners: Sequence[Handle]) -> AssignerClient | None:
+    def of(
+        cls, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+    ) -> AssignerClient | None:
         """The client of a table with dynamic buckets whose keys stay in their partitions, None
         for other tables."""
         stays = schema.core.bucket == DYNAMIC and not schema.crosses_partitions
-        return cls(schema, owners) if stays else None
+        return cls(schema, owners, writers) if stays else None
 
     def assign(self, session: SessionId, rows: pa.RecordBatch, tokens: dict[int, str]) -> Cells:
         """Buckets for rows to be written.
@@ -70,11 +77,12 @@ class AssignerClient:
             buckets[at], is_new[at] = answer.buckets, answer.is_new
         return Cells(codes, partitions, buckets, hashes, is_new)
 
-    def locate(self, keys: pa.Table, snapshot_id: int | None) -> tuple[Cells, int]:
+    def locate(self, keys: pa.Table, snapshot_id: int | None, *, latest: bool) -> tuple[Cells, int]:
         """Buckets of keys, -1 where there is none, and the snapshot they were found in.
 
         Args:
             snapshot_id: by default the newest, and what is not committed.
+            latest: all that writers in this process have pushed is to be among that.
         """
         codes, partitions, hashes = self._hashes(keys)
         asked = list(self._by_owner(partitions, codes, hashes))
@@ -83,7 +91,12 @@ class AssignerClient:
             return gather(
                 [
                     self._owners[owner].submit(
-                        "locate", partitions, codes[at], hashes[at], snapshot_id
+                        "locate",
+                        partitions,
+                        codes[at],
+                        hashes[at],
+                        snapshot_id,
+                        self._writers.expected(owner) if latest else (),
                     )
                     for owner, at in asked
                 ]

@@ -25,6 +25,7 @@ from pkray.service.protocol import (
     Assigned,
     Attempts,
     HashFile,
+    Holding,
     KeysFound,
     Push,
     PushReport,
@@ -94,8 +95,9 @@ class DynamicBuckets:
         codes: np.ndarray,
         hashes: np.ndarray,
         snapshot_id: int | None,
+        expected: Sequence[Holding],
     ) -> tuple[np.ndarray, int]:
-        return self._known().locate(partitions, codes, hashes, snapshot_id)
+        return self._known().locate(partitions, codes, hashes, snapshot_id, expected)
 
     def place(
         self,
@@ -109,9 +111,11 @@ class DynamicBuckets:
         assert self._keys is not None
         return self._keys.place(session_id, index, partitions, codes, keys, removes)
 
-    def locate_keys(self, keys: KeyIds, snapshot_id: int | None, latest: bool) -> KeysFound | None:
+    def locate_keys(
+        self, keys: KeyIds, snapshot_id: int | None, latest: bool, expected: Sequence[Holding]
+    ) -> KeysFound | None:
         assert self._keys is not None
-        return self._keys.locate(keys, snapshot_id, latest=latest)
+        return self._keys.locate(keys, snapshot_id, latest=latest, expected=expected)
 
     def stage(self, push: Push, batch: RoutedBatch) -> None:
         assert self._staged is not None
@@ -160,6 +164,19 @@ class DynamicBuckets:
             known.drop(session_id)
         if self._staged is not None:
             self._staged.end(session_id)
+
+    def forget(self, session_id: SessionId) -> None:
+        """Forget a session whose writer is gone, or pushes again."""
+        known = self._assigner or self._keys
+        if known is not None:
+            known.forget(session_id)
+        if self._staged is not None:
+            self._staged.forget(session_id)
+
+    def token(self, session_id: SessionId) -> str | None:
+        """What a session is told with each answer, None where it is not known."""
+        known = self._assigner or self._keys
+        return None if known is None else known.token(session_id)
 
     def stats(self) -> dict[str, int]:
         known = self._assigner or self._keys

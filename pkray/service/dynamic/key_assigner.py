@@ -37,8 +37,8 @@ from pkray.service.dynamic.placement import (
 )
 from pkray.service.dynamic.session_places import OpenPlaces, SessionPlaces
 from pkray.service.dynamic.table_keys import TableKeys
-from pkray.service.dynamic.tokens import check_tokens
-from pkray.service.protocol import KeysFound, RowsPlaced, SessionId
+from pkray.service.dynamic.tokens import check_tokens, require_tokens
+from pkray.service.protocol import Holding, KeysFound, RowsPlaced, SessionId
 from pkray.storage.object_store import ObjectStore
 
 ASSIGNER = 0
@@ -113,13 +113,25 @@ class KeyAssigner:
             session.answers += 1
             return answer
 
-    def locate(self, keys: KeyIds, snapshot_id: int | None, *, latest: bool) -> KeysFound | None:
+    def locate(
+        self,
+        keys: KeyIds,
+        snapshot_id: int | None,
+        *,
+        latest: bool,
+        expected: Sequence[Holding] = (),
+    ) -> KeysFound | None:
         """Where keys are; None for a snapshot that is neither the newest nor about to be.
 
         Args:
             latest: what is not committed counts too.
+            expected: what is to be known of sessions, those apart that have ended.
+
+        Raises:
+            LostBatchesError: it is not.
         """
         with self._lock:
+            require_tokens(expected, self.token, self._open.has_ended, ASSIGNER)
             if snapshot_id is not None and self._keys.snapshot_id < snapshot_id:
                 self._keys.expire()
             self._keys.refresh()
@@ -175,6 +187,17 @@ class KeyAssigner:
         with self._lock:
             self._open.end(session_id)
             self._keys.ended(session_id)
+
+    def forget(self, session_id: SessionId) -> None:
+        """Forget a session whose writer is gone, or pushes again."""
+        with self._lock:
+            self._open.forget(session_id)
+            self._keys.ended(session_id)
+
+    def token(self, session_id: SessionId) -> str | None:
+        """What a session is told with each answer, None where it is not known."""
+        session = self._open.get(session_id)
+        return None if session is None else session.token
 
     def stats(self) -> dict[str, int]:
         with self._lock:

@@ -20,6 +20,7 @@ from pkray.service.dynamic.key_ids import Bools, identify
 from pkray.service.dynamic.placement import removing
 from pkray.service.dynamic.tokens import note_token
 from pkray.service.handle import Handle
+from pkray.service.open_writers import OpenWriters
 from pkray.service.protocol import KeysFound, RowsPlaced, SessionId
 from pkray.service.retry import persist
 from pkray.service.routing import Cells
@@ -30,22 +31,28 @@ class KeyClient:
 
     Args:
         owners: all of the table's.
+        writers: those in this process, all of whose keys are found.
 
     Raises:
         UnsupportedError: options under which the keys could not be kept unique.
     """
 
-    def __init__(self, schema: TableSchema, owners: Sequence[Handle]) -> None:
+    def __init__(
+        self, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+    ) -> None:
         check_crossing(schema)
+        self._writers = writers or OpenWriters()
         self._schema = schema
         self._assigner = owners[ASSIGNER]
         self._partitions = PartitionSpec(schema)
 
     @classmethod
-    def of(cls, schema: TableSchema, owners: Sequence[Handle]) -> KeyClient | None:
+    def of(
+        cls, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+    ) -> KeyClient | None:
         """The client of a table whose keys cross partitions, None for other tables."""
         crosses = schema.crosses_partitions and schema.core.bucket == DYNAMIC
-        return cls(schema, owners) if crosses else None
+        return cls(schema, owners, writers) if crosses else None
 
     def place(
         self, session: SessionId, index: int, rows: pa.RecordBatch, tokens: dict[int, str]
@@ -80,9 +87,15 @@ class KeyClient:
             latest: what is not committed counts too.
         """
         ids = identify([keys.column(name) for name in self._schema.primary_keys])
-        found: KeysFound | None = persist(
-            lambda: self._assigner.submit("locate_keys", ids, snapshot_id, latest).result()
-        )
+
+        def ask() -> KeysFound | None:
+            expected = self._writers.expected(ASSIGNER) if latest else ()
+            answer: KeysFound | None = self._assigner.submit(
+                "locate_keys", ids, snapshot_id, latest, expected
+            ).result()
+            return answer
+
+        found = persist(ask)
         if found is None:
             return None
         return Cells(found.codes, found.partitions, found.buckets), found.snapshot_id

@@ -24,6 +24,11 @@ class OpenSessions(Generic[T]):
     def get(self, session_id: SessionId) -> T | None:
         return self._sessions.get(session_id)
 
+    def has_ended(self, session_id: SessionId) -> bool:
+        """Whether the session has been committed or dropped."""
+        ended = self._ended.get(session_id.user)
+        return ended is not None and session_id <= ended
+
     def of(self, user: str) -> list[SessionId]:
         """The open sessions of a commit user."""
         return [each for each in self._sessions if each.user == user]
@@ -34,9 +39,8 @@ class OpenSessions(Generic[T]):
         Raises:
             CommitFencedError: the session has ended, or has itself been replaced.
         """
-        ended = self._ended.get(session_id.user)
         rivals = self.of(session_id.user)
-        if (ended and session_id <= ended) or any(session_id < other for other in rivals):
+        if self.has_ended(session_id) or any(session_id < other for other in rivals):
             raise CommitFencedError(
                 f"this session of commit user {session_id.user!r} has ended, or a newer writer "
                 "took over; stop this one, or open writers with different commit users",
@@ -52,8 +56,12 @@ class OpenSessions(Generic[T]):
         self._sessions[session_id] = state
         return state
 
+    def forget(self, session_id: SessionId) -> T | None:
+        """Hold a session no more, which may begin again with nothing; what was held."""
+        return self._sessions.pop(session_id, None)
+
     def end(self, session_id: SessionId) -> None:
         """Forget a session; it cannot begin again."""
-        self._sessions.pop(session_id, None)
+        self.forget(session_id)
         newest = self._ended.get(session_id.user, session_id)
         self._ended[session_id.user] = max(newest, session_id)

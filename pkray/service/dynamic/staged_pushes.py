@@ -118,6 +118,11 @@ class StagedPushes:
             self._clear(self._open.get(session_id))
             self._open.end(session_id)
 
+    def forget(self, session_id: SessionId) -> None:
+        """The session's writer is gone, or pushes again."""
+        with self._lock:
+            self._clear(self._open.forget(session_id))
+
     def _begin(self, push: Push) -> _Staged:
         rivals = {other: self._open.get(other) for other in self._open.of(push.session.user)}
         for ended in self._open.take_over(push.session):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pkray.errors import LostBatchesError
-from pkray.service.protocol import SessionId
+from pkray.service.protocol import Holding, SessionId
 
 
 def note_token(tokens: dict[int, str], owner: int, token: str, session: SessionId) -> None:
@@ -16,6 +16,26 @@ def note_token(tokens: dict[int, str], owner: int, token: str, session: SessionI
     """
     if tokens.setdefault(owner, token) != token:
         raise _forgotten(owner, session)
+
+
+def require_tokens(
+    expected: Iterable[Holding],
+    token: Callable[[SessionId], str | None],
+    has_ended: Callable[[SessionId], bool],
+    owner: int,
+) -> None:
+    """See that sessions are known by which rows were placed, unless they have ended.
+
+    Args:
+        token: of a session as it is known now.
+
+    Raises:
+        LostBatchesError: they are not.
+    """
+    for each in expected:
+        is_lost = each.token not in (None, token(each.session))
+        if is_lost and not has_ended(each.session):
+            raise _forgotten(owner, each.session)
 
 
 def check_tokens(held: str | None, tokens: Iterable[str], owner: int, session: SessionId) -> None:

@@ -14,14 +14,13 @@ from pkray.service.handle import Handle, LocalHandle
 from pkray.service.local import now_millis
 from pkray.service.lookup_wire import decode_request, encode_answer
 from pkray.service.owner import BucketOwner
-from pkray.service.owner_settings import OwnerSettings
+from pkray.service.owner_settings import LEASE_MILLIS, OwnerSettings
 from pkray.service.ray.handle import RayHandle
 from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 
 NAMESPACE = "pkray"
-_IDLE_MILLIS = 6 * 60 * 60 * 1000
 
 
 def owner_name(location: TableLocation, index: int) -> str:
@@ -40,7 +39,14 @@ def service_name(location: TableLocation) -> str:
 class _Owner:
     """Writes run one after another; beside them lookups, and a commit that is prepared."""
 
-    def __init__(self, location: TableLocation, index: int, owners: int, local: str | None) -> None:
+    def __init__(
+        self,
+        location: TableLocation,
+        index: int,
+        owners: int,
+        local: str | None,
+        lease_millis: int = LEASE_MILLIS,
+    ) -> None:
         base = local or default_local_directory()
         # One folder of all tables, so that whoever starts removes what any killed owner left.
         self._local = OwnedDirectory(f"{base}/owners")
@@ -49,7 +55,7 @@ class _Owner:
             owners,
             str(self._local.path),
             refresh_millis=1000,
-            idle_millis=_IDLE_MILLIS,
+            lease_millis=lease_millis,
         )
         self._location, self._index, self._owners = location, index, owners
         self._owner = BucketOwner(location, settings, now_millis, peers=self._peers)
@@ -58,6 +64,10 @@ class _Owner:
     @ray.method(concurrency_group="read")
     def ping(self) -> None:
         self._owner.ping()
+
+    @ray.method(concurrency_group="hear")
+    def heartbeat(self, *args: Any) -> Any:
+        return self._owner.heartbeat(*args)
 
     @ray.method(concurrency_group="write")
     def push(self, *args: Any) -> None:
@@ -147,7 +157,12 @@ class _Coordinator:
     """Starts the owners, finds them again after a restart, and commits."""
 
     def __init__(
-        self, location: TableLocation, owners: int, owner_cpus: float, local: str | None
+        self,
+        location: TableLocation,
+        owners: int,
+        owner_cpus: float,
+        local: str | None,
+        lease_millis: int = LEASE_MILLIS,
     ) -> None:
         self._location = location
         self._owners = [
@@ -157,7 +172,7 @@ class _Coordinator:
                 lifetime="detached",
                 get_if_exists=True,
                 num_cpus=owner_cpus,
-            ).remote(location, index, owners, local)
+            ).remote(location, index, owners, local, lease_millis)
             for index in range(owners)
         ]
         self._coordinator = Coordinator(
@@ -217,5 +232,7 @@ def _actor(kind: type, concurrency: dict[str, int]) -> Any:
     return remote(max_restarts=-1, max_task_retries=0, concurrency_groups=concurrency)(kind)
 
 
-OwnerActor = _actor(_Owner, {"write": 1, "prepare": 1, "read": 4, "assign": 2, "compact": 2})
+OwnerActor = _actor(
+    _Owner, {"write": 1, "prepare": 1, "read": 4, "assign": 2, "compact": 2, "hear": 1}
+)
 CoordinatorActor = _actor(_Coordinator, {"commit": 1, "compact": 1, "ask": 4})

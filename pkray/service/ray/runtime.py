@@ -8,6 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import ray
 from ray.util import list_named_actors
@@ -18,6 +19,9 @@ from pkray.schema import TableSchema
 from pkray.service.dynamic.clients import dynamic_client
 from pkray.service.dynamic.staged_pushes import StagingPusher
 from pkray.service.handle import Pending
+from pkray.service.leases import beat_seconds
+from pkray.service.open_writers import OpenWriters
+from pkray.service.owner_settings import LEASE_MILLIS
 from pkray.service.protocol import Push, RoutedBatch, SessionId
 from pkray.service.push_session import PushTarget
 from pkray.service.pusher import Pusher
@@ -33,6 +37,7 @@ from pkray.service.ray.handle import RayHandle, RayOwnerHandle, RayPending
 from pkray.service.runtime import (
     TableService,
     checked_directory,
+    checked_lease,
     checked_owners,
     default_owners,
 )
@@ -51,6 +56,8 @@ class RayRuntime:
             bucket, at most one a processor of the cluster.
         owner_cpus: processors Ray reserves for each owner. Default 0.
         local_directory: the nodes' folder for spooled rows and lookup caches.
+        writer_lease_seconds: how long `latest` lookups see rows of a writer whose process is gone,
+            for tables whose service is not running yet. Default 30.
 
     Raises:
         OptionError: an argument that is none of these.
@@ -63,10 +70,12 @@ class RayRuntime:
         owners: int | None = None,
         owner_cpus: float = 0,
         local_directory: str | os.PathLike[str] | None = None,
+        writer_lease_seconds: float = LEASE_MILLIS / 1000,
     ) -> None:
         self._owners = checked_owners(owners)
         self._owner_cpus = _checked_cpus(owner_cpus)
         self._local = checked_directory(local_directory)
+        self._lease_millis = checked_lease(writer_lease_seconds)
         self._started = not ray.is_initialized()
         if self._started:
             join(address)
@@ -78,7 +87,9 @@ class RayRuntime:
         return self._services[location.fingerprint]
 
     def stop(self, location: TableLocation) -> None:
-        self._services.pop(location.fingerprint, None)
+        service = self._services.pop(location.fingerprint, None)
+        if service is not None:
+            service.writers.stop()
         for name in sorted(_actors_of(location)):  # the coordinator first: it starts owners
             try:
                 actor = ray.get_actor(name, NAMESPACE)
@@ -111,9 +122,11 @@ class RayRuntime:
             yield running.pop(ended), outcome
 
     def close(self) -> None:
-        self._services.clear()
         if self._started and ray.is_initialized():
+            for service in self._services.values():
+                service.writers.stop()
             ray.shutdown()
+        self._services.clear()
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
         look = TableIdentity.at(location).refuse_other
@@ -128,7 +141,7 @@ class RayRuntime:
                 lifetime="detached",
                 get_if_exists=True,
                 num_cpus=0,
-            ).remote(location, wanted, self._owner_cpus, self._local),
+            ).remote(location, wanted, self._owner_cpus, self._local, self._lease_millis),
             "coordinator",
             look=look,
         )
@@ -144,7 +157,8 @@ class RayRuntime:
         def push_target(session: SessionId, schema: TableSchema) -> PushTarget:
             return RayTarget(address, location, schema, count, session)
 
-        return TableService(coordinator, owners, _keep, push_target, _fetch)
+        writers = _writers_of(address, location, self._lease_millis)
+        return TableService(coordinator, owners, _keep, push_target, _fetch, writers)
 
 
 class RayTarget:
@@ -217,6 +231,15 @@ def _actors_of(location: TableLocation) -> list[str]:
         for actor in named
         if actor["namespace"] == NAMESPACE and actor["name"].startswith(prefix)
     ]
+
+
+_writers: WeakValueDictionary[tuple[str, str], OpenWriters] = WeakValueDictionary()
+
+
+def _writers_of(cluster: str, location: TableLocation, lease_millis: int) -> OpenWriters:
+    """Those of a table in this process, whichever catalog opened them."""
+    found = OpenWriters(beat_seconds(lease_millis))
+    return _writers.setdefault((cluster, location.fingerprint), found)
 
 
 def _keep(batch: RoutedBatch) -> object:

@@ -7,14 +7,15 @@ from pkray.service.lookup_wire import (
     encode_answer,
     encode_request,
 )
-from pkray.service.protocol import Lookup, Slice
+from pkray.service.protocol import Holding, Lookup, SessionId, Slice
 
 KEYS = pa.record_batch({"id": pa.array([3, 1], pa.int64()), "s": ["é", ""]})
 
 
 def test_a_request_comes_through():
     how = ("committed", ["id", "s"], 7, 3, "00ff")
-    sent = Lookup(KEYS, [Slice(b"\x00p", 2, 0, 2)], *how, by_prefix=True)
+    expected = (Holding(SessionId("job", 4, 1), 3, "t"),)
+    sent = Lookup(KEYS, [Slice(b"\x00p", 2, 0, 2)], *how, by_prefix=True, expected=expected)
     assert decode_request(encode_request(sent)) == sent
 
 

@@ -14,7 +14,16 @@ from pkray.service.handle import LocalHandle
 from pkray.service.local import now_millis
 from pkray.service.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.protocol import DRIVER, CommitRequest, Lookup, Push, PushReport, SessionId
+from pkray.service.protocol import (
+    DRIVER,
+    CommitRequest,
+    Holding,
+    Lookup,
+    PrepareRequest,
+    Push,
+    PushReport,
+    SessionId,
+)
 from pkray.service.routing import Router
 from pkray.storage.location import TableLocation
 
@@ -63,14 +72,14 @@ class Service:
             CommitRequest(session=session, name=identifier, reports=reports)
         )
 
-    def content(self, visibility="committed"):
+    def content(self, visibility="committed", expected=()):
         keys = pa.record_batch({"id": pa.array(range(10), pa.int64())})
         positions = self.router.positions(pa.Table.from_batches([keys]))
         found = {}
         for piece, rows in positions[0]:
             part = keys.take(pa.array(rows))
             slices = [type(piece)(piece.partition, piece.bucket, 0, len(rows))]
-            asked = Lookup(part, slices, visibility, ["id", "v"])
+            asked = Lookup(part, slices, visibility, ["id", "v"], expected=expected)
             _, table, _ = self.owner.call("lookup", asked)
             pairs = zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True)
             found.update(pairs)
@@ -80,6 +89,31 @@ class Service:
 @pytest.fixture
 def service(tmp_path):
     service = Service(tmp_path)
+    yield service
+    service.owner.call("close")
+    service.owner.close()
+
+
+class TimedService(Service):
+    """Its owner looks every second which leases have run out; time passes as it is told to."""
+
+    now = 1_000_000
+
+    def restart_owner(self):
+        self.starts += 1
+        settings = OwnerSettings(0, 1, f"{self.folder}/local-{self.starts}")
+        self.owner.target = BucketOwner(self.location, settings, lambda: self.now)
+        self.owner.call("drop_abandoned")
+
+    def pass_time(self, seconds):
+        for _ in range(seconds):
+            self.now += 1000
+            self.owner.call("drop_abandoned")
+
+
+@pytest.fixture
+def timed(tmp_path):
+    service = TimedService(tmp_path)
     yield service
     service.owner.call("close")
     service.owner.close()
@@ -218,17 +252,104 @@ def test_an_owner_sees_what_another_process_committed(service, tmp_path):
     assert answered == other.snapshots.latest_id()
 
 
-def test_a_session_left_idle_is_dropped_and_its_writer_pushes_again(service):
-    now = [0]
-    settings = OwnerSettings(0, 1, f"{service.folder}/idle", idle_millis=1000)
-    service.owner.target = BucketOwner(service.location, settings, lambda: now[0])
-    left = service.coordinator.begin("left")
-    service.push(left, 0, {1: "left"})
-    now[0] = 2000
-    service.push(service.coordinator.begin("other"), 0, {2: "b"})
-    assert service.content("latest") == {2: "b"}
+def test_rows_of_a_writer_that_is_silent_for_a_lease_leave_latest_and_it_pushes_again(timed):
+    silent = timed.coordinator.begin("silent")
+    timed.push(silent, 0, {1: "a"})
+    timed.pass_time(29)
+    assert timed.content("latest") == {1: "a"}
+    timed.pass_time(1)
+    assert timed.content("latest") == {}
     with pytest.raises(LostBatchesError):
-        service.push(left, 1, {1: "more"})
+        timed.push(silent, 1, {1: "more"})
+    timed.push(silent, 0, {1: "a"})
+    assert timed.content("latest") == {1: "a"}
+
+
+def test_a_heartbeat_holds_the_rows_of_a_long_computation(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"})
+    for _ in range(5):
+        timed.pass_time(20)
+        assert timed.owner.call("heartbeat", session) == Holding(session, 1)
+    timed.commit(session, 1, {(DRIVER, 0): 1})
+    assert timed.content() == {1: "a"}
+
+
+def test_tasks_batches_are_held_by_heartbeats_until_they_are_reported(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"}, source=0)
+    timed.pass_time(20)
+    timed.owner.call("heartbeat", session)
+    timed.pass_time(20)
+    timed.commit(session, 1, {(0, 0): 1})
+    assert timed.content() == {1: "a"}
+
+
+def test_tasks_batches_that_nobody_asks_for_are_let_go(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"}, source=0)
+    timed.pass_time(31)
+    assert timed.owner.call("stats")["sessions"] == 0
+    with pytest.raises(LostBatchesError):
+        timed.commit(session, 1, {(0, 0): 1})
+
+
+def test_a_heartbeat_does_not_begin_a_session(timed):
+    session = timed.coordinator.begin("job")
+    assert timed.owner.call("heartbeat", session) == Holding(session, 0)
+    assert timed.owner.call("stats")["sessions"] == 0
+
+
+def test_a_fenced_writer_learns_it_from_its_heartbeat(timed):
+    old, new = timed.coordinator.begin("job"), timed.coordinator.begin("job")
+    timed.push(new, 0, {1: "new"})
+    with pytest.raises(CommitFencedError, match="'job'"):
+        timed.owner.call("heartbeat", old)
+
+
+def test_a_commit_under_way_outlasts_the_lease_of_its_writer(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"})
+    timed.owner.call("prepare", session, PrepareRequest(0, {DRIVER: (0, 1)}))
+    timed.pass_time(40)
+    assert timed.content("latest") == {1: "a"}
+    timed.pass_time(30)
+    assert timed.content("latest") == {}
+
+
+def test_files_of_a_commit_that_may_still_happen_stay_when_its_lease_runs_out(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"})
+    messages = timed.owner.call("prepare", session, PrepareRequest(0, {DRIVER: (0, 1)}))
+    timed.pass_time(100)
+    Committer(timed.store, timed.schema, "job").commit(1, messages)
+    assert timed.content() == {1: "a"}
+
+
+def test_time_in_which_the_owner_was_stopped_does_not_count(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"})
+    timed.pass_time(20)
+    timed.now += 3_600_000
+    timed.pass_time(29)
+    assert timed.content("latest") == {1: "a"}
+
+
+def test_a_lookup_that_expects_lost_rows_says_so(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    expected = [Holding(session, 1)]
+    assert service.content("latest", expected) == {1: "a"}
+    service.restart_owner()
+    with pytest.raises(LostBatchesError, match="'job' wrote are not here"):
+        service.content("latest", expected)
+
+
+def test_a_lookup_may_expect_rows_of_a_session_that_has_ended(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    service.commit(session, 1, {(DRIVER, 0): 1})
+    assert service.content("latest", [Holding(session, 1)]) == {1: "a"}
 
 
 def test_session_ids_order_by_generation_then_epoch():

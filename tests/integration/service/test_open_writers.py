@@ -1,0 +1,267 @@
+"""What `latest` lookups see of writers that are open, though owners restart."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+from pkray.commit.schemas import SchemaStore
+from pkray.errors import (
+    CommitFencedError,
+    CommitUnknownError,
+    LostBatchesError,
+    ServiceUnavailableError,
+)
+from pkray.schema import TableSchema
+from pkray.service.committers import Committers
+from pkray.service.coordinator import Coordinator
+from pkray.service.handle import LocalHandle
+from pkray.service.local import now_millis
+from pkray.service.lookup_client import LookupClient
+from pkray.service.open_writers import OpenWriters
+from pkray.service.owner import BucketOwner
+from pkray.service.owner_settings import OwnerSettings
+from pkray.service.push_session import PushSession, SpoolTarget
+from pkray.service.writer import TableWriter
+from pkray.storage.location import TableLocation
+
+COLUMNS = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("v", pa.string())])
+KEYS = {
+    "fixed": (["id"], [], {"bucket": "4"}),
+    "dynamic": (["id", "dt"], ["dt"], {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
+    "crossing": (["id"], ["dt"], {"bucket": "-1"}),
+}
+NEVER, SOON = 3600.0, 0.02
+
+
+class Service:
+    """Two owners that can be restarted, and their coordinator.
+
+    Args:
+        kind: of `KEYS`.
+        beat_seconds: of writers' heartbeats.
+        lease_millis: of the owners.
+    """
+
+    def __init__(self, folder, kind="fixed", beat_seconds=NEVER, lease_millis=30_000):
+        self.folder, self.lease_millis = folder, lease_millis
+        self.location = TableLocation(f"{folder}/db.db/t", "db.t")
+        keys, partitions, options = KEYS[kind]
+        self.schema = TableSchema.create(COLUMNS, keys, partitions, options)
+        SchemaStore(self.location.open(), "db.t").create(self.schema)
+        self.starts = 0
+        self.owners = [LocalHandle(None, "owner") for _ in range(2)]
+        self.restart()
+        coordinator = Coordinator(self.owners, Committers(self.location, now_millis), now_millis)
+        self.coordinator = LocalHandle(coordinator, "coordinator")
+        self.writers = OpenWriters(beat_seconds)
+
+    def restart(self, *which):
+        for index in which or (0, 1):
+            self.starts += 1
+            folder = f"{self.folder}/local-{self.starts}"
+            settings = OwnerSettings(index, 2, folder, lease_millis=self.lease_millis)
+            self.owners[index].target = BucketOwner(
+                self.location, settings, now_millis, peers=lambda: self.owners
+            )
+
+    def writer(self, user="job", keeps=True):
+        return TableWriter(
+            self.schema,
+            self.coordinator,
+            self.owners,
+            user,
+            keep=(lambda batch: batch) if keeps else None,
+            fetch=lambda batch: batch,
+            writers=self.writers,
+        )
+
+    def latest(self, here=True):
+        """The rows by id, as the writers' process sees them or another one."""
+        client = LookupClient(self.schema, self.owners, self.writers if here else None)
+        keys = pa.table({"id": pa.array(range(9), pa.int64())})
+        if "dt" in self.schema.primary_keys:
+            keys = keys.append_column("dt", pa.array(["a"] * 9))
+        rows = client.find(keys, COLUMNS, "latest", None).to_pylist()
+        prefixes = client.find_prefixes(keys, COLUMNS, "latest", None).to_pylist()
+        assert not here or sorted(map(str, rows)) == sorted(map(str, prefixes))
+        return {row["id"]: row["v"] for row in rows}
+
+    def elsewhere(self):
+        return self.latest(here=False)
+
+    def close(self):
+        for owner in self.owners:
+            owner.call("close")
+            owner.close()
+        self.coordinator.close()
+
+
+@pytest.fixture
+def service(tmp_path, request):
+    kind, seconds = getattr(request, "param", ("fixed", NEVER))
+    service = Service(tmp_path, kind, seconds)
+    yield service
+    service.close()
+
+
+def rows(entries):
+    return [{"id": key, "dt": "a", "v": v} for key, v in entries.items()]
+
+
+def wait_until(condition, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not so after {seconds} s"
+        time.sleep(0.01)
+
+
+def heartbeats():
+    return [each for each in threading.enumerate() if each.name == "pkray-heartbeat"]
+
+
+every_kind = pytest.mark.parametrize("service", [(kind, NEVER) for kind in KEYS], indirect=True)
+beating = pytest.mark.parametrize("service", [(kind, SOON) for kind in KEYS], indirect=True)
+
+
+@every_kind
+def test_lookups_beside_a_writer_see_its_rows_at_every_step_though_owners_restart(service):
+    with service.writer() as writer:
+        expected = {}
+        for step in range(2):
+            for entries in ({step: f"{step}a", 7: f"{step}"}, {step + 1: f"{step}b"}):
+                writer.upsert(rows(entries))
+                expected |= entries
+                service.restart(step % 2)
+                assert service.latest() == expected
+            service.restart()
+            assert service.latest() == expected
+            writer.commit()
+            assert service.latest() == expected
+    assert service.elsewhere() == expected
+
+
+@beating
+def test_other_processes_see_the_rows_again_without_anybody_pushing(service):
+    with service.writer() as writer:
+        writer.upsert(rows({1: "a", 2: "b", 3: "c"}))
+        for _ in range(3):
+            service.restart()
+            wait_until(lambda: service.elsewhere() == {1: "a", 2: "b", 3: "c"})
+        writer.commit()
+    assert service.elsewhere() == {1: "a", 2: "b", 3: "c"}
+
+
+@every_kind
+def test_a_writer_that_keeps_nothing_has_lookups_say_what_is_lost(service):
+    with service.writer(keeps=False) as writer:
+        writer.upsert(rows({1: "a"}))
+        service.restart()
+        with pytest.raises(LostBatchesError, match=r"'job' wrote .* lost: call abort\(\)"):
+            service.latest()
+        writer.abort()
+        assert service.latest() == {}
+
+
+def test_rows_whose_commit_may_have_happened_are_not_pushed_again(service, monkeypatch):
+    with service.writer() as writer:
+        writer.upsert(rows({1: "a"}))
+        plain = service.coordinator.call
+
+        def lost(method, *args):
+            answer = plain(method, *args)
+            if method == "commit":
+                raise ServiceUnavailableError("its answer is lost")
+            return answer
+
+        with monkeypatch.context() as patched:
+            patched.setattr(service.coordinator, "call", lost)
+            patched.setattr("time.sleep", lambda _: None)
+            with pytest.raises(ServiceUnavailableError):
+                writer.commit()
+        service.restart()
+        with pytest.raises(CommitUnknownError, match="commit again as before"):
+            service.latest()
+        writer.commit()
+        assert service.latest() == {1: "a"}
+
+
+def test_the_older_of_two_writers_does_not_keep_lookups_from_answering(service):
+    old = service.writer()
+    old.upsert(rows({1: "old", 2: "old"}))
+    with service.writer() as new:
+        new.upsert(rows(dict.fromkeys(range(4), "new")))
+        assert service.latest() == dict.fromkeys(range(4), "new")
+        with pytest.raises(CommitFencedError):
+            old.upsert(rows({1: "older"}))
+    old.close()
+
+
+def test_an_aborted_writer_expects_nothing(service):
+    with service.writer() as writer:
+        writer.upsert(rows({1: "a"}))
+        writer.abort()
+        service.restart()
+        assert service.latest() == {}
+
+
+def test_rows_of_a_writer_that_was_let_go_leave_latest(tmp_path):
+    service = Service(tmp_path, beat_seconds=SOON, lease_millis=400)
+    writer = service.writer()
+    writer.upsert(rows({1: "a"}))
+    time.sleep(1.2)
+    assert service.elsewhere() == {1: "a"}, "the heartbeat holds them"
+    del writer
+    wait_until(lambda: service.elsewhere() == {})
+    service.close()
+
+
+@pytest.mark.parametrize("service", [("fixed", SOON)], indirect=True)
+def test_heartbeats_end_with_their_writer(service):
+    closed, dropped = service.writer("closed"), service.writer("dropped")
+    for writer in (closed, dropped):
+        writer.upsert(rows({1: "a"}))
+    assert len(heartbeats()) == 2
+    assert all(each.daemon for each in heartbeats())
+    closed.close()
+    del dropped, writer
+    gc.collect()
+    wait_until(lambda: not heartbeats())
+
+
+@pytest.mark.parametrize("service", [("fixed", SOON)], indirect=True)
+def test_heartbeats_go_on_when_owners_come_back(service, monkeypatch):
+    with service.writer() as writer:
+        writer.upsert(rows({1: "a"}))
+        for owner in service.owners:
+            monkeypatch.setattr(owner, "submit", unavailable)
+        time.sleep(5 * SOON)
+        monkeypatch.undo()
+        service.restart()
+        wait_until(lambda: service.elsewhere() == {1: "a"})
+
+
+def unavailable(method, *_):
+    raise ServiceUnavailableError(f"{method} is not answered")
+
+
+def test_the_driver_of_a_distributed_push_holds_what_tasks_have_left(tmp_path):
+    service = Service(tmp_path, lease_millis=400)
+    session = service.coordinator.call("begin", "tasks")
+    target = SpoolTarget(f"{tmp_path}/spool", service.schema, 2, session)
+    push = PushSession(service.coordinator, service.owners, session, 1, target, None, SOON)
+    pusher = target.open(0, 0)
+    pusher.push(rows({1: "a", 2: "b"}))
+    report = pusher.finish()
+    for owner, count in report.batches.items():  # as tasks do that reach the owners
+        path = target.path(0, 0, owner)
+        service.owners[owner].call("take_over", target.take_over(report), path, count)
+    time.sleep(1.2)
+    push.commit([report])
+    assert service.elsewhere() == {1: "a", 2: "b"}
+    wait_until(lambda: not heartbeats())
+    service.close()
