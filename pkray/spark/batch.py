@@ -18,7 +18,7 @@ from pkray.service.protocol import PushReport
 from pkray.service.push_session import PushTarget
 from pkray.service.pusher import incoming
 from pkray.spark.arguments import check_dataframe, check_table
-from pkray.spark.failure import recovered, reported, worth_another_run
+from pkray.spark.failure import ErrorChannel, typed, worth_another_run
 from pkray.spark.types import incoming_schema
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _LONGEST_WAIT_SECONDS = 8.0
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+@typed()
 def ingest(
     df: DataFrame,
     table: Table,
@@ -60,7 +61,9 @@ def ingest(
     Raises:
         InputError: the rows do not fit the table, or what is no DataFrame or no table; nothing
             was committed.
-        ServiceError: owners were lost in every attempt.
+        ServiceError: owners were lost, or tasks of Spark's killed, in every attempt.
+        ServiceUnavailableError: Spark's own process is gone.
+        PySparkException: the DataFrame itself fails; Spark says how.
     """
     check_dataframe("ingest", df)
     check_table("ingest", table)
@@ -118,9 +121,10 @@ def _attempt(
     session = table.open_push(user, identifier)
     if session.is_committed:
         return session.committed
+    errors = ErrorChannel()
     try:
-        with recovered():
-            job = df.mapInArrow(push_task(session.target(), row_kinds), "report binary")
+        with errors.recovered():
+            job = df.mapInArrow(push_task(session.target(), row_kinds, errors), "report binary")
             reports = [PushReport.from_bytes(bytes(row[0])) for row in job.collect()]
         return session.commit(reports)
     except BaseException:
@@ -129,14 +133,14 @@ def _attempt(
         raise
 
 
-def push_task(target: PushTarget, row_kinds: str | None) -> Task:
+def push_task(target: PushTarget, row_kinds: str | None, errors: ErrorChannel) -> Task:
     """What runs on an executor: pushes a partition and yields its report alone."""
 
     def push(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
         pusher = None
-        with reported():
+        with errors.reported():
             for batch in gathered(batches):
                 if pusher is None:
                     pusher = target.open(context.partitionId(), context.taskAttemptId())

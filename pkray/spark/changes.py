@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import pickle
 from collections import defaultdict
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +24,8 @@ from pkray.commit.consumers import ConsumerStore
 from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.scan.travel import Timestamp
 from pkray.spark.arguments import check_table
+from pkray.spark.bound_source import load
+from pkray.spark.failure import typed
 from pkray.spark.types import spark_schema, to_exchange
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.location import TableLocation
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pkray.table import Table
 
 FORMAT = "pkray-changes"
-_REQUEST = "request"
 
 
+@typed()
 def read_stream(
     spark: SparkSession,
     table: Table,
@@ -82,14 +82,12 @@ def read_stream(
         options.consumer_id if consumer_id is None else consumer_id,
         max_snapshots,
     )
-    spark.dataSource.register(ChangeSource)
-    text = base64.b64encode(pickle.dumps(request)).decode()
-    return spark.readStream.format(FORMAT).option(_REQUEST, text).load()
+    return load(spark.readStream, ChangeSource, request)
 
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """What to stream; it pickles."""
+    """What to stream."""
 
     location: TableLocation
     changes: ChangeRequest
@@ -100,14 +98,15 @@ class StreamRequest:
 
 
 class ChangeSource(DataSource):
-    """The streaming source."""
+    """The streaming source of `read_stream`."""
+
+    request: ClassVar[StreamRequest | None] = None
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        text = options.get(_REQUEST)
-        if text is None:
+        if self.request is None:
             raise OptionError(f"the source {FORMAT!r} is opened by pkray.spark.read_stream")
-        self._request: StreamRequest = pickle.loads(base64.b64decode(text))
+        self._request = self.request
 
     @classmethod
     def name(cls) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import pickle
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pkray.errors import OptionError, UnsupportedError
+from pkray.errors import InputError, OptionError, UnsupportedError
 from pkray.format.snapshot import Snapshot
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
@@ -23,7 +21,10 @@ from pkray.scan.travel import Timestamp
 from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
 from pkray.spark.arguments import check_table
+from pkray.spark.bound_source import load
+from pkray.spark.failure import typed
 from pkray.spark.pushdown import narrowed
+from pkray.spark.source_options import SourceOptions
 from pkray.spark.system_source import SystemRequest, system_request
 from pkray.spark.types import spark_schema, to_exchange
 from pkray.storage.location import TableLocation
@@ -33,13 +34,11 @@ if TYPE_CHECKING:
     from pkray.table import Table
 
 FORMAT = "pkray"
-_REQUEST = "request"
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-_STORAGE = "storage."
-_NUMBERS = ("snapshot-id", "watermark")
-_OPTIONS = ("path", "table", "columns", "filter", "tag", "timestamp", *_NUMBERS)
+_VIEW = "CREATE TEMPORARY VIEW v USING pkray OPTIONS (path '…', `table` 'shop.orders')"
 
 
+@typed()
 def read(
     spark: SparkSession,
     table: Table | SystemTable,
@@ -67,19 +66,25 @@ def read(
         SnapshotNotFoundError: the snapshot has expired or was never made.
     """
     check_table("read", table)
-    request = _request(table, columns, filter, snapshot_id, tag, timestamp, watermark)
+    request = request_of(table, columns, filter, snapshot_id, tag, timestamp, watermark)
     register(spark)
-    text = base64.b64encode(pickle.dumps(request)).decode()
-    return spark.read.format(FORMAT).option(_REQUEST, text).load()
+    return load(spark.read, RequestSource, request)
 
 
+@typed()
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("pkray")`` known to a session.
+    """Make ``spark.read.format("pkray")`` known to a session, and in SQL ``USING pkray``.
+
+    ::
+
+        CREATE TEMPORARY VIEW orders USING pkray
+            OPTIONS (path 's3://bucket/warehouse', `table` 'shop.orders')
 
     Its options: ``path`` (the warehouse), ``table`` (database.table), ``columns``
     (comma-separated), ``filter`` (SQL text), ``snapshot-id``, ``tag``, ``timestamp`` or
-    ``watermark``, and ``storage.<name>`` for what the object store needs. Spark's setting
-    ``spark.sql.python.filterPushdown.enabled`` is on from here.
+    ``watermark``, and ``storage.<name>`` for what the object store needs. ``CREATE TABLE … USING
+    pkray`` is refused, or where it has columns its reads are: Spark does not pass it on. Spark's
+    setting ``spark.sql.python.filterPushdown.enabled`` is on from here.
     """
     spark.conf.set(_PUSHDOWN, "true")
     spark.dataSource.register(TableSource)
@@ -87,7 +92,7 @@ def register(spark: SparkSession) -> None:
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """What to read; it pickles."""
+    """What to read."""
 
     location: TableLocation
     schema: TableSchema
@@ -109,33 +114,75 @@ class ReadRequest:
 
 
 class TableSource(DataSource):
-    """The batch source."""
-
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-        text = options.get(_REQUEST)
-        self._request: ReadRequest | SystemRequest = (
-            pickle.loads(base64.b64decode(text)) if text else _request_from(options)
-        )
+    """The batch source, by options."""
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._request = self._asked(options)
+
     def schema(self) -> StructType:
         return spark_schema(self._request.arrow_schema)
 
     def reader(self, schema: StructType) -> TableReader:
+        self._check_columns(schema)
         return TableReader(self._request, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        raise _unsupported("df.write", "pkray.spark.ingest(df, table)")
+        raise _unsupported("df.write", "pkray.spark.ingest(df, table), which commits exactly once")
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
-        raise _unsupported("df.writeStream", "pkray.spark.start_ingest(df, table)")
+        raise _unsupported(
+            "df.writeStream", "pkray.spark.start_ingest(df, table), which commits exactly once"
+        )
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         raise _unsupported("spark.readStream", "pkray.spark.read_stream(spark, table)")
+
+    def _asked(self, options: MutableMapping[str, str]) -> ReadRequest | SystemRequest:
+        if "provider" in options:
+            raise _unsupported("CREATE TABLE", f"{_VIEW}, or catalog.create_table for a new table")
+        asked = SourceOptions.parse(options)
+        from pkray.catalog import connect
+
+        with connect(asked.path, **asked.storage) as catalog:
+            return request_of(
+                catalog.load_table(asked.table),
+                asked.columns,
+                asked.filter,
+                asked.snapshot_id,
+                asked.tag,
+                asked.timestamp,
+                asked.watermark,
+            )
+
+    def _check_columns(self, given: StructType) -> None:
+        has = self.schema().simpleString()
+        if given.simpleString() != has:
+            raise InputError(
+                f"the columns given, {given.simpleString()}, are not the table's, which has {has}: "
+                "leave them out",
+                given=given.simpleString(),
+                table=has,
+            )
+
+
+class RequestSource(TableSource):
+    """The batch source of `read`."""
+
+    request: ClassVar[ReadRequest | SystemRequest | None] = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "pkray-read"
+
+    def _asked(self, options: MutableMapping[str, str]) -> ReadRequest | SystemRequest:
+        if self.request is None:
+            raise OptionError(f"the source {self.name()!r} is opened by pkray.spark.read")
+        return self.request
 
 
 class SplitPartition(InputPartition):
@@ -185,7 +232,7 @@ def request_for(
     )
 
 
-def _request(
+def request_of(
     table: Table | SystemTable,
     columns: Sequence[str] | None,
     filter: object,
@@ -194,6 +241,7 @@ def _request(
     timestamp: Timestamp | None,
     watermark: int | None,
 ) -> ReadRequest | SystemRequest:
+    """The request of a table or system table, checked."""
     if not isinstance(table, SystemTable):
         view = table.view(snapshot_id, tag, timestamp, watermark)
         return request_for(view, table.location, columns, filter)
@@ -209,48 +257,6 @@ def _request(
 
 def _unsupported(what: str, instead: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{what} does not take the format {FORMAT!r}: use {instead}, which commits exactly once",
+        f"{what} does not take the format {FORMAT!r}: use {instead}",
         format=FORMAT,
     )
-
-
-def _request_from(options: MutableMapping[str, str]) -> ReadRequest | SystemRequest:
-    storage: dict[str, Any] = {
-        key[len(_STORAGE) :]: value
-        for key, value in options.items()
-        if key.lower().startswith(_STORAGE)
-    }
-    for key in options:
-        if key.lower() not in _OPTIONS and not key.lower().startswith(_STORAGE):
-            raise OptionError(
-                f"option {key!r} is unknown to the pkray source: it takes {', '.join(_OPTIONS)} "
-                "and storage.<name>",
-                key=key,
-            )
-    if not options.get("path") or not options.get("table"):
-        raise OptionError(
-            "the pkray source needs the options path (the warehouse) and table (database.table)"
-        )
-    numbers: dict[str, int | None] = {key: _number(options, key) for key in _NUMBERS}
-    timestamp = options.get("timestamp")
-    from pkray.catalog import connect
-
-    columns = options.get("columns")
-    with connect(options["path"], **storage) as catalog:
-        table = catalog.load_table(options["table"])
-        return _request(
-            table,
-            [name.strip() for name in columns.split(",")] if columns else None,
-            options.get("filter"),
-            numbers["snapshot-id"],
-            options.get("tag"),
-            int(timestamp) if timestamp and timestamp.isdigit() else timestamp,
-            numbers["watermark"],
-        )
-
-
-def _number(options: MutableMapping[str, str], key: str) -> int | None:
-    text = options.get(key)
-    if text is not None and not text.isdigit():
-        raise OptionError(f"{key} is {text!r}: give a number", key=key)
-    return None if text is None else int(text)

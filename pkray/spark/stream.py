@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pkray.errors import InputError, PkrayError
 from pkray.spark.arguments import check_dataframe, check_table
 from pkray.spark.batch import check_columns, push_and_commit
-from pkray.spark.failure import carried, reported
+from pkray.spark.failure import typed
 
 if TYPE_CHECKING:
     from pkray.table import Table
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _QUERY_ID = "sql.streaming.queryId"
 
 
+@typed()
 def start_ingest(
     stream_df: DataFrame,
     table: Table,
@@ -56,17 +57,22 @@ def start_ingest(
             "pkray.spark.ingest"
         )
     check_columns(stream_df, table.schema, row_kinds)
-    writer = stream_df.writeStream.foreachBatch(_commit_batch(table, row_kinds))
+    batches = _Batches(table, row_kinds)
+    writer = stream_df.writeStream.foreachBatch(batches.commit)
     writer = writer.option("checkpointLocation", checkpoint_location)
     if trigger:
         writer = writer.trigger(**trigger)
     if query_name:
         writer = writer.queryName(query_name)
-    return IngestQuery(writer.start()._jsq)
+    return IngestQuery(writer.start()._jsq, batches)
 
 
 class IngestQuery(StreamingQuery):
     """A StreamingQuery that raises the pkray error which ended it, not Spark's text of it."""
+
+    def __init__(self, jsq: Any, batches: _Batches) -> None:
+        super().__init__(jsq)
+        self._batches = batches
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
         return self._unwrapped(lambda: super(IngestQuery, self).awaitTermination(timeout))
@@ -77,25 +83,32 @@ class IngestQuery(StreamingQuery):
     @property
     def error(self) -> PkrayError | None:
         """The pkray error that ended the query, or None."""
-        failure = self.exception()
-        return carried(failure) if failure is not None else None
+        return self._batches.error if self.exception() is not None else None
 
-    @staticmethod
-    def _unwrapped(wait: Callable[[], Any]) -> Any:
-        try:
-            return wait()
-        except StreamingQueryException as failure:
-            error = carried(failure)
-            if error is None:
-                raise
-            raise error from None
+    def _unwrapped(self, wait: Callable[[], Any]) -> Any:
+        with typed():
+            try:
+                return wait()
+            except StreamingQueryException:
+                if self._batches.error is None:
+                    raise
+                raise self._batches.error from None
 
 
-def _commit_batch(table: Table, row_kinds: str | None) -> Callable[[DataFrame, int], None]:
-    def commit_batch(df: DataFrame, batch_id: int) -> None:
+class _Batches:
+    """Commits micro-batches in the driver, and keeps the error that ends their query: what Spark
+    tells of it is text, of which data may be a part."""
+
+    def __init__(self, table: Table, row_kinds: str | None) -> None:
+        self.error: PkrayError | None = None
+        self._table = table
+        self._row_kinds = row_kinds
+
+    def commit(self, df: DataFrame, batch_id: int) -> None:
         query_id = df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         assert query_id is not None, "Spark sets it for every micro-batch"
-        with reported():
-            push_and_commit(df, table, query_id, batch_id, row_kinds)
-
-    return commit_batch
+        try:
+            push_and_commit(df, self._table, query_id, batch_id, self._row_kinds)
+        except PkrayError as error:
+            self.error = error
+            raise

@@ -17,7 +17,7 @@ from pkray.system_table import SystemTable
 
 @dataclass(frozen=True)
 class SystemRequest:
-    """What to read of a system table; it pickles."""
+    """What to read of a system table."""
 
     location: TableLocation
     schema: TableSchema

@@ -62,6 +62,7 @@ def run(catalog: pkray.Catalog, rows: int, runs: int) -> None:
     import ray
 
     from pkray.spark.batch import push_task
+    from pkray.spark.failure import ErrorChannel
 
     spark = pkray.spark.session("bench", ray=True, executors=1, cores=2, memory="2g")
     df = spark.range(rows).selectExpr(
@@ -83,7 +84,8 @@ def run(catalog: pkray.Catalog, rows: int, runs: int) -> None:
 
     def drop(schema: pkray.TableSchema) -> int:
         address = ray.get_runtime_context().gcs_address
-        job = df.mapInArrow(push_task(DropTarget(address, schema, 2), None), "report binary")
+        task = push_task(DropTarget(address, schema, 2), None, ErrorChannel())
+        job = df.mapInArrow(task, "report binary")
         return sum(PushReport.from_bytes(bytes(row[0])).rows for row in job.collect())
 
     ratios, walls, growth = [], [], []

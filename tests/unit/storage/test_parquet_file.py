@@ -295,6 +295,36 @@ def test_nested_timestamps_beside_nanoseconds_come_back(store):
     assert kinds == ["INT64"] * 5 + ["INT96", "INT64", "INT64"]
 
 
+class Active(pa.ExtensionType):
+    """A type that other libraries register: its values do what their bytes say."""
+
+    def __init__(self):
+        super().__init__(pa.binary(), "test.active")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type, serialized):
+        return cls()
+
+
+def test_a_type_that_a_file_claims_for_itself_ends_at_the_tables(tmp_path):
+    """What a library like Ray Data registers would run the values of a crafted file."""
+    pa.register_extension_type(Active())
+    try:
+        values = pa.ExtensionArray.from_storage(Active(), pa.array([b"code"]))
+        nested = pa.ListArray.from_arrays([0, 1], values)
+        pq.write_table(pa.table({"b": values, "l": nested}), tmp_path / "f.parquet")
+        assert pq.read_table(tmp_path / "f.parquet").schema.field("b").type == Active()
+        schema = pa.schema([("b", pa.binary()), ("l", pa.list_(pa.binary()))])
+        (batch,) = read_batches(open_store(tmp_path), "f.parquet", schema=schema)
+        assert batch.to_pylist() == [{"b": b"code", "l": [b"code"]}]
+        assert [column.type for column in batch.columns] == schema.types
+    finally:
+        pa.unregister_extension_type("test.active")
+
+
 def test_only_a_footer_is_annotated():
     with pytest.raises(ValueError, match="not a Parquet footer"):
         parse_footer(b"\x00\x00\x00\x05\x00\x00\x00PAR1")
