@@ -65,6 +65,23 @@ class Table(LookupTable):
     def open_push(self, commit_user: str, commit_identifier: int) -> PushSession:
         """A distributed push: tasks send rows straight to the owners, then it is committed.
 
+        For what distributes work itself; `pkray.spark.ingest` does this for DataFrames. ::
+
+            session = orders.open_push("nightly", 7)
+            if not session.is_committed:
+                target = session.target()               # send it to the tasks: it pickles
+                reports = []
+                for number, part in enumerate(parts):   # each task, wherever it runs
+                    pusher = target.open(source=number, attempt=0)
+                    pusher.push(part)                   # a pyarrow Table, a list of dicts …
+                    reports.append(pusher.finish())     # send it back
+                session.commit(reports)                 # what is not reported does not count
+
+        A task that runs again opens with the same source and another attempt.
+
+        Args:
+            commit_user, commit_identifier: the commit's name; see ``is_committed``.
+
         Raises:
             OptionError: a commit user that is no text, or an identifier that is no whole number.
         """

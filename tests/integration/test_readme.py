@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import shlex
 
 import pytest
@@ -59,3 +61,15 @@ def test_the_tour_of_the_command_line(tmp_path, monkeypatch, capsys):
         people = catalog.load_table("shop.people")
         assert people.to_arrow().to_pylist() == [{"id": 1, "name": "Ada"}]
         assert people.to_arrow(tag="v1").num_rows == 2
+
+
+def test_the_example_of_open_push(tmp_path):
+    text = inspect.getdoc(pkray.Table.open_push) or ""
+    (code,) = re.findall(r" ::\n\n(.*?)\n\n\S", text, re.DOTALL)
+    with pkray.connect(str(tmp_path)) as catalog:
+        orders = catalog.create_table("db.orders", [("id", "INT")], primary_keys=["id"])
+        tour = {"orders": orders, "parts": [[{"id": 1}, {"id": 2}], [{"id": 3}]]}
+        for _ in range(2):
+            exec(compile(inspect.cleandoc(code), "open_push", "exec"), tour)
+        assert sorted(orders.to_arrow()["id"].to_pylist()) == [1, 2, 3]
+        assert orders.latest_snapshot().id == 1

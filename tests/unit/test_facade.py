@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import pkray
+import pkray.spark
 
 
 def test_all_is_sorted_and_there():
     assert pkray.__all__ == sorted(pkray.__all__)
     assert all(getattr(pkray, name) is not None for name in pkray.__all__)
     assert set(pkray.__all__) <= set(dir(pkray))
+
+
+def test_what_spark_has_is_listed():
+    assert [name for name in dir(pkray.spark) if not name.startswith("_")] == [
+        "IngestQuery",
+        "ingest",
+        "read",
+        "read_stream",
+        "register",
+        "session",
+        "start_ingest",
+        "stop",
+    ]
 
 
 def test_the_version_is_the_packages():
