@@ -5,11 +5,23 @@ from __future__ import annotations
 import difflib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from pkray.arguments import (
+    ColumnNames,
+    Comment,
+    Name,
+    NameOfTable,
+    Options,
+    Settings,
+    Warehouse,
+    checked,
+    checked_class,
+)
 from pkray.closing import Closeable
 from pkray.commit.branches import Branches
 from pkray.commit.schemas import SchemaStore
@@ -38,11 +50,12 @@ from pkray.table import Table
 from pkray.table_name import TableName
 
 
+@checked
 def connect(
-    warehouse: str | os.PathLike[str],
+    warehouse: Warehouse,
     runtime: str | Runtime = "local",
     *,
-    runtime_options: Mapping[str, Any] | None = None,
+    runtime_options: Settings | None = None,
     **storage_options: Any,
 ) -> Catalog:
     """Open a warehouse.
@@ -78,14 +91,15 @@ def connect(
         raise
 
 
-def _check_warehouse(warehouse: object) -> None:
-    if not isinstance(warehouse, str | os.PathLike) or not os.fspath(warehouse).strip():
-        given = repr(warehouse) if warehouse != "" else "empty"
-        raise OptionError(f"the warehouse is {given}: name a folder, or an object store's URL")
-    if Path(warehouse).is_file():
-        raise OptionError(f"the warehouse {os.fspath(warehouse)!r} is a file: name a folder")
+def _check_warehouse(warehouse: str | os.PathLike[str]) -> None:
+    if not os.fspath(warehouse).strip():
+        raise OptionError("the warehouse is empty: name a folder, or an object store's URL")
+    with suppress(OSError):  # such as a name that is too long: said by who makes it
+        if Path(warehouse).is_file():
+            raise OptionError(f"the warehouse {os.fspath(warehouse)!r} is a file: name a folder")
 
 
+@checked_class
 class Catalog(Closeable):
     """Creates, finds, renames and drops tables and databases; made by `connect`."""
 
@@ -105,12 +119,12 @@ class Catalog(Closeable):
 
     def create_table(
         self,
-        name: str,
+        name: NameOfTable,
         schema: Columns,
-        primary_keys: Sequence[str],
-        partition_keys: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
-        comment: str | None = None,
+        primary_keys: ColumnNames,
+        partition_keys: ColumnNames = (),
+        options: Options | None = None,
+        comment: Comment | None = None,
         *,
         if_not_exists: bool = False,
     ) -> Table:
@@ -154,7 +168,7 @@ class Catalog(Closeable):
                 raise
         return self._load(location)
 
-    def load_table(self, name: str) -> Table:
+    def load_table(self, name: NameOfTable) -> Table:
         """The table of that name.
 
         ``db.t$branch_b`` is the branch ``b`` of ``db.t``, as ``table.branch("b")``; ``db.t$files``
@@ -176,14 +190,14 @@ class Catalog(Closeable):
         check_system_name(table.name, named.system)
         return cast(Table, SystemTable(table, named.system))
 
-    def table_exists(self, name: str) -> bool:
+    def table_exists(self, name: NameOfTable) -> bool:
         """Whether `load_table` finds it."""
         named = TableName.parse(name)
         location = self._location(named.itself).on_branch(named.branch)
         is_known = named.system is None or named.system in SYSTEM_TABLES
         return is_known and SchemaStore(location.open(), location.name).exists()
 
-    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
+    def drop_table(self, name: NameOfTable, *, if_exists: bool = False) -> None:
         """Delete a table and its files.
 
         Raises:
@@ -201,7 +215,7 @@ class Catalog(Closeable):
         store.delete([status.path for status in store.list("")])
         remove_folders(store)
 
-    def rename_table(self, name: str, new_name: str) -> None:
+    def rename_table(self, name: NameOfTable, new_name: NameOfTable) -> None:
         """Give a table another name, or move it to another database. End its writers first: those
         of other processes fail, and what they had not committed is gone. Load it again then: what
         was loaded before has the old name.
@@ -235,7 +249,7 @@ class Catalog(Closeable):
                 path=new,
             ) from error
 
-    def create_database(self, name: str, *, if_not_exists: bool = False) -> None:
+    def create_database(self, name: Name, *, if_not_exists: bool = False) -> None:
         """Make an empty database; `create_table` does so by itself.
 
         Raises:
@@ -243,11 +257,11 @@ class Catalog(Closeable):
         """
         self._databases.create(name, if_not_exists=if_not_exists)
 
-    def database_exists(self, name: str) -> bool:
+    def database_exists(self, name: Name) -> bool:
         """Whether `list_databases` has it."""
         return self._databases.exist(name)
 
-    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+    def drop_database(self, name: Name, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Delete a database.
 
         Args:
@@ -276,7 +290,7 @@ class Catalog(Closeable):
         """In order."""
         return self._databases.names()
 
-    def list_tables(self, database: str | None = None) -> list[str]:
+    def list_tables(self, database: Name | None = None) -> list[str]:
         """``database.table`` of every table, in order.
 
         Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -170,7 +171,8 @@ class _Rows:
         if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
             return _of_dicts(data)
         if hasattr(data, "__arrow_c_stream__"):
-            return _of_table(pa.table(data))
+            with suppress(pa.ArrowException, TypeError, ValueError):  # of values, not of rows
+                return _of_table(pa.table(data))
         hint = "; wrap the row in a list" if isinstance(data, Mapping) else ""
         what = type(data).__name__
         if isinstance(data, list | tuple):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 
+from pkray.arguments import ColumnNames, Name, SnapshotId, checked_class
 from pkray.column_checks import repeated
 from pkray.default_values import with_defaults
 from pkray.errors import InputError
@@ -22,6 +21,7 @@ from pkray.storage.location import TableLocation
 from pkray.streamable_table import StreamableTable
 
 
+@checked_class
 class LookupTable(StreamableTable):
     """Rows by key, from the owners of the buckets."""
 
@@ -33,10 +33,10 @@ class LookupTable(StreamableTable):
         self,
         keys: object,
         *,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         visibility: Visibility = "latest",
-        snapshot_id: int | None = None,
-        tag: str | None = None,
+        snapshot_id: SnapshotId | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> pa.Table:
@@ -63,10 +63,10 @@ class LookupTable(StreamableTable):
         self,
         keys: object,
         *,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         visibility: Visibility = "latest",
-        snapshot_id: int | None = None,
-        tag: str | None = None,
+        snapshot_id: SnapshotId | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> pa.Table:
@@ -96,8 +96,8 @@ class LookupTable(StreamableTable):
     def _finder(
         self,
         visibility: Visibility,
-        snapshot_id: int | None,
-        tag: str | None,
+        snapshot_id: SnapshotId | None,
+        tag: Name | None,
         timestamp: Timestamp | None,
         watermark: int | None,
     ) -> tuple[TableSchema, LookupState | SnapshotView]:
@@ -127,7 +127,7 @@ class LookupTable(StreamableTable):
         return self.runtime.service(self.location, self.schema)
 
 
-def _wanted(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
+def _wanted(schema: TableSchema, columns: ColumnNames | None) -> pa.Schema:
     wanted = arrow_schema(schema, columns)
     again = repeated(wanted.names)
     if again is not None:

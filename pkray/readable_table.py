@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
+from pkray.arguments import ColumnNames, Name, NameOfSystemTable, SnapshotId, checked_class
 from pkray.changelog.changes import Changes
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.table_identity import TableIdentity
@@ -22,6 +23,7 @@ from pkray.storage.location import TableLocation
 from pkray.system import SystemTables
 
 
+@checked_class
 class ReadableTable:
     """Reads of committed rows, of snapshots and of system tables; no service takes part."""
 
@@ -69,11 +71,11 @@ class ReadableTable:
 
     def to_arrow(
         self,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: int | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: str | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> pa.Table:
@@ -96,11 +98,11 @@ class ReadableTable:
 
     def to_batches(
         self,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: int | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: str | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
@@ -111,11 +113,11 @@ class ReadableTable:
 
     def to_pandas(
         self,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: int | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: str | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> Any:
@@ -127,11 +129,11 @@ class ReadableTable:
 
     def splits(
         self,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: int | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: str | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> list[Split]:
@@ -140,11 +142,11 @@ class ReadableTable:
 
     def explain(
         self,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: int | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: str | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> ScanReport:
@@ -153,8 +155,8 @@ class ReadableTable:
 
     def view(
         self,
-        snapshot_id: int | None = None,
-        tag: str | None = None,
+        snapshot_id: SnapshotId | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> SnapshotView:
@@ -188,7 +190,7 @@ class ReadableTable:
         """The newest snapshot; None before the first commit."""
         return self._planner.snapshot()
 
-    def snapshot(self, snapshot_id: int) -> Snapshot:
+    def snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
         """One snapshot.
 
         Raises:
@@ -205,16 +207,16 @@ class ReadableTable:
         """The snapshots that are kept, oldest first, a row each."""
         return self.system("snapshots")
 
-    def files(self, snapshot_id: int | None = None) -> pa.Table:
+    def files(self, snapshot_id: SnapshotId | None = None) -> pa.Table:
         """The live data files of a snapshot, a row each."""
         return self.system("files", snapshot_id)
 
     def system(
         self,
-        name: str,
-        snapshot_id: int | None = None,
+        name: NameOfSystemTable,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: str | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> pa.Table:
         """A system table, by Paimon's names: ``snapshots``, ``schemas``, ``options``,
@@ -234,10 +236,10 @@ class ReadableTable:
 
     def open_system(
         self,
-        name: str,
-        snapshot_id: int | None = None,
+        name: NameOfSystemTable,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: str | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> pa.RecordBatchReader:
         """As `system`, batch by batch."""

@@ -8,10 +8,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import pyarrow as pa
 
+from pkray.argument_checks import Give
+from pkray.arguments import ColumnNames, Comment, Options, checked
 from pkray.checksums import check_json, seal_json
 from pkray.column_checks import check_comment, check_keys, check_names
 from pkray.columns import KEY_PREFIX, KIND, SEQUENCE, no_column, refuse_text
@@ -26,7 +28,10 @@ __all__ = ["KEY_PREFIX", "KIND", "SEQUENCE", "VERSION", "TableSchema"]
 
 VERSION = 3
 
-Columns: TypeAlias = pa.Schema | Sequence[tuple[str, NamedType]] | Mapping[str, NamedType]
+Columns: TypeAlias = Annotated[
+    pa.Schema | Sequence[tuple[str, NamedType]] | Mapping[str, NamedType],
+    Give("a pyarrow schema, or pairs of a name and a type such as ('id', 'BIGINT')", SchemaError),
+]
 
 
 @dataclass(frozen=True)
@@ -54,13 +59,14 @@ class TableSchema:
     version: int = VERSION
 
     @classmethod
+    @checked
     def create(
         cls,
         schema: Columns,
-        primary_keys: Sequence[str],
-        partition_keys: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
-        comment: str | None = None,
+        primary_keys: ColumnNames,
+        partition_keys: ColumnNames = (),
+        options: Options | None = None,
+        comment: Comment | None = None,
         now_millis: int = 0,
     ) -> TableSchema:
         """The first schema of a new table, checked whole.
@@ -93,7 +99,7 @@ class TableSchema:
             )
             for name, data_type, description in columns
         )
-        options = {"bucket": "1", **(options or {})}
+        options = {"bucket": "1", **dict(options or {})}
         TableOptions.parse(options, strict=True)
         created = cls(
             0, fields, next(ids) - 1, partitions, keys, options, comment, now_millis, VERSION
@@ -172,6 +178,8 @@ class TableSchema:
             return self._by_name[name]
         except KeyError:
             raise no_column(name, self.names) from None
+        except TypeError:
+            raise no_column(f"a {type(name).__name__}", self.names) from None
 
     def types(self, names: Iterable[str]) -> list[DataType]:
         """The types of these columns."""
@@ -194,6 +202,7 @@ class TableSchema:
         return seal_json(json.dumps(described, indent=2, ensure_ascii=False).encode())
 
     @classmethod
+    @checked
     def from_json(cls, data: bytes, path: str = "schema") -> TableSchema:
         """The schema in a schema file's bytes.
 

@@ -5,14 +5,23 @@ Source: Apache Paimon's schema changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
+from pkray.argument_checks import Give
+from pkray.arguments import Comment, Options
+from pkray.errors import SchemaError
 from pkray.types import NamedType
 
-ColumnName: TypeAlias = str | Sequence[str]
+ColumnName: TypeAlias = Annotated[
+    str | Sequence[str], Give("a column, such as 'id': names are text", SchemaError)
+]
 """A column, or a field of a ROW in it: ``"address.city"`` or ``("address", "city")``."""
+
+
+FieldName: TypeAlias = Annotated[str, Give("a column, such as 'id': names are text", SchemaError)]
+"""Beside a column, or beside a field of the same ROW."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +30,9 @@ class AddColumn:
 
     name: ColumnName
     type: NamedType
-    comment: str | None = None
+    comment: Comment | None = None
     first: bool = False
-    after: str | None = None
+    after: FieldName | None = None
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class RenameColumn:
     """The column keeps its rows; options that name it follow."""
 
     name: ColumnName
-    new_name: str
+    new_name: FieldName
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ class MoveColumn:
 
     name: ColumnName
     first: bool = False
-    after: str | None = None
+    after: FieldName | None = None
 
 
 @dataclass(frozen=True)
@@ -69,12 +78,12 @@ class CommentColumn:
     """None removes the comment."""
 
     name: ColumnName
-    comment: str | None
+    comment: Comment | None
 
 
 @dataclass(frozen=True)
 class SetOptions:
-    options: Mapping[str, str]
+    options: Options
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ class UnsetOptions:
 class CommentTable:
     """None removes the comment."""
 
-    comment: str | None
+    comment: Comment | None
 
 
 SchemaChange: TypeAlias = (

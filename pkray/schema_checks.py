@@ -12,6 +12,7 @@ from pkray.default_values import default_value
 from pkray.errors import OptionError, SchemaError, UnsupportedError
 from pkray.options import TableOptions
 from pkray.options.fields import UNSUPPORTED_FUNCTIONS
+from pkray.types import check_nesting
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
@@ -22,6 +23,8 @@ _STATS_MODE = re.compile(r"none|counts|full|truncate\(\d+\)")
 def check_table(schema: TableSchema) -> None:
     """Options fit the columns, the keys and each other."""
     options = schema.core
+    for column in schema.fields:
+        check_nesting(column.name, column.type)
     _check_buckets(schema, options)
     _check_option_columns(schema, options)
     _check_sequence(schema, options)

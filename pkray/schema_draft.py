@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from pkray.arguments import check_fields
 from pkray.column_checks import check_comment, check_keys, check_names
 from pkray.column_guards import path_text, refuse_key, refuse_named, tightened
 from pkray.errors import OptionError, SchemaError
@@ -106,6 +107,7 @@ class SchemaDraft:
         if step is None:
             known = ", ".join(kind.__name__ for kind in self._steps)
             raise SchemaError(f"{change!r} is no change of a schema: use {known}", value=change)
+        check_fields(change)
         step(change)
 
     def finish(self, now_millis: int) -> TableSchema:

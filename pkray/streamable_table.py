@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 
+from pkray.arguments import ColumnNames, Label, Name, Seconds, SnapshotId, checked_class
 from pkray.changelog.between import BetweenMode
 from pkray.changelog.start import StartMode
 from pkray.changelog.stream import ChangeStream
@@ -13,16 +14,17 @@ from pkray.readable_table import ReadableTable
 from pkray.scan.travel import Timestamp
 
 
+@checked_class
 class StreamableTable(ReadableTable):
     """Reads of what changed: snapshot by snapshot, in sum, or as it comes."""
 
     def changelog(
         self,
-        from_snapshot: int | None = None,
-        to_snapshot: int | None = None,
+        from_snapshot: SnapshotId | None = None,
+        to_snapshot: SnapshotId | None = None,
         *,
-        from_tag: str | None = None,
-        to_tag: str | None = None,
+        from_tag: Name | None = None,
+        to_tag: Name | None = None,
         from_timestamp: Timestamp | None = None,
         to_timestamp: Timestamp | None = None,
         normalize: bool = False,
@@ -66,11 +68,11 @@ class StreamableTable(ReadableTable):
 
     def changelog_batches(
         self,
-        from_snapshot: int | None = None,
-        to_snapshot: int | None = None,
+        from_snapshot: SnapshotId | None = None,
+        to_snapshot: SnapshotId | None = None,
         *,
-        from_tag: str | None = None,
-        to_tag: str | None = None,
+        from_tag: Name | None = None,
+        to_tag: Name | None = None,
         from_timestamp: Timestamp | None = None,
         to_timestamp: Timestamp | None = None,
         normalize: bool = False,
@@ -97,7 +99,7 @@ class StreamableTable(ReadableTable):
         start_timestamp: Timestamp | None = None,
         end_timestamp: Timestamp | None = None,
         mode: BetweenMode | None = None,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
     ) -> pa.Table:
         """What changed between two snapshots, in sum: the last change of each key.
@@ -130,16 +132,16 @@ class StreamableTable(ReadableTable):
 
     def stream(
         self,
-        consumer_id: str | None = None,
+        consumer_id: Label | None = None,
         mode: StartMode | None = None,
-        from_snapshot: int | None = None,
+        from_snapshot: SnapshotId | None = None,
         from_timestamp: Timestamp | None = None,
-        poll_interval: float | None = None,
-        until_snapshot: int | None = None,
+        poll_interval: Seconds | None = None,
+        until_snapshot: SnapshotId | None = None,
         *,
         until_watermark: int | None = None,
         normalize: bool = False,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
         consumer_mode: str | None = None,
         ignore_progress: bool | None = None,

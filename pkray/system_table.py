@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from pkray.arguments import ColumnNames, Name, SnapshotId, checked_class
 from pkray.errors import UnsupportedError
 from pkray.readable_table import ReadableTable
 from pkray.scan.predicate import Predicate
@@ -16,6 +16,7 @@ from pkray.schema import VERSION, TableSchema
 from pkray.types import DataField, DataType
 
 
+@checked_class
 class SystemTable:
     """What a table holds of itself, to be read alone: its snapshots, files, options and more.
 
@@ -42,11 +43,11 @@ class SystemTable:
 
     def to_arrow(
         self,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: int | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: str | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> pa.Table:
         """The rows.
@@ -64,11 +65,11 @@ class SystemTable:
 
     def to_batches(
         self,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: int | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: str | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> pa.RecordBatchReader:
         """As `to_arrow`, batch by batch."""
@@ -82,11 +83,11 @@ class SystemTable:
 
     def to_pandas(
         self,
-        columns: Sequence[str] | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: int | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: str | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> Any:
         """As `to_arrow`, as a pandas DataFrame."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from pkray.arguments import BucketList, Label, Name, PartitionList, SnapshotId, checked_class
 from pkray.commit.commit_name import checked_identifier, checked_user
 from pkray.commit.expiry_report import ExpiryReport
 from pkray.commit.rollback import RollbackReport
@@ -32,6 +33,7 @@ from pkray.service.writer import TableWriter
 from pkray.whole_number import whole_number
 
 
+@checked_class
 class Table(LookupTable):
     """A keyed table; made by `Catalog.create_table` and `Catalog.load_table`."""
 
@@ -41,7 +43,7 @@ class Table(LookupTable):
         self._identity.refuse_other()
         return Alter(self._store, self.name, self._use)
 
-    def open_writer(self, commit_user: str | None = None) -> TableWriter:
+    def open_writer(self, commit_user: Label | None = None) -> TableWriter:
         """A writer; use it in a ``with`` block.
 
         Args:
@@ -62,7 +64,7 @@ class Table(LookupTable):
             writers=service.writers,
         )
 
-    def open_push(self, commit_user: str, commit_identifier: int) -> PushSession:
+    def open_push(self, commit_user: Label, commit_identifier: int) -> PushSession:
         """A distributed push: tasks send rows straight to the owners, then it is committed.
 
         For what distributes work itself; `pkray.spark.ingest` does this for DataFrames. ::
@@ -106,8 +108,8 @@ class Table(LookupTable):
     def compact(
         self,
         full: bool = True,
-        partitions: Sequence[Mapping[str, object]] | None = None,
-        buckets: Sequence[int] | None = None,
+        partitions: PartitionList | None = None,
+        buckets: BucketList | None = None,
     ) -> Snapshot | None:
         """Compact what is committed, beside writing; returns when that is committed.
 
@@ -137,7 +139,7 @@ class Table(LookupTable):
             self.location, self._store, self.schema, self.runtime.stop, self._forget_schemas
         )
 
-    def branch(self, name: str) -> Table:
+    def branch(self, name: Name) -> Table:
         """A branch of the table, to be read and written as a table; ``main`` is the table itself.
 
         Raises:
@@ -147,7 +149,9 @@ class Table(LookupTable):
         schema = SchemaStore(location.open(), location.name).latest()
         return Table(location, schema, self.runtime)
 
-    def rollback_to(self, snapshot_id: int | None = None, tag: str | None = None) -> RollbackReport:
+    def rollback_to(
+        self, snapshot_id: SnapshotId | None = None, tag: Name | None = None
+    ) -> RollbackReport:
         """Make an older snapshot the newest: later snapshots and tags are removed, and the files
         that only they named. Rows that are written but not committed stay.
 
@@ -219,7 +223,7 @@ class Table(LookupTable):
     def rescale(
         self,
         buckets: int,
-        partitions: Sequence[Mapping[str, object]] | None = None,
+        partitions: PartitionList | None = None,
         progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> None:
         """Spread the rows of a table with fixed buckets over another number of them.
@@ -239,7 +243,7 @@ class Table(LookupTable):
         """
         self._use(self._partitions().rescale(self.name, buckets, partitions, progress))
 
-    def drop_partitions(self, partitions: Sequence[Mapping[str, object]]) -> Snapshot | None:
+    def drop_partitions(self, partitions: PartitionList) -> Snapshot | None:
         """Remove all committed rows of partitions: ``[{"dt": "a"}]``, whole or in part.
 
         Raises:
@@ -278,8 +282,8 @@ class Table(LookupTable):
     def compact_dedicated(
         self,
         full: bool = False,
-        partitions: Sequence[Mapping[str, object]] | None = None,
-        buckets: Sequence[int] | None = None,
+        partitions: PartitionList | None = None,
+        buckets: BucketList | None = None,
         parallelism: int | None = None,
         progress: Progress | None = None,
     ) -> CompactionReport:

@@ -54,6 +54,8 @@ def _refuse(root: str) -> None:
         raise UnsupportedError(f"type {root} is not supported: {_UNSUPPORTED[root]}", type=root)
 
 
+_SHOWN = 200
+"""Characters of a text that an error repeats."""
 _TOKEN = re.compile(r"\s*(?:(?P<quoted>`(?:[^`]|``)+`)|(?P<word>\w+)|(?P<mark>[<>(),]))")
 
 
@@ -83,7 +85,7 @@ class _Parser:
 
     def _error(self, what: str) -> SchemaError:
         return SchemaError(
-            f"{self._text!r} is not a type: {what}; "
+            f"{self._text[:_SHOWN]!r} is not a type: {what}; "
             "write for example BIGINT NOT NULL, DECIMAL(20, 4) or TIMESTAMP(6)",
             value=self._text,
         )

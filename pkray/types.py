@@ -9,9 +9,13 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pkray.arguments import checked
 from pkray.errors import SchemaError
 
 MAX_LENGTH = 2**31 - 1
+
+MAX_LEVELS = 48
+"""Of ARRAY, MAP and ROW in each other: Parquet's readers go 100 levels deep, of two an ARRAY."""
 
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 STRINGS = ("CHAR", "VARCHAR", "STRING")
@@ -68,8 +72,13 @@ class DataType:
     fields: tuple[DataField, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.root not in ROOTS:
-            raise SchemaError(f"unknown type {self.root!r}; known: {', '.join(ROOTS)}")
+        root: object = self.root
+        if not isinstance(root, str) or root not in ROOTS:
+            said = repr(root) if isinstance(root, str) else type(root).__name__
+            raise SchemaError(f"unknown type {said}; known: {', '.join(ROOTS)}")
+        parts: tuple[object, ...] = (self.element, self.key, self.value)
+        if not all(part is None or isinstance(part, DataType) for part in parts):
+            raise SchemaError(f"{self.root} is of types: give DataType.parse('INT') as a part")
         if self.root in DEFAULT_LENGTH:
             self._default("length", DEFAULT_LENGTH[self.root])
             self._check("length", 1, MAX_LENGTH)
@@ -90,14 +99,16 @@ class DataType:
 
     def _check(self, parameter: str, low: int, high: int) -> None:
         value = getattr(self, parameter)
-        if not low <= value <= high:
+        if not isinstance(value, int) or not low <= value <= high:
+            said = value if isinstance(value, int) else type(value).__name__
             raise SchemaError(
-                f"{self.root} cannot have {parameter} {value}: it must be {low} to {high}",
+                f"{self.root} cannot have {parameter} {said}: it must be {low} to {high}",
                 type=self.root,
                 value=value,
             )
 
     @staticmethod
+    @checked
     def parse(text_or_json: str | Mapping[str, Any]) -> DataType:
         """The type Paimon's schema files or SQL write so.
 
@@ -110,7 +121,10 @@ class DataType:
         """
         from pkray.type_text import parse
 
-        return parse(text_or_json)
+        try:
+            return parse(text_or_json)
+        except RecursionError:
+            raise _too_deep() from None
 
     def to_json(self) -> str | dict[str, Any]:
         """As Paimon's schema files write it: text, or an object for ARRAY, MAP and ROW."""
@@ -180,6 +194,7 @@ class DataType:
         return pa.struct([field.arrow for field in self.fields or ()])
 
     @staticmethod
+    @checked
     def given(said: NamedType) -> DataType:
         """The type that a user named: as SQL, as an Arrow type or as itself.
 
@@ -193,6 +208,7 @@ class DataType:
         return DataType.parse(said)
 
     @staticmethod
+    @checked
     def from_arrow(arrow: pa.DataType, nullable: bool = True) -> DataType:
         """The type that holds values of an Arrow type.
 
@@ -203,9 +219,13 @@ class DataType:
         """
         from pkray.type_inference import of_arrow
 
-        return of_arrow(arrow).with_nullable(nullable)
+        try:
+            return of_arrow(arrow).with_nullable(nullable)
+        except RecursionError:
+            raise _too_deep() from None
 
     @staticmethod
+    @checked
     def from_field(field: pa.Field) -> DataType:
         """The type of an Arrow field; its metadata ``paimon.type`` says it exactly, if there.
 
@@ -245,6 +265,26 @@ class DataField:
             DataType.parse(json["type"]),
             json.get("description"),
         )
+
+
+def check_nesting(column: str, data_type: DataType) -> None:
+    """Raises SchemaError: rows of the type could be written, and not be read again."""
+    if _levels(data_type) > MAX_LEVELS:
+        raise SchemaError(
+            f"column {column!r} has types in types over more than {MAX_LEVELS} levels, which "
+            "Parquet does not read: nest them less",
+            column=column,
+        )
+
+
+def _levels(data_type: DataType) -> int:
+    parts = [data_type.element, data_type.key, data_type.value]
+    parts += [field.type for field in data_type.fields or ()]
+    return max((1 + _levels(part) for part in parts if part is not None), default=0)
+
+
+def _too_deep() -> SchemaError:
+    return SchemaError(f"a type has types in types over more than {MAX_LEVELS} levels: nest less")
 
 
 def _present(part: DataType | None) -> DataType:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pkray.arguments import checked_class
 from pkray.changelog.history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.progress import Progress
@@ -47,6 +48,7 @@ class StreamBounds:
         return snapshot.watermark > self.watermark
 
 
+@checked_class
 class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
     """Batches of ``_row_kind``, ``_snapshot_id`` and columns, snapshot after snapshot.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from pkray.arguments import Comment, Options, checked_class
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.options import as_options
@@ -17,6 +18,7 @@ from pkray.schema_changes import (
     CommentColumn,
     CommentTable,
     DropColumn,
+    FieldName,
     MoveColumn,
     RenameColumn,
     SchemaChange,
@@ -27,6 +29,7 @@ from pkray.storage.object_store import ObjectStore
 from pkray.types import NamedType
 
 
+@checked_class
 class Alter:
     """Changes a table's schema; ``table.alter``.
 
@@ -55,9 +58,9 @@ class Alter:
         self,
         name: ColumnName,
         type: NamedType,
-        comment: str | None = None,
+        comment: Comment | None = None,
         first: bool = False,
-        after: str | None = None,
+        after: FieldName | None = None,
     ) -> TableSchema:
         """Add a nullable column, at the end by default; rows that are there have nulls."""
         return self.apply([AddColumn(name, type, comment, first, after)])
@@ -66,7 +69,7 @@ class Alter:
         """Drop a column; not one of a key, nor one that options name."""
         return self.apply([DropColumn(name)])
 
-    def rename_column(self, name: ColumnName, new_name: str) -> TableSchema:
+    def rename_column(self, name: ColumnName, new_name: FieldName) -> TableSchema:
         """Rename a column; options that name it follow. Not one of the partition."""
         return self.apply([RenameColumn(name, new_name)])
 
@@ -79,20 +82,20 @@ class Alter:
         return self.apply([ChangeNullability(name, nullable)])
 
     def move_column(
-        self, name: ColumnName, first: bool = False, after: str | None = None
+        self, name: ColumnName, first: bool = False, after: FieldName | None = None
     ) -> TableSchema:
         """Move a column to the front, or behind another."""
         return self.apply([MoveColumn(name, first, after)])
 
-    def comment_column(self, name: ColumnName, comment: str | None) -> TableSchema:
+    def comment_column(self, name: ColumnName, comment: Comment | None) -> TableSchema:
         """Describe a column; None removes the comment."""
         return self.apply([CommentColumn(name, comment)])
 
-    def comment_table(self, comment: str | None) -> TableSchema:
+    def comment_table(self, comment: Comment | None) -> TableSchema:
         """Describe the table; None removes the comment."""
         return self.apply([CommentTable(comment)])
 
-    def set_options(self, options: Mapping[str, str]) -> TableSchema:
+    def set_options(self, options: Options) -> TableSchema:
         """Set table options.
 
         Raises:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from pkray.arguments import Name, checked_class
 from pkray.commit import branches
 from pkray.format.snapshot import Snapshot
 from pkray.schema import TableSchema
@@ -15,6 +16,7 @@ from pkray.system import history
 from pkray.system.source import Source
 
 
+@checked_class
 class Branches:
     """Histories of their own that begin with the table's; ``table.branches``.
 
@@ -42,7 +44,7 @@ class Branches:
         self._replaced = replaced
         self._branches = branches.Branches(store, location.on_branch(None).name)
 
-    def locate(self, name: str) -> TableLocation:
+    def locate(self, name: Name) -> TableLocation:
         """Where a branch is; ``main`` is the table itself.
 
         Raises:
@@ -53,7 +55,7 @@ class Branches:
         self._branches.require(name)
         return self._location.on_branch(name)
 
-    def create(self, name: str, tag: str | None = None) -> None:
+    def create(self, name: Name, tag: Name | None = None) -> None:
         """Make a branch.
 
         Args:
@@ -67,7 +69,7 @@ class Branches:
         """
         self._branches.create(name, tag)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: Name) -> None:
         """Remove a branch, its service and the files that only it named.
 
         Raises:
@@ -77,7 +79,7 @@ class Branches:
         self._stop(self._location.on_branch(name))
         self._branches.delete(name)
 
-    def fast_forward(self, name: str) -> Snapshot:
+    def fast_forward(self, name: Name) -> Snapshot:
         """Make the table what a branch is, from where the branch began; the branch stays.
 
         What was committed to the table since is gone, as in Paimon. Where the branch has other

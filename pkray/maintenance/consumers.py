@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from pkray.arguments import Label, SnapshotId, checked_class
 from pkray.commit.changelogs import ChangelogStore
 from pkray.commit.consumers import ConsumerStore
 from pkray.commit.snapshots import SnapshotStore
@@ -21,6 +22,7 @@ _COLUMNS = pa.schema(
 )
 
 
+@checked_class
 class Consumers:
     """Readers of the changes that keep their place under a name; ``table.consumers``.
 
@@ -48,7 +50,7 @@ class Consumers:
         arrays = [pa.array(c, f.type) for c, f in zip(columns, _COLUMNS, strict=True)]
         return pa.Table.from_arrays(arrays, schema=_COLUMNS)
 
-    def reset(self, consumer_id: str, next_snapshot_id: int | None = None) -> None:
+    def reset(self, consumer_id: Label, next_snapshot_id: SnapshotId | None = None) -> None:
         """Let a consumer go on from another snapshot; it need not exist yet.
 
         Args:
@@ -73,6 +75,6 @@ class Consumers:
             )
         self._consumers.record(consumer_id, wanted)
 
-    def delete(self, consumer_id: str) -> None:
+    def delete(self, consumer_id: Label) -> None:
         """Forget a consumer; nothing happens where there is none."""
         self._consumers.delete(consumer_id)

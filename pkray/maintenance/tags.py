@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
+from pkray.arguments import Name, SnapshotId, checked_class
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.tag_removal import TagRemoval
 from pkray.commit.tags import TagStore
@@ -24,6 +25,7 @@ Duration = int | str | timedelta
 """Milliseconds, a timedelta, or text such as ``7 d``."""
 
 
+@checked_class
 class Tags:
     """Names snapshots, so that they stay when they would expire; ``table.tags``.
 
@@ -47,8 +49,8 @@ class Tags:
 
     def create(
         self,
-        name: str,
-        snapshot_id: int | None = None,
+        name: Name,
+        snapshot_id: SnapshotId | None = None,
         time_retained: Duration | None = None,
         if_not_exists: bool = False,
     ) -> Tag:
@@ -82,11 +84,11 @@ class Tags:
             )
         return self._tags.create(name, snapshot, retained, if_not_exists=if_not_exists)
 
-    def get(self, name: str) -> Tag:
+    def get(self, name: Name) -> Tag:
         """Raises `TagNotFoundError` where there is no such tag."""
         return self._tags.get(name)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: Name) -> None:
         """Remove a tag; if its snapshot has expired, the files that only it kept go too.
 
         Raises:

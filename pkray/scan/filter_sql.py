@@ -16,6 +16,8 @@ from pkray.scan.literals import Clock, Instant, Literal
 from pkray.types import DataField
 
 _DIALECT = "spark"
+_SHOWN = 200
+"""Characters of a filter that an error repeats."""
 _DAY = 86_400 * 10**9
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -41,9 +43,16 @@ def parse_sql(text: str, field: Callable[[str], DataField]) -> Condition:
     """
     try:
         parsed = sqlglot.parse_one(text, dialect=_DIALECT)
+        return _Translator(text, field).condition(parsed, negated=False)
     except SqlglotError as error:
-        raise InputError(f"filter {text!r} is not SQL: {_where(error)}", filter=text) from None
-    return _Translator(text, field).condition(parsed, negated=False)
+        shown = f"filter {text[:_SHOWN]!r} is not SQL: {_where(error)}"
+        raise InputError(shown, filter=text) from None
+    except RecursionError:
+        raise InputError(
+            f"filter {text[:_SHOWN]!r} has too many parentheses or NOTs in each other: leave out "
+            "those that do nothing",
+            filter=text,
+        ) from None
 
 
 class _Translator:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pkray.arguments import checked_class
 from pkray.scan.file_set import FileSet
 from pkray.scan.pruning import Pruned
 
 
+@checked_class
 @dataclass(frozen=True)
 class ScanReport:
     """What a read touches, and what of the table it does not. Prints as a table.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.arguments import checked_class
 from pkray.columns import refuse_text
 from pkray.default_values import with_defaults
 from pkray.errors import InputError, SchemaError
@@ -26,6 +27,7 @@ from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 
 
+@checked_class
 @dataclass(frozen=True)
 class Split:
     """The files of one bucket, with what is wanted of their rows; it pickles.

@@ -194,7 +194,13 @@ def epoch_millis(timestamp: Timestamp) -> int:
                 value=timestamp,
             ) from None
     whole = timestamp.replace(microsecond=0)
-    return round(whole.timestamp()) * 1000 + timestamp.microsecond // 1000
+    try:
+        return round(whole.timestamp()) * 1000 + timestamp.microsecond // 1000
+    except (ValueError, OverflowError, OSError):  # its UTC is in no year that there is
+        raise OptionError(
+            f"timestamp {timestamp} is beyond the years that a clock has: give a later one",
+            value=timestamp,
+        ) from None
 
 
 def _said(millis: int) -> str:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 import pyarrow as pa
 
+from pkray.arguments import checked_class
 from pkray.commit.live import unless_expired
 from pkray.format.snapshot import Snapshot
 from pkray.lsm.key_prefixes import KeyPrefixes
@@ -24,6 +25,7 @@ from pkray.storage.object_store import ObjectStore
 _POSITION = "__position"
 
 
+@checked_class
 class SnapshotView:
     """Reads of one snapshot.
 

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 import pyarrow as pa
 
+from pkray.arguments import checked_class
 from pkray.errors import PkrayError, ServiceError
 from pkray.format.snapshot import Snapshot
 from pkray.options import DYNAMIC
@@ -48,6 +49,7 @@ class PushTarget(Protocol):
     def open(self, source: int, attempt: int) -> Pusher: ...
 
 
+@checked_class
 class SpoolTarget:
     """Tasks of this machine leave their rows in files that the owners then take over.
 
@@ -140,6 +142,7 @@ class _UnassignedSpool(_SpoolPusher):
         return msgspec.structs.replace(report, batches=dict.fromkeys(self._files, 1))
 
 
+@checked_class
 class PushSession:
     """One distributed push under a commit name.
 

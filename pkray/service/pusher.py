@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray import row_kind
+from pkray.arguments import checked_class
 from pkray.errors import InputError
 from pkray.input import conform, conform_deletes
 from pkray.lsm.key_groups import detached
@@ -33,6 +34,7 @@ _MAX_HELD = 4
 """A slice of more than so many times its size is copied: memtables would hold the rest with it."""
 
 
+@checked_class
 class Pusher:
     """Checks, routes and sends rows.
 

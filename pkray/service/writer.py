@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from pkray.arguments import checked_class
 from pkray.closing import Closeable
 from pkray.commit.commit_name import (
     CommitName,
@@ -34,6 +35,7 @@ from pkray.service.pusher import deletions, incoming
 from pkray.service.writer_session import WriterSession
 
 
+@checked_class
 class TableWriter(Closeable):
     """Upserts and deletes under a commit user; visible to others from `commit` on.
 

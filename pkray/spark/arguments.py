@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pkray.argument_checks import CheckedInside
 from pkray.errors import InputError
+
+Frame: TypeAlias = Annotated[DataFrame, CheckedInside]
+Session: TypeAlias = Annotated[SparkSession, CheckedInside]
+
+
+def check_session(function: str, spark: object) -> None:
+    """Raises InputError: it is no session of Spark's."""
+    if not hasattr(spark, "dataSource"):
+        raise InputError(
+            f"{function} takes a SparkSession, and got a {type(spark).__name__}: give what "
+            "pkray.spark.session() returns",
+            type=type(spark).__name__,
+        )
 
 
 def check_dataframe(function: str, df: object) -> None:

@@ -12,12 +12,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from pkray.arguments import Label, checked
 from pkray.errors import InputError, OptionError, PkrayError, ServiceError
 from pkray.schema import TableSchema
 from pkray.service.protocol import PushReport
 from pkray.service.push_session import PushTarget
 from pkray.service.pusher import incoming
-from pkray.spark.arguments import check_dataframe, check_table
+from pkray.spark.arguments import Frame, check_dataframe, check_table
 from pkray.spark.failure import ErrorChannel, typed, worth_another_run
 from pkray.spark.types import incoming_schema
 
@@ -36,12 +37,13 @@ _LONGEST_WAIT_SECONDS = 8.0
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+@checked
 @typed()
 def ingest(
-    df: DataFrame,
+    df: Frame,
     table: Table,
     *,
-    commit_user: str | None = None,
+    commit_user: Label | None = None,
     commit_identifier: int | None = None,
     row_kinds: str | None = None,
     max_attempts: int = 5,
@@ -84,9 +86,9 @@ def ingest(
 
 
 def push_and_commit(
-    df: DataFrame,
+    df: Frame,
     table: Table,
-    commit_user: str,
+    commit_user: Label,
     commit_identifier: int,
     row_kinds: str | None,
     max_attempts: int = 5,

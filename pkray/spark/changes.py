@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from pkray.arguments import ColumnNames, Label, checked
 from pkray.changelog.changes import check_streamable, warn_of_cost
 from pkray.changelog.history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
@@ -23,7 +24,7 @@ from pkray.changelog.start import Position, Start, StartMode
 from pkray.commit.consumers import ConsumerStore
 from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.scan.travel import Timestamp
-from pkray.spark.arguments import check_table
+from pkray.spark.arguments import Session, check_session, check_table
 from pkray.spark.bound_source import load
 from pkray.spark.failure import typed
 from pkray.spark.types import spark_schema, to_exchange
@@ -36,17 +37,18 @@ if TYPE_CHECKING:
 FORMAT = "pkray-changes"
 
 
+@checked
 @typed()
 def read_stream(
-    spark: SparkSession,
+    spark: Session,
     table: Table,
     *,
     mode: StartMode | None = None,
     from_snapshot: int | None = None,
     from_timestamp: Timestamp | None = None,
-    consumer_id: str | None = None,
+    consumer_id: Label | None = None,
     normalize: bool = False,
-    columns: Sequence[str] | None = None,
+    columns: ColumnNames | None = None,
     filter: object = None,
     max_snapshots: int | None = None,
 ) -> DataFrame:
@@ -67,6 +69,7 @@ def read_stream(
         UnsupportedError: as of ``Table.stream``.
     """
     check_table("read_stream", table)
+    check_session("read_stream", spark)
     options = table.schema.core
     if max_snapshots is not None and max_snapshots < 1:
         raise OptionError(f"max_snapshots is {max_snapshots}: give 1 or more", value=max_snapshots)
@@ -93,7 +96,7 @@ class StreamRequest:
     changes: ChangeRequest
     start: Start
     normalize: bool
-    consumer_id: str | None
+    consumer_id: Label | None
     max_snapshots: int | None
 
 

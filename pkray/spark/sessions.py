@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import pkray
+from pkray.arguments import checked
 from pkray.errors import ServiceUnavailableError, UnsupportedError
 from pkray.spark.java import REQUIRED, java_version, use_java
 
@@ -50,6 +51,7 @@ _JAVA_OPTIONS = (
 )
 
 
+@checked
 def session(
     app_name: str = "pkray",
     *,
@@ -92,6 +94,7 @@ def session(
     return running
 
 
+@checked
 def stop() -> None:
     """Stop the session that `session` started, its JVM and its executors; Ray stays."""
     running = SparkSession.getActiveSession()

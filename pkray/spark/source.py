@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from pkray.arguments import ColumnNames, checked
 from pkray.errors import InputError, OptionError, UnsupportedError
 from pkray.format.snapshot import Snapshot
 from pkray.scan.plan import ScanPlanner
@@ -20,7 +21,7 @@ from pkray.scan.split import Split, arrow_schema
 from pkray.scan.travel import Timestamp
 from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
-from pkray.spark.arguments import check_table
+from pkray.spark.arguments import Session, check_session, check_table
 from pkray.spark.bound_source import load
 from pkray.spark.failure import typed
 from pkray.spark.pushdown import narrowed
@@ -38,12 +39,13 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _VIEW = "CREATE TEMPORARY VIEW v USING pkray OPTIONS (path '…', `table` 'shop.orders')"
 
 
+@checked
 @typed()
 def read(
-    spark: SparkSession,
+    spark: Session,
     table: Table | SystemTable,
     *,
-    columns: Sequence[str] | None = None,
+    columns: ColumnNames | None = None,
     filter: object = None,
     snapshot_id: int | None = None,
     tag: str | None = None,
@@ -66,13 +68,15 @@ def read(
         SnapshotNotFoundError: the snapshot has expired or was never made.
     """
     check_table("read", table)
+    check_session("read", spark)
     request = request_of(table, columns, filter, snapshot_id, tag, timestamp, watermark)
     register(spark)
     return load(spark.read, RequestSource, request)
 
 
+@checked
 @typed()
-def register(spark: SparkSession) -> None:
+def register(spark: Session) -> None:
     """Make ``spark.read.format("pkray")`` known to a session, and in SQL ``USING pkray``.
 
     ::
@@ -86,6 +90,7 @@ def register(spark: SparkSession) -> None:
     pkray`` is refused, or where it has columns its reads are: Spark does not pass it on. Spark's
     setting ``spark.sql.python.filterPushdown.enabled`` is on from here.
     """
+    check_session("register", spark)
     spark.conf.set(_PUSHDOWN, "true")
     spark.dataSource.register(TableSource)
 

@@ -9,8 +9,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pkray.arguments import Label, checked
 from pkray.errors import InputError, PkrayError
-from pkray.spark.arguments import check_dataframe, check_table
+from pkray.spark.arguments import Frame, check_dataframe, check_table
 from pkray.spark.batch import check_columns, push_and_commit
 from pkray.spark.failure import typed
 
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
 _QUERY_ID = "sql.streaming.queryId"
 
 
+@checked
 @typed()
 def start_ingest(
-    stream_df: DataFrame,
+    stream_df: Frame,
     table: Table,
     *,
     checkpoint_location: str,
     row_kinds: str | None = None,
     trigger: Mapping[str, Any] | None = None,
-    query_name: str | None = None,
+    query_name: Label | None = None,
 ) -> IngestQuery:
     """Upsert a stream, exactly once: a micro-batch that is replayed after a crash is skipped.
 

@@ -118,7 +118,7 @@ def test_an_object_store_renames_no_table(tmp_path):
     "name", ["orders", "s...x", "..s.x", "s.a b", "s.a\nb", "s.a/b", "s.a$", "s.a$x$y", "s.", 5]
 )
 def test_what_no_table_can_be_called(catalog, name):
-    with pytest.raises(TableNotFoundError, match="is not a table's name"):
+    with pytest.raises(TableNotFoundError, match="a table's name"):
         catalog.create_table(name, COLUMNS, ["id"])
     assert catalog.list_databases() == []
 
@@ -245,10 +245,10 @@ def test_columns_as_a_mapping_and_as_arrow_types(catalog):
     ("schema", "arguments", "message"),
     [
         ([("id", "BIGINT", "the id")], {}, "pairs of a name and a type"),
-        ([(5, "BIGINT")], {}, "names are text"),
-        ([("id", 5)], {}, "5 is not a type"),
-        (COLUMNS, {"comment": 5}, "a comment cannot be 5"),
-        (COLUMNS, {"partition_keys": "id"}, r"write \['id'\]"),
+        ([(5, "BIGINT")], {}, r"schema\[0\]\[0\] cannot be 5: give a pyarrow schema, or pairs"),
+        ([("id", 5)], {}, r"schema\[0\]\[1\] cannot be 5: give"),
+        (COLUMNS, {"comment": 5}, "comment cannot be 5: give text"),
+        (COLUMNS, {"partition_keys": "id"}, r"give a list, such as \['id'\]"),
     ],
 )
 def test_definitions_that_are_none(catalog, schema, arguments, message):
@@ -287,7 +287,11 @@ def test_a_local_directory_that_cannot_be_made_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("warehouse", "message"),
-    [("", "is empty"), (None, "is None"), ("a-file", "'a-file' is a file: name a folder")],
+    [
+        ("", "is empty"),
+        (None, "cannot be None"),
+        ("a-file", "'a-file' is a file: name a folder"),
+    ],
 )
 def test_warehouses_that_are_none(tmp_path, monkeypatch, warehouse, message):
     monkeypatch.chdir(tmp_path)

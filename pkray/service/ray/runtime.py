@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import ray
 from ray.util import list_named_actors
 
+from pkray.arguments import checked_class
 from pkray.commit.table_identity import TableIdentity
 from pkray.errors import OptionError, ServiceUnavailableError
 from pkray.schema import TableSchema
@@ -161,6 +162,7 @@ class RayRuntime:
         return TableService(coordinator, owners, _keep, push_target, _fetch, writers)
 
 
+@checked_class
 class RayTarget:
     """Tasks push straight to the owners' actors."""
 

@@ -206,7 +206,7 @@ def test_a_move_to_nowhere_is_refused(move):
     ],
 )
 def test_names_and_comments_are_text(wrong):
-    with pytest.raises(SchemaError, match=r"names are text|write text"):
+    with pytest.raises(SchemaError, match=r"names are text|give text"):
         change(table(), wrong)
 
 
