@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -17,8 +17,13 @@ from pkray.python_values import to_column
 from pkray.schema import TableSchema
 from pkray.types import DataType
 
+Missing: TypeAlias = Literal["error", "null"]
+"""What becomes of columns that rows lack."""
 
-def conform(data: object, schema: TableSchema, *, keys_only: bool = False) -> pa.Table:
+
+def conform(
+    data: object, schema: TableSchema, *, keys_only: bool = False, missing: Missing = "error"
+) -> pa.Table:
     """The rows in the columns of ``schema.arrow_schema``, uncopied where they are that already.
 
     Args:
@@ -26,13 +31,17 @@ def conform(data: object, schema: TableSchema, *, keys_only: bool = False) -> pa
             dicts, or whatever exports an Arrow stream.
         keys_only: only the primary key must be there. Other columns may be; those that are not
             become null, or a zero or empty value where they are NOT NULL.
+        missing: ``null`` writes nulls where rows lack a column, but for one that is NOT NULL or
+            that says which row is newer or of what kind. A column that has a default value, and
+            every column of a partial-update table, may be lacking without.
 
     Raises:
         InputError: a missing, extra or repeated column; a column of a type that does not convert;
             a value that does not fit its type; a null in a NOT NULL column. Conversions never
             lose anything, except that Python's floats are rounded to FLOAT.
     """
-    return _conform(data, schema, schema.primary_keys if keys_only else schema.names)
+    required = schema.primary_keys if keys_only else _required(schema, missing)
+    return _conform(data, schema, required)
 
 
 def conform_deletes(data: object, schema: TableSchema) -> pa.Table:
@@ -75,10 +84,20 @@ def conform_prefixes(data: object, schema: TableSchema) -> pa.Table:
     return pa.table(columns, pa.schema([schema.arrow_schema.field(name) for name in names]))
 
 
+def _required(schema: TableSchema, missing: Missing) -> list[str]:
+    """Columns that rows to be written must have."""
+    core = schema.core
+    if missing == "null" or core.merge_engine == "partial-update":
+        told = {*schema.primary_keys, *core.sequence_field, core.rowkind_field}
+        return [f.name for f in schema.fields if f.name in told or not f.type.nullable]
+    defaults = {name for name in schema.default_values if schema.field(name).type.nullable}
+    return [name for name in schema.names if name not in defaults]
+
+
 def _conform(data: object, schema: TableSchema, required: Sequence[str]) -> pa.Table:
     if isinstance(data, list | tuple) and not data:
         return schema.arrow_schema.empty_table()
-    rows = _Rows.of(data)
+    rows = _Rows.of(data, required)
     _check_columns(rows.names, schema, required, rows.index)
     columns = []
     for column in schema.fields:
@@ -114,6 +133,8 @@ def _check_columns(
                 what, remedy = "primary key column", "add it"
             elif name in schema.core.sequence_field:
                 what, remedy = "sequence.field column", "add it, as it says which row is newer"
+            elif schema.field(name).type.nullable:
+                remedy += ", or say missing='null'"
             if name in index:
                 remedy = "it is the DataFrame's index, which reset_index() makes a column"
             raise InputError(
@@ -160,7 +181,8 @@ class _Rows:
         self.index = index
 
     @staticmethod
-    def of(data: object) -> _Rows:
+    def of(data: object, required: Sequence[str] | None = None) -> _Rows:
+        """Of dicts, those columns must be in each, by default all."""
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         if isinstance(data, pa.Table):
@@ -169,7 +191,7 @@ class _Rows:
         if pandas is not None and isinstance(data, pandas.DataFrame):
             return _of_pandas(data)
         if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
-            return _of_dicts(data)
+            return _of_dicts(data, required)
         if hasattr(data, "__arrow_c_stream__"):
             with suppress(pa.ArrowException, TypeError, ValueError):  # of values, not of rows
                 return _of_table(pa.table(data))
@@ -223,11 +245,13 @@ def _unlike_arrow(series: Any, data_type: DataType, name: str) -> InputError:
     )
 
 
-def _of_dicts(rows: Sequence[Mapping[str, Any]]) -> _Rows:
+def _of_dicts(rows: Sequence[Mapping[str, Any]], required: Sequence[str] | None) -> _Rows:
     def column(name: str, data_type: DataType) -> pa.ChunkedArray:
         try:
             values = [row[name] for row in rows]
         except KeyError:
+            if required is not None and name not in required:
+                return to_column([row.get(name) for row in rows], data_type, name)
             row = next(i for i, given in enumerate(rows) if name not in given)
             raise InputError(
                 f"row {row} lacks column {name!r}: write None where there is no value",

@@ -13,7 +13,9 @@ from pkray.commit.commit_name import checked_identifier, checked_user
 from pkray.commit.expiry_report import ExpiryReport
 from pkray.commit.rollback import RollbackReport
 from pkray.commit.schemas import SchemaStore
+from pkray.errors import OptionError
 from pkray.format.snapshot import Snapshot
+from pkray.input import Missing
 from pkray.lookup_table import LookupTable
 from pkray.maintenance.alter import Alter
 from pkray.maintenance.branches import Branches
@@ -43,12 +45,23 @@ class Table(LookupTable):
         self._identity.refuse_other()
         return Alter(self._store, self.name, self._use)
 
-    def open_writer(self, commit_user: Label | None = None) -> TableWriter:
-        """A writer; use it in a ``with`` block.
+    def open_writer(
+        self,
+        commit_user: Label | None = None,
+        *,
+        missing: Missing = "error",
+        merge_schema: bool = False,
+    ) -> TableWriter:
+        """Open a writer; use it in a ``with`` block.
 
         Args:
             commit_user: names the writer over restarts: its commits happen once. Default a new
                 name, which starts with ``commit.user-prefix``.
+            missing: ``null`` writes nulls where rows lack a nullable column of the table;
+                ``error`` refuses such rows, but for columns with a default value and for
+                partial-update tables.
+            merge_schema: add the columns to the table that rows have and it lacks, nullable.
+                Between two commits all rows have the new columns, or none.
         """
         self.schema.core.require_supported()
         service = self._service()
@@ -62,7 +75,76 @@ class Table(LookupTable):
             keep=service.keep,
             fetch=service.fetch,
             writers=service.writers,
+            missing=missing,
+            grow=self.alter.merge_schema if merge_schema else None,
         )
+
+    def upsert(
+        self,
+        data: object,
+        *,
+        commit_user: Label | None = None,
+        commit_identifier: int | None = None,
+        missing: Missing = "error",
+        merge_schema: bool = False,
+    ) -> Snapshot | None:
+        """Insert rows, or replace those of the same key, in one commit.
+
+        Args:
+            data: pa.Table, RecordBatch, pandas DataFrame or a list of dicts.
+            commit_user, missing, merge_schema: as `open_writer` takes them.
+            commit_identifier: as `TableWriter.commit` takes it.
+
+        Returns:
+            The snapshot.
+
+        Raises:
+            InputError: the rows do not fit the table; nothing was written.
+        """
+        with self.open_writer(commit_user, missing=missing, merge_schema=merge_schema) as writer:
+            writer.upsert(data)
+            return writer.commit(commit_identifier)
+
+    def delete(
+        self,
+        keys: object = None,
+        *,
+        where: object = None,
+        commit_user: Label | None = None,
+        commit_identifier: int | None = None,
+    ) -> Snapshot | None:
+        """Delete rows in one commit, by key or by a filter.
+
+        Args:
+            keys: as `TableWriter.delete` takes them.
+            where: or a filter as `to_arrow` takes it: the keys of the rows that it finds in the
+                newest snapshot are deleted, whatever others write to these rows meanwhile.
+            commit_user: as `open_writer` takes it.
+            commit_identifier: as `TableWriter.commit` takes it.
+
+        Returns:
+            The snapshot; None where the filter finds no row.
+
+        Raises:
+            OptionError: neither or both of ``keys`` and ``where``.
+            InputError: the keys or the filter do not fit the table; nothing was deleted.
+        """
+        if (keys is None) == (where is None):
+            raise OptionError(
+                "delete takes keys, such as [{'id': 1}], or a filter, such as "
+                f'where="amount < 0": {"neither" if keys is None else "both"} was given',
+                arguments=("keys", "where"),
+            )
+        with self.open_writer(commit_user) as writer:
+            if where is None:
+                writer.delete(keys)
+                return writer.commit(commit_identifier)
+            columns = dict.fromkeys([*self.schema.primary_keys, *self.schema.core.sequence_field])
+            found = 0
+            for batch in self.to_batches(list(columns), where):
+                found += batch.num_rows
+                writer.delete(batch)
+            return writer.commit(commit_identifier) if found else None
 
     def open_push(self, commit_user: Label, commit_identifier: int) -> PushSession:
         """A distributed push: tasks send rows straight to the owners, then it is committed.

@@ -47,6 +47,13 @@ def upsert(
         str | None,
         typer.Option(metavar="COLUMN", help="A column of the file that holds +I, -U, +U or -D."),
     ] = None,
+    missing: Annotated[
+        str,
+        typer.Option(metavar="error|null", help="What to do where a file lacks a column."),
+    ] = "error",
+    merge_schema: Annotated[
+        bool, typer.Option("--merge-schema", help="Add the files' new columns to the table.")
+    ] = False,
     commit_user: CommitUser = None,
     commit_identifier: CommitIdentifier = None,
     as_json: Json = False,
@@ -55,7 +62,11 @@ def upsert(
     rows = 0
     target = catalog.load_table(table)
     sources = [RowFile.open(path, file_format, target.schema, row_kinds) for path in file]
-    with target.open_writer(commit_user) as writer:
+    with target.open_writer(
+        commit_user,
+        missing=missing,  # type: ignore[arg-type] # checked there
+        merge_schema=merge_schema,
+    ) as writer:
         with output.progress("reading", [source.size for source in sources]) as advance:
             for source in sources:
                 for batch, done in source.batches():
@@ -71,19 +82,28 @@ def upsert(
 def delete(
     catalog: Catalog,
     table: TableName,
-    key: Keys,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", "-k", metavar="KEY", help="id=1, or '{\"id\": 1}'; repeat it."),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help='Or rows by a filter: "amount < 0".'),
+    ] = None,
     commit_user: CommitUser = None,
     commit_identifier: CommitIdentifier = None,
     as_json: Json = False,
 ) -> None:
-    """Delete the rows of some keys in one commit; a key may bring its sequence.field."""
+    """Delete rows in one commit: of some keys, which may bring their sequence.field, or those
+    that a filter finds."""
     target = catalog.load_table(table)
-    keys = arguments.keys(key, target.schema, as_first=True)
-    with target.open_writer(commit_user) as writer:
-        writer.delete(keys)
-        with output.waiting("committing", target.what_writers_wait_for):
-            snapshot = writer.commit(commit_identifier)
-    output.record({"keys": keys.num_rows, **committed(snapshot)}, as_json)
+    keys = arguments.keys(key, target.schema, as_first=True) if key else None
+    with output.waiting("deleting", target.what_writers_wait_for):
+        snapshot = target.delete(
+            keys, where=where, commit_user=commit_user, commit_identifier=commit_identifier
+        )
+    counted = {} if keys is None else {"keys": keys.num_rows}
+    output.record({**counted, **committed(snapshot)}, as_json)
 
 
 @on_warehouse

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pkray.arguments import Comment, Options, checked_class
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
+from pkray.errors import SchemaError
+from pkray.new_columns import new_columns
 from pkray.options import as_options
 from pkray.schema import TableSchema
 from pkray.schema_changes import (
@@ -27,6 +29,9 @@ from pkray.schema_changes import (
 )
 from pkray.storage.object_store import ObjectStore
 from pkray.types import NamedType
+
+_MERGES = 10
+"""Tries to add columns; each that fails, another process has changed the table."""
 
 
 @checked_class
@@ -50,6 +55,7 @@ class Alter:
     def __init__(
         self, store: ObjectStore, table: str, changed: Callable[[TableSchema], None]
     ) -> None:
+        self._table = table
         self._schemas = SchemaStore(store, table)
         self._snapshots = SnapshotStore(store)
         self._changed = changed
@@ -110,6 +116,35 @@ class Alter:
             OptionError: one is not set, or is fixed once a table has rows.
         """
         return self.apply([UnsetOptions(keys)])
+
+    def merge_schema(self, data: object, row_kinds: str | None = None) -> TableSchema:
+        """Add the columns that rows have and the table lacks, nullable, at the end.
+
+        Columns that another process adds meanwhile are taken as they are.
+
+        Args:
+            data: rows, or a ``pa.Schema``.
+            row_kinds: a column of it that holds row kinds and is not to be added.
+
+        Raises:
+            InputError, UnsupportedError: a new column has no type that tables have.
+        """
+        for _ in range(_MERGES):
+            schema = self._schemas.latest()
+            added = new_columns(data, schema, row_kinds)
+            try:
+                if added:
+                    return self.apply(added)
+            except SchemaError:
+                if self._schemas.latest().id == schema.id:
+                    raise
+                continue
+            self._changed(schema)
+            return schema
+        raise SchemaError(
+            f"columns of the rows were not added to {self._table!r}: other processes kept "
+            "changing its columns; write the rows again"
+        )
 
     def apply(self, changes: Sequence[SchemaChange]) -> TableSchema:
         """Make changes (see `pkray.schema_changes`) one after the other, all or none of them.

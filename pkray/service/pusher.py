@@ -12,7 +12,7 @@ import pyarrow as pa
 from pkray import row_kind
 from pkray.arguments import checked_class
 from pkray.errors import InputError
-from pkray.input import conform, conform_deletes
+from pkray.input import Missing, conform, conform_deletes
 from pkray.lsm.key_groups import detached
 from pkray.options import DYNAMIC
 from pkray.python_values import to_column
@@ -70,13 +70,13 @@ class Pusher:
         self._rows = 0
         self._in_flight: deque[Pending] = deque()
 
-    def push(self, rows: object, row_kinds: str | None = None) -> None:
-        """Send rows; ``row_kinds`` names a column of '+I', '-U', '+U', '-D'.
+    def push(self, rows: object, row_kinds: str | None = None, missing: Missing = "error") -> None:
+        """Send rows; ``row_kinds`` and ``missing`` as `incoming` takes them.
 
         Raises:
             InputError: the rows do not fit the table; nothing of them was sent.
         """
-        for batch in incoming(rows, self._schema, row_kinds):
+        for batch in incoming(rows, self._schema, row_kinds, missing=missing):
             self.push_checked(batch)
 
     def push_checked(self, batch: pa.RecordBatch) -> None:
@@ -146,7 +146,11 @@ class Pusher:
 
 
 def incoming(
-    rows: object, schema: TableSchema, row_kinds: str | None = None, kind: int = row_kind.INSERT
+    rows: object,
+    schema: TableSchema,
+    row_kinds: str | None = None,
+    kind: int = row_kind.INSERT,
+    missing: Missing = "error",
 ) -> Iterator[pa.RecordBatch]:
     """Rows as owners take them: the schema's columns and ``_VALUE_KIND``.
 
@@ -155,6 +159,7 @@ def incoming(
         row_kinds: the column that holds the kinds; it is taken off unless the table has it.
         kind: the kind of every row where ``row_kinds`` is None. The table's ``rowkind.field``
             says it instead where there is one.
+        missing: as `conform` takes it.
 
     Raises:
         InputError: the rows do not fit the table, or a row kind is none.
@@ -162,7 +167,7 @@ def incoming(
     kinds: pa.Array | pa.ChunkedArray | None = None
     if row_kinds is not None:
         rows, kinds = _take_kinds(rows, row_kinds, schema)
-    table = conform(rows, schema)
+    table = conform(rows, schema, missing=missing)
     if schema.core.rowkind_field is not None:
         kinds = row_kind.parse(table.column(schema.core.rowkind_field), schema.core.rowkind_field)
     if kinds is None:

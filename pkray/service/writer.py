@@ -22,11 +22,14 @@ from pkray.errors import (
     CommitConflictError,
     CommitUnknownError,
     LostBatchesError,
+    SchemaChangedError,
     ServiceUnavailableError,
     TableError,
     WriterClosedError,
 )
 from pkray.format.snapshot import Snapshot
+from pkray.input import Missing
+from pkray.new_columns import new_columns
 from pkray.schema import TableSchema
 from pkray.service.handle import Handle
 from pkray.service.open_writers import OpenWriters
@@ -45,6 +48,9 @@ class TableWriter(Closeable):
 
     Args:
         keep, fetch, writers: as `WriterSession` takes them.
+        missing: as `conform` takes it.
+        grow: gives the table the columns that rows have and it lacks, if it can; by default
+            such rows are refused.
     """
 
     def __init__(
@@ -57,7 +63,11 @@ class TableWriter(Closeable):
         keep: Callable[[RoutedBatch], object] | None,
         fetch: Callable[[object], RoutedBatch] | None = None,
         writers: OpenWriters | None = None,
+        missing: Missing = "error",
+        grow: Callable[[object, str | None], TableSchema] | None = None,
     ) -> None:
+        self._missing = missing
+        self._grow = grow
         self.commit_user = commit_user
         self._schema = schema
         self._coordinator = coordinator
@@ -77,7 +87,7 @@ class TableWriter(Closeable):
             InputError: the rows do not fit the table; nothing of them was written.
             WriterClosedError: after `close`, as of all methods.
         """
-        self._push(incoming(data, self._schema))
+        self.write(data)
 
     def delete(self, keys: object) -> None:
         """Delete by key.
@@ -102,7 +112,10 @@ class TableWriter(Closeable):
         Raises:
             InputError: the rows do not fit the table; nothing of them was written.
         """
-        self._push(incoming(data, self._schema, row_kinds))
+        self._require_open()
+        self._require_known()
+        data = self._merge_schema(data, row_kinds)
+        self._push(incoming(data, self._schema, row_kinds, missing=self._missing))
 
     def commit(
         self,
@@ -207,6 +220,30 @@ class TableWriter(Closeable):
             "not have committed",
             user=self.commit_user,
         )
+
+    def _merge_schema(self, data: object, row_kinds: str | None) -> object:
+        """The rows, whose new columns the table has from now on.
+
+        Raises:
+            SchemaChangedError: rows without them wait for their commit.
+        """
+        if self._grow is None:
+            return data
+        if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "iloc"):
+            data = pa.table(data)  # a stream can be read once
+        added = new_columns(data, self._schema, row_kinds)
+        if not added:
+            return data
+        if self._session.has_rows:
+            names = ", ".join(repr(each.name) for each in added)
+            raise SchemaChangedError(
+                f"column {names} is new, and rows without it were written since the last commit: "
+                "commit them first, then write these",
+                columns=[each.name for each in added],
+            )
+        self._schema = self._grow(data, row_kinds)
+        self._session.change_schema(self._schema)
+        return data
 
     def _push(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._require_open()

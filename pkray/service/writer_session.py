@@ -113,6 +113,13 @@ class WriterSession:
             self._heal(self._pusher.settle)
             self._note()
 
+    def change_schema(self, schema: TableSchema) -> None:
+        """Go on with rows of another schema; nothing was pushed since the last commit."""
+        with self.lock:
+            self._schema = schema
+            self._assigner = dynamic_client(schema, self._owners)
+            self._pusher = self._open_pusher()
+
     def report(self) -> PushReport:
         """Wait until every owner has its batches, and say what was pushed."""
         return self._pusher.finish()

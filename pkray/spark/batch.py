@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from pkray.arguments import Label, checked
 from pkray.errors import InputError, OptionError, PkrayError, ServiceError
+from pkray.input import Missing
 from pkray.schema import TableSchema
 from pkray.service.protocol import PushReport
 from pkray.service.push_session import PushTarget
@@ -47,6 +48,8 @@ def ingest(
     commit_identifier: int | None = None,
     row_kinds: str | None = None,
     max_attempts: int = 5,
+    missing: Missing = "error",
+    merge_schema: bool = False,
 ) -> Snapshot | None:
     """Upsert a batch DataFrame in one commit, without its rows passing through the driver.
 
@@ -56,6 +59,7 @@ def ingest(
             own, so that calling again writes the rows again.
         row_kinds: a column of '+I', '-U', '+U', '-D'; default all rows are upserts.
         max_attempts: how often the job runs when owners restart in the middle of it.
+        missing, merge_schema: as `Table.open_writer` takes them.
 
     Returns:
         The snapshot; None where nothing was committed or its snapshot has expired.
@@ -82,7 +86,9 @@ def ingest(
         )
     user = commit_user or f"spark-{uuid.uuid4()}"
     identifier = BATCH_COMMIT if commit_identifier is None else commit_identifier
-    return push_and_commit(df, table, user, identifier, row_kinds, max_attempts)
+    if merge_schema:
+        table.alter.merge_schema(incoming_schema(df.schema), row_kinds)
+    return push_and_commit(df, table, user, identifier, row_kinds, missing, max_attempts)
 
 
 def push_and_commit(
@@ -91,14 +97,15 @@ def push_and_commit(
     commit_user: Label,
     commit_identifier: int,
     row_kinds: str | None,
+    missing: Missing = "error",
     max_attempts: int = 5,
 ) -> Snapshot | None:
     """Run the push job until one run of it is committed under the name."""
-    check_columns(df, table.schema, row_kinds)
+    check_columns(df, table.schema, row_kinds, missing)
     wait = 1.0
     for left in range(max_attempts - 1, -1, -1):
         try:
-            return _attempt(df, table, commit_user, commit_identifier, row_kinds)
+            return _attempt(df, table, commit_user, commit_identifier, row_kinds, missing)
         except PkrayError as error:
             if left == 0 or not worth_another_run(error):
                 raise
@@ -107,18 +114,26 @@ def push_and_commit(
     raise OptionError(f"max_attempts is {max_attempts}: give 1 or more", value=max_attempts)
 
 
-def check_columns(df: DataFrame, schema: TableSchema, row_kinds: str | None) -> None:
+def check_columns(
+    df: DataFrame, schema: TableSchema, row_kinds: str | None, missing: Missing
+) -> None:
     """Refuse a DataFrame whose columns do not fit the table, before any job runs.
 
     Raises:
         InputError: a column is missing, too many or of another type.
     """
-    for _ in incoming(incoming_schema(df.schema).empty_table(), schema, row_kinds):
+    rows = incoming_schema(df.schema).empty_table()
+    for _ in incoming(rows, schema, row_kinds, missing=missing):
         pass
 
 
 def _attempt(
-    df: DataFrame, table: Table, user: str, identifier: int, row_kinds: str | None
+    df: DataFrame,
+    table: Table,
+    user: str,
+    identifier: int,
+    row_kinds: str | None,
+    missing: Missing,
 ) -> Snapshot | None:
     session = table.open_push(user, identifier)
     if session.is_committed:
@@ -126,7 +141,8 @@ def _attempt(
     errors = ErrorChannel()
     try:
         with errors.recovered():
-            job = df.mapInArrow(push_task(session.target(), row_kinds, errors), "report binary")
+            push = push_task(session.target(), row_kinds, missing, errors)
+            job = df.mapInArrow(push, "report binary")
             reports = [PushReport.from_bytes(bytes(row[0])) for row in job.collect()]
         return session.commit(reports)
     except BaseException:
@@ -135,7 +151,9 @@ def _attempt(
         raise
 
 
-def push_task(target: PushTarget, row_kinds: str | None, errors: ErrorChannel) -> Task:
+def push_task(
+    target: PushTarget, row_kinds: str | None, missing: Missing, errors: ErrorChannel
+) -> Task:
     """What runs on an executor: pushes a partition and yields its report alone."""
 
     def push(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -146,7 +164,7 @@ def push_task(target: PushTarget, row_kinds: str | None, errors: ErrorChannel) -
             for batch in gathered(batches):
                 if pusher is None:
                     pusher = target.open(context.partitionId(), context.taskAttemptId())
-                pusher.push(batch, row_kinds)
+                pusher.push(batch, row_kinds, missing)
             if pusher is None:
                 return
             report = pusher.finish().to_bytes()

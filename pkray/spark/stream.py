@@ -11,9 +11,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pkray.arguments import Label, checked
 from pkray.errors import InputError, PkrayError
+from pkray.input import Missing
 from pkray.spark.arguments import Frame, check_dataframe, check_table
 from pkray.spark.batch import check_columns, push_and_commit
 from pkray.spark.failure import typed
+from pkray.spark.types import incoming_schema
 
 if TYPE_CHECKING:
     from pkray.table import Table
@@ -31,6 +33,8 @@ def start_ingest(
     row_kinds: str | None = None,
     trigger: Mapping[str, Any] | None = None,
     query_name: Label | None = None,
+    missing: Missing = "error",
+    merge_schema: bool = False,
 ) -> IngestQuery:
     """Upsert a stream, exactly once: a micro-batch that is replayed after a crash is skipped.
 
@@ -44,6 +48,8 @@ def start_ingest(
         trigger: as of ``DataStreamWriter.trigger``, such as ``{"processingTime": "5 seconds"}``
             or ``{"availableNow": True}``. Default: the next micro-batch at once.
         query_name: shown in Spark's progress and UI.
+        missing: as `Table.open_writer` takes it.
+        merge_schema: add the stream's new columns to the table, before the query starts.
 
     Returns:
         The running query; where a pkray error ends it, ``awaitTermination`` raises that error.
@@ -58,8 +64,10 @@ def start_ingest(
             "start_ingest takes a streaming DataFrame, and this one is batch: use "
             "pkray.spark.ingest"
         )
-    check_columns(stream_df, table.schema, row_kinds)
-    batches = _Batches(table, row_kinds)
+    if merge_schema:
+        table.alter.merge_schema(incoming_schema(stream_df.schema), row_kinds)
+    check_columns(stream_df, table.schema, row_kinds, missing)
+    batches = _Batches(table, row_kinds, missing)
     writer = stream_df.writeStream.foreachBatch(batches.commit)
     writer = writer.option("checkpointLocation", checkpoint_location)
     if trigger:
@@ -101,16 +109,17 @@ class _Batches:
     """Commits micro-batches in the driver, and keeps the error that ends their query: what Spark
     tells of it is text, of which data may be a part."""
 
-    def __init__(self, table: Table, row_kinds: str | None) -> None:
+    def __init__(self, table: Table, row_kinds: str | None, missing: Missing) -> None:
         self.error: PkrayError | None = None
         self._table = table
         self._row_kinds = row_kinds
+        self._missing = missing
 
     def commit(self, df: DataFrame, batch_id: int) -> None:
         query_id = df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         assert query_id is not None, "Spark sets it for every micro-batch"
         try:
-            push_and_commit(df, self._table, query_id, batch_id, self._row_kinds)
+            push_and_commit(df, self._table, query_id, batch_id, self._row_kinds, self._missing)
         except PkrayError as error:
             self.error = error
             raise

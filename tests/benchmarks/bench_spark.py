@@ -84,7 +84,7 @@ def run(catalog: pkray.Catalog, rows: int, runs: int) -> None:
 
     def drop(schema: pkray.TableSchema) -> int:
         address = ray.get_runtime_context().gcs_address
-        task = push_task(DropTarget(address, schema, 2), None, ErrorChannel())
+        task = push_task(DropTarget(address, schema, 2), None, "error", ErrorChannel())
         job = df.mapInArrow(task, "report binary")
         return sum(PushReport.from_bytes(bytes(row[0])).rows for row in job.collect())
 

@@ -99,3 +99,35 @@ def test_what_a_system_table_does_not_do_is_said(capsys, warehouse, words):
     said = run(capsys, *words, "-w", warehouse, code=1)
     assert "db.t$files" in said
     assert "system table" in said
+
+
+def test_rows_are_deleted_by_a_filter(capsys, warehouse):
+    run(capsys, "delete", "db.t", "--where", "k > 0", "-w", warehouse)
+    assert lines(run(capsys, "scan", "db.t", "-w", warehouse, "--json")) == [{"k": 0, "s": 5}]
+
+
+def test_a_filter_or_keys_say_what_is_deleted(capsys, warehouse):
+    assert "neither was given" in run(capsys, "delete", "db.t", "-w", warehouse, code=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("rows.csv", "k,s,x\n7,9,a b\n"), ("rows.jsonl", '{"k": 7, "s": 9, "x": "a b"}\n')],
+)
+def test_new_columns_of_a_file_are_added_if_asked(capsys, warehouse, tmp_path, name, text):
+    file = tmp_path / name
+    file.write_text(text)
+    assert "'x' is not in" in run(capsys, "upsert", "db.t", file, "-w", warehouse, code=1)
+    run(capsys, "upsert", "db.t", file, "--merge-schema", "-w", warehouse)
+    found = lines(run(capsys, "scan", "db.t", "-f", "k = 7", "-w", warehouse, "--json"))
+    assert found == [{"k": 7, "s": 9, "x": "a b"}]
+
+
+def test_columns_that_a_file_lacks_are_null_if_asked(capsys, warehouse, tmp_path):
+    run(capsys, "alter", "add-column", "db.t", "x", "INT", "-w", warehouse)
+    file = tmp_path / "rows.csv"
+    file.write_text("k,s\n7,9\n")
+    assert "missing='null'" in run(capsys, "upsert", "db.t", file, "-w", warehouse, code=1)
+    run(capsys, "upsert", "db.t", file, "--missing", "null", "-w", warehouse)
+    found = lines(run(capsys, "scan", "db.t", "-f", "k = 7", "-w", warehouse, "--json"))
+    assert found == [{"k": 7, "s": 9, "x": None}]

@@ -88,3 +88,16 @@ def test_partitions_and_many_buckets(spark, catalog):
     )
     pkray.spark.ingest(df, table)
     assert content(table, keys).equals(spark_rows(df, keys).cast(schema))
+
+
+def test_a_dataframe_may_lack_columns_and_have_new_ones_if_asked(spark, catalog):
+    table = create(catalog)
+    pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0))), table)
+    other = spark.range(2, 3).selectExpr("id", "'b' AS name", "id > 1 AS late")
+    with pytest.raises(InputError, match="'late' is not in the table"):
+        pkray.spark.ingest(other, table, missing="null")
+    pkray.spark.ingest(other, table, missing="null", merge_schema=True)
+    assert table.to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "name": "a", "amount": 1.0, "late": None},
+        {"id": 2, "name": "b", "amount": None, "late": True},
+    ]
