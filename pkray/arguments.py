@@ -29,9 +29,9 @@ NameOfTable: TypeAlias = Annotated[
 NameOfSystemTable: TypeAlias = Annotated[
     str, Give("a system table's name, such as 'files'", TableNotFoundError)
 ]
-Name: TypeAlias = Annotated[str, Give("a name, as text", TableError, longest=200)]
+Name: TypeAlias = Annotated[str, Give("text", TableError, longest=200)]
 """Of a database, a tag or a branch."""
-Label: TypeAlias = Annotated[str, Give("a name, as text", longest=200)]
+Label: TypeAlias = Annotated[str, Give("text", longest=200)]
 """Of a consumer, a commit user or a Spark query."""
 Comment: TypeAlias = Annotated[str, Give("text", SchemaError)]
 ColumnNames: TypeAlias = Annotated[

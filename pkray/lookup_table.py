@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from pkray.arguments import ColumnNames, Name, SnapshotId, checked_class
@@ -57,7 +59,7 @@ class LookupTable(StreamableTable):
         schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
         wanted = _wanted(schema, columns)
         checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
-        return with_defaults(rows.find(checked, wanted), schema.default_values)
+        return _selected(schema, wanted, lambda columns: rows.find(checked, columns))
 
     def lookup_prefix(
         self,
@@ -86,8 +88,8 @@ class LookupTable(StreamableTable):
         """
         schema, rows = self._finder(visibility, snapshot_id, tag, timestamp, watermark)
         wanted = _wanted(schema, columns)
-        found = rows.find_prefixes(conform_prefixes(keys, schema), wanted)
-        return with_defaults(found, schema.default_values)
+        prefixes = conform_prefixes(keys, schema)
+        return _selected(schema, wanted, lambda columns: rows.find_prefixes(prefixes, columns))
 
     def _use(self, schema: TableSchema) -> None:
         super()._use(schema)
@@ -125,6 +127,15 @@ class LookupTable(StreamableTable):
 
     def _service(self) -> TableService:
         return self.runtime.service(self.location, self.schema)
+
+
+def _selected(
+    schema: TableSchema, wanted: pa.Schema, find: Callable[[pa.Schema], pa.Table]
+) -> pa.Table:
+    """The rows that are found; as many of them where no column is wanted."""
+    if not len(wanted):
+        return find(arrow_schema(schema, schema.primary_keys[:1])).select([])
+    return with_defaults(find(wanted), schema.default_values)
 
 
 def _wanted(schema: TableSchema, columns: ColumnNames | None) -> pa.Schema:

@@ -17,6 +17,7 @@ from pkray.types import check_nesting
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
 
+_HIGHEST_ZSTD_LEVEL = 22
 _STATS_MODE = re.compile(r"none|counts|full|truncate\(\d+\)")
 
 
@@ -33,6 +34,7 @@ def check_table(schema: TableSchema) -> None:
     _check_changelog(options)
     _check_retention(schema, options)
     _check_record_expiry(schema, options)
+    _check_compression(options)
 
 
 def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
@@ -195,6 +197,19 @@ def _check_chains(options: TableOptions, owners: Mapping[str, tuple[str, ...]]) 
                     f"{', '.join(owners[name])}; take it out of that group",
                     column=name,
                 )
+
+
+def _check_compression(options: TableOptions) -> None:
+    for key, level in (
+        ("file.compression.zstd-level", options.file_compression_zstd_level),
+        ("spill-compression.zstd-level", options.spill_compression_zstd_level),
+    ):
+        if level > _HIGHEST_ZSTD_LEVEL:
+            raise OptionError(
+                f"option {key!r} cannot be '{level}': zstd has levels 1 to {_HIGHEST_ZSTD_LEVEL}",
+                key=key,
+                value=str(level),
+            )
 
 
 def _check_engine(options: TableOptions) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import pyarrow as pa
 
+from pkray.argument_checks import Give
 from pkray.arguments import checked
 from pkray.errors import SchemaError
 
@@ -17,6 +18,10 @@ MAX_LENGTH = 2**31 - 1
 MAX_LEVELS = 48
 """Of ARRAY, MAP and ROW in each other: Parquet's readers go 100 levels deep, of two an ARRAY."""
 
+TypeText: TypeAlias = Annotated[
+    str | Mapping[str, Any],
+    Give("a type as text, such as 'BIGINT NOT NULL', or its JSON form", SchemaError),
+]
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 STRINGS = ("CHAR", "VARCHAR", "STRING")
 BINARIES = ("BINARY", "VARBINARY", "BYTES")
@@ -109,7 +114,7 @@ class DataType:
 
     @staticmethod
     @checked
-    def parse(text_or_json: str | Mapping[str, Any]) -> DataType:
+    def parse(text_or_json: TypeText) -> DataType:
         """The type Paimon's schema files or SQL write so.
 
         Takes ``DECIMAL(20, 4) NOT NULL``, both spellings of TIMESTAMP_LTZ, ``ARRAY<INT>`` and
@@ -298,5 +303,5 @@ def _nested_field(name: str, part: DataType | None) -> pa.Field:
     return pa.field(name, part.arrow, nullable=part.nullable)
 
 
-NamedType: TypeAlias = str | DataType | pa.DataType
-"""How users name a type: as SQL such as ``BIGINT NOT NULL``, or an Arrow type."""
+NamedType: TypeAlias = str | DataType | pa.DataType | Mapping[str, Any]
+"""How users name a type: as SQL such as ``BIGINT NOT NULL``, an Arrow type, or Paimon's JSON."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeAlias
 
-import msgspec
 import pyarrow as pa
 import typer
 
+from pkray.cli.json_rows import once
 from pkray.errors import InputError
 from pkray.scan.literals import fit, literal, mismatch
 from pkray.schema import TableSchema
@@ -82,7 +83,7 @@ def moment(snapshot: int | None, tag: str | None, timestamp: str | None) -> Mome
 
 def time(text: str | None) -> int | str | None:
     """Epoch milliseconds where a text is a number, else the text."""
-    return int(text) if text is not None and text.strip().isdigit() else text
+    return int(text) if text is not None and text.strip().isdecimal() else text
 
 
 def names(texts: Iterable[str] | None) -> list[str] | None:
@@ -148,10 +149,9 @@ def _key(text: str) -> dict[str, Any]:
     if not text.lstrip().startswith("{"):
         return dict(pairs(text.split(","), "--key"))
     try:
-        row = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+        return dict(json.loads(text, object_pairs_hook=once))
+    except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f"--key {text!r} is not JSON: {error}") from None
-    return dict(row)
 
 
 def _value(value: Any, field: DataField) -> pa.Scalar:

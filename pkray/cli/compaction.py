@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Annotated, Any
 
@@ -45,6 +46,8 @@ def compact(
     as_json: Json = False,
 ) -> None:
     """Merge sorted runs."""
+    if loop is not None and not math.isfinite(loop):
+        raise typer.BadParameter(f"--loop takes seconds, not {loop}")
     if not dedicated and (loop is not None or parallelism is not None):
         raise typer.BadParameter("--loop and --parallelism go with --dedicated")
     partitions = [arguments.pairs(text.split(","), "--partition") for text in partition or ()]

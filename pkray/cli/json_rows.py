@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
@@ -12,6 +13,7 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 
+from pkray.column_checks import repeated
 from pkray.errors import InputError
 from pkray.python_values import to_column
 from pkray.types import BINARIES, INTEGERS, TIMESTAMPS, DataType
@@ -47,9 +49,23 @@ def _decoded(decoder: Any, texts: list[bytes], before: int) -> list[Line]:
         if text.strip():
             try:
                 lines.append((number, decoder.decode(text)))
-            except msgspec.DecodeError as error:
+                json.loads(text, object_pairs_hook=once)
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 raise InputError(f"line {number} is no JSON object: {error}", line=number) from None
     return lines
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of two values under one name its readers would take the last.
+
+    Raises:
+        ValueError: there are two.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        again = repeated(name for name, _ in pairs)
+        raise ValueError(f"it gives {again!r} twice: give it once")
+    return found
 
 
 def _batch(lines: list[Line], types: Mapping[str, DataType]) -> Iterator[pa.RecordBatch]:

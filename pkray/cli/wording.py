@@ -14,6 +14,12 @@ _OPTIONS = {
     "until_snapshot": "--to",
     "next_snapshot_id": "--next",
     "buckets": "BUCKETS",
+    "poll_interval": "--poll",
+    "name": "the name",
+    "options": "--option",
+    "keys": "--key",
+    "schema": "--column",
+    "consumer_id": "--consumer",
 }
 """Those that are not called as the arguments in Python."""
 

@@ -88,7 +88,9 @@ class Split:
             kept = batch if expression is None else batch.filter(expression)
             counters.rows_merged += batch.num_rows
             counters.rows_yielded += kept.num_rows
-            if kept.num_rows:
+            if kept.num_rows and not self.columns:
+                yield kept.select([])  # as many rows without anything in them
+            elif kept.num_rows:
                 arrays = [kept.column(name) for name in self.columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -103,6 +105,7 @@ class Split:
         wanted = set(self.columns)
         if self.predicate is not None:
             wanted |= set(self.predicate.columns)
+        wanted = wanted or {self.schema.trimmed_primary_keys[0]}  # some column has the rows
         return [field.name for field in self.schema.fields if field.name in wanted]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from pkray.errors import SchemaError
 from pkray.lsm.compaction import forces_level_0_up
 from pkray.lsm.engines.aggregation import Aggregation
 from pkray.lsm.engines.deduplicate import Deduplicate
 from pkray.lsm.engines.fieldwise import FieldwiseEngine
 from pkray.lsm.engines.first_row import FirstRow
+from pkray.lsm.engines.functions import aggregate_function
 from pkray.lsm.engines.partial_update import PartialUpdate
 from pkray.lsm.merge import MergeEngine
 from pkray.schema import TableSchema
@@ -51,10 +53,13 @@ def check_functions(schema: TableSchema) -> None:
     are let through here, too: that is said in the log.
 
     Raises:
-        As `merge_engine`.
+        As `merge_engine`; and SchemaError for such a function of a table that does not aggregate,
+            where it was never of use.
     """
     engine = merge_engine(schema)
-    if isinstance(engine, FieldwiseEngine):
+    if not isinstance(engine, FieldwiseEngine):
+        _check_idle_functions(schema)
+    else:
         for name, function in engine.functions.items():
             if not function.merges_its_type:
                 _log.warning(
@@ -64,6 +69,21 @@ def check_functions(schema: TableSchema) -> None:
                     function.data_type,
                     function.name,
                 )
+
+
+def _check_idle_functions(schema: TableSchema) -> None:
+    for name, said in schema.core.fields.items():
+        if said.aggregate_function is None or name not in schema.names:
+            continue
+        function = aggregate_function(said.aggregate_function, name, schema.field(name).type, said)
+        if not function.merges_its_type:
+            raise SchemaError(
+                f"column {name!r} is {function.data_type}, which the aggregate function "
+                f"{function.name!r} cannot merge, and merge-engine = {schema.core.merge_engine} "
+                f"does not aggregate: leave fields.{name}.aggregate-function out",
+                column=name,
+                function=function.name,
+            )
 
 
 __all__ = [

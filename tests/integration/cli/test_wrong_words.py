@@ -1,0 +1,70 @@
+"""Words on the command line that are none of what a command takes."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import pkray
+from pkray.cli import main
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> str:
+    with pkray.connect(tmp_path) as catalog:
+        table = catalog.create_table("db.t", [("id", "BIGINT"), ("v", "ARRAY<INT>")], ["id"])
+        with table.open_writer() as writer:
+            writer.upsert([{"id": 1, "v": [1]}, {"id": 2, "v": None}])
+            writer.commit()
+    return str(tmp_path)
+
+
+def error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code in (1, 2)
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    return err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["delete", "db.t", "-k", '{"id": 1, "id": 2}'], "gives 'id' twice: give it once"),
+        (["lookup", "db.t", "-k", '{"id": 1, "id": 2}'], "gives 'id' twice: give it once"),
+        (["delete", "db.t", "-k", "id=1,id=2"], "gives 'id' twice: give it once"),
+        (["lookup", "db.t", "-k", '{"id":' * 3000], "is not JSON"),
+        (["changelog", "db.t", "--poll", "nan", "--follow"], "--poll cannot be nan"),
+        (["changelog", "db.t", "--poll", "inf", "--follow"], "--poll cannot be inf"),
+        (["compact", "db.t", "--dedicated", "--loop", "inf"], "--loop takes seconds, not inf"),
+        (["scan", "db.t", "--timestamp", "²"], "'²' is no time"),
+        (["scan", "db.t", "--timestamp", "9" * 30], "--timestamp cannot be a number of 100 bits"),
+        (["scan", "db.t", "--snapshot", str(2**70)], "--snapshot cannot be a number of 71 bits"),
+        (["scan", "db.\udcff"], "text that UTF-8 can hold"),
+        (["scan", "db.t", "-f", "(" * 3000], "filter '((("),
+        (["tag", "create", "db.t", "x" * 300], "give text, of at most 200"),
+        (["tag", "create", "db.t", "\udcff"], "text that UTF-8 can hold"),
+        (["create", "db.x", "--column", "id " + "ARRAY<" * 300, "-k", "id"], "is not a type"),
+        (["alter", "comment", "db.t", "\udcff"], "comment cannot be"),
+    ],
+)
+def test_a_wrong_word_is_named(warehouse, capsys, words, message):
+    assert message in error(capsys, *words, "-w", warehouse)
+    with pkray.connect(warehouse) as catalog:
+        table = catalog.load_table("db.t")
+        assert table.to_arrow()["id"].to_pylist() == [1, 2]
+        assert table.latest_snapshot().id == 1
+
+
+def test_a_field_that_a_line_gives_twice_is_refused(warehouse, capsys, monkeypatch):
+    for line in ('{"id": 1, "id": 7, "v": [7]}', '{"id": 7, "v": [7], "v": [8]}'):
+        source = SimpleNamespace(buffer=io.BytesIO(line.encode()))
+        monkeypatch.setattr("sys.stdin", source)
+        words = ["upsert", "db.t", "-", "--format", "jsonl", "-w", warehouse]
+        assert "twice: give it once" in error(capsys, *words)
+    with pkray.connect(warehouse) as catalog:
+        assert catalog.load_table("db.t").latest_snapshot().id == 1
