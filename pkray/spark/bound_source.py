@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
@@ -16,15 +16,17 @@ _REGISTERING = threading.Lock()
 
 
 def load(
-    reader: DataFrameReader | DataStreamReader, source: type[DataSource], request: object
+    spark: SparkSession,
+    reader: DataFrameReader | DataStreamReader,
+    source: type[DataSource],
+    request: object,
 ) -> DataFrame:
     """The DataFrame of a source whose ``request`` is this one.
 
     The request goes with the source's class, which Spark ships as it ships functions. Options are
     no place for it: they are text that every user of the session may write, and that plans show.
-    Once it is loaded a DataFrame keeps its source, and the name is again of one without a request.
+    Once it is loaded, a DataFrame keeps its source, and the name is again of one without a request.
     """
-    spark = reader._spark
     with _REGISTERING:
         spark.dataSource.register(_bound(source, request))
         try:

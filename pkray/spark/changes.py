@@ -85,7 +85,7 @@ def read_stream(
         options.consumer_id if consumer_id is None else consumer_id,
         max_snapshots,
     )
-    return load(spark.readStream, ChangeSource, request)
+    return load(spark, spark.readStream, ChangeSource, request)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,13 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 import pkray
@@ -43,11 +46,13 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     "spark.sql.shuffle.partitions": "8",
 }
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 _STOP_SECONDS = 30
+_DRIVER_JAVA = "spark.driver.extraJavaOptions"
 _JAVA_OPTIONS = (
     "spark.ray.raydp_app_master.extraJavaOptions",
     "spark.executor.extraJavaOptions",
-    "spark.driver.extraJavaOptions",
+    _DRIVER_JAVA,
 )
 
 
@@ -84,6 +89,10 @@ def session(
     settings = {**_SETTINGS, **(configs or {})}
     for key in _JAVA_OPTIONS:
         settings[key] = f"{_ADD_OPENS} {settings.get(key, '')}".strip()
+    if not _logging_is_configured(settings[_DRIVER_JAVA]):
+        quiet = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+        settings[_DRIVER_JAVA] = f"{quiet} {settings[_DRIVER_JAVA]}"
+        settings.setdefault("spark.log4j.config.file.name", _LOGGING.as_uri())  # RayDP's key
     if not ray:
         running = _local(app_name, cores, memory, settings)
     else:
@@ -97,8 +106,9 @@ def session(
 @checked
 def stop() -> None:
     """Stop the session that `session` started, its JVM and its executors; Ray stays."""
-    running = SparkSession.getActiveSession()
-    name = running.sparkContext.appName if running is not None else None
+    context = SparkContext._active_spark_context
+    name = context.appName if context is not None else None
+    running = _active()
     if "raydp" in sys.modules:
         import raydp
 
@@ -110,12 +120,25 @@ def stop() -> None:
         _await_end_of_master(name)
 
 
+def _active() -> SparkSession | None:
+    try:
+        return SparkSession.getActiveSession()
+    except (Py4JError, ConnectionError):  # Spark's process has ended: there is nobody to tell
+        context = SparkContext._active_spark_context
+        if context is not None:
+            context._jsc = None
+            context.stop()
+        SparkSession._instantiatedSession = None
+        return None
+
+
 def _local(app_name: str, cores: int, memory: str, settings: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder.appName(app_name).master(f"local[{cores}]")
     builder = builder.config("spark.driver.memory", memory)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _starting():
+        return builder.getOrCreate()
 
 
 def _on_ray(
@@ -131,16 +154,30 @@ def _on_ray(
     _end_jvm()
     source = str(Path(pkray.__file__).parent.parent)
     settings.setdefault("spark.executorEnv.PYTHONPATH", source)
-    try:
+    with _starting():
         running: SparkSession = raydp.init_spark(
             app_name, executors, cores, memory.upper().removesuffix("B") + "B", configs=settings
         )
+    return running
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    try:
+        yield
     except Exception as error:
         raise ServiceUnavailableError(
-            f"Spark did not start on Ray: {str(error).strip().partition(chr(10))[0]}; ask for "
-            "fewer executors, cores or less memory",
+            f"Spark did not start: {str(error).strip().partition(chr(10))[0]}; check its settings, "
+            "or ask for fewer executors, cores or less memory"
         ) from error
-    return running
+
+
+def _logging_is_configured(java_options: str) -> bool:
+    """Whether Spark finds a log4j2 configuration of its user's."""
+    if "log4j" in java_options or "SPARK_LOG4J_CONFIG_FILE_NAME" in os.environ:
+        return True
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
+    return any(Path(folder).glob("log4j2.*"))
 
 
 def _end_jvm() -> None:

@@ -71,7 +71,7 @@ def read(
     check_session("read", spark)
     request = request_of(table, columns, filter, snapshot_id, tag, timestamp, watermark)
     register(spark)
-    return load(spark.read, RequestSource, request)
+    return load(spark, spark.read, RequestSource, request)
 
 
 @checked

@@ -93,7 +93,8 @@ class IngestQuery(StreamingQuery):
     @property
     def error(self) -> PkrayError | None:
         """The pkray error that ended the query, or None."""
-        return self._batches.error if self.exception() is not None else None
+        with typed():
+            return self._batches.error if self.exception() is not None else None
 
     def _unwrapped(self, wait: Callable[[], Any]) -> Any:
         with typed():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import ray
 
@@ -24,13 +27,14 @@ def join(address: str | None) -> None:
     """
     try:
         _knock(address)
-        ray.init(
-            address=address,
-            namespace=NAMESPACE,
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-        )
+        with _quietly():
+            ray.init(
+                address=address,
+                namespace=NAMESPACE,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+            )
     except OSError as error:
         raise ServiceUnavailableError(
             f"no Ray cluster answers at address {address!r} ({error}): start one "
@@ -44,6 +48,18 @@ def join(address: str | None) -> None:
             key="address",
             value=address,
         ) from error
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what Ray tells of its start, which is for those who start it by hand."""
+    logger = logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _knock(address: str | None) -> None:
