@@ -57,7 +57,7 @@ def read_spool(path: str) -> Iterator[RoutedBatch]:
             for index in range(reader.num_record_batches):
                 rows, metadata = reader.get_batch_with_custom_metadata(index)
                 yield RoutedBatch(rows, _SLICES.decode(metadata["slices"]))
-    except (OSError, pa.ArrowInvalid, KeyError) as error:
+    except (OSError, pa.ArrowInvalid, KeyError, msgspec.DecodeError) as error:
         raise CorruptFileError(
             f"cannot read spooled rows from {path}: {error}; push them again", path=path
         ) from error
