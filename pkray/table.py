@@ -54,6 +54,10 @@ class Table(LookupTable):
     ) -> TableWriter:
         """Open a writer; use it in a ``with`` block.
 
+        It takes over from writers of its commit user that are still open, in this process or
+        another: they commit nothing any more but what they are publishing at this moment, and
+        get CommitFencedError.
+
         Args:
             commit_user: names the writer over restarts: its commits happen once. Default a new
                 name, which starts with ``commit.user-prefix``.
@@ -65,6 +69,7 @@ class Table(LookupTable):
         """
         self.schema.core.require_supported()
         service = self._service()
+        alone = commit_user is None
         if commit_user is None:
             commit_user = f"{self.schema.core.commit_user_prefix or 'pkray'}-{uuid.uuid4()}"
         return TableWriter(
@@ -77,6 +82,7 @@ class Table(LookupTable):
             writers=service.writers,
             missing=missing,
             grow=self.alter.merge_schema if merge_schema else None,
+            alone=alone,
         )
 
     def upsert(
@@ -149,6 +155,8 @@ class Table(LookupTable):
     def open_push(self, commit_user: Label, commit_identifier: int) -> PushSession:
         """A distributed push: tasks send rows straight to the owners, then it is committed.
 
+        It takes over from others of its commit user, as `open_writer` does.
+
         For what distributes work itself; `pkray.spark.ingest` does this for DataFrames. ::
 
             session = orders.open_push("nightly", 7)
@@ -169,13 +177,23 @@ class Table(LookupTable):
         Raises:
             OptionError: a commit user that is no text, or an identifier that is no whole number.
         """
+        return self._open_push(commit_user, commit_identifier)
+
+    def _open_push(
+        self, commit_user: str, commit_identifier: int, alone: bool = False
+    ) -> PushSession:
+        """As `open_push`.
+
+        Args:
+            alone: nobody else has the commit user.
+        """
         self.schema.core.require_supported()
         commit_user = checked_user(commit_user)
         commit_identifier = checked_identifier(commit_identifier)
         service = self._service()
         coordinator = service.coordinator
         known: CommitOutcome | None = coordinator.call("committed", commit_user, commit_identifier)
-        session = coordinator.call("begin", commit_user)
+        session = coordinator.call("begin", commit_user, alone)
         target = service.push_target(session, self.schema)
         return PushSession(
             coordinator,

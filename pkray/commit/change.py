@@ -21,6 +21,7 @@ class Change:
             the first.
         base: the snapshot after which the rows were numbered; 0 before the first, None: any will
             do.
+        generation: of the writer, which must still be the newest of its user; None: any will do.
         upper_files: of buckets whose files above level 0 must still be those; digests.
     """
 
@@ -37,6 +38,7 @@ class Change:
     base: int | None = None
     upper_files: Mapping[BucketId, bytes] = field(default_factory=dict)
     is_numbered: bool = True
+    generation: int | None = None
 
     @property
     def again(self) -> str:

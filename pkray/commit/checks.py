@@ -13,6 +13,7 @@ from pkray.commit.index_files import (
 )
 from pkray.commit.moved_base import bucket_moved, partitions_moved, rows_moved
 from pkray.commit.table_state import TableState
+from pkray.commit.writer_fences import WriterFences
 from pkray.errors import CommitBaseMovedError, CommitConflictError
 from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.schema import TableSchema
@@ -25,6 +26,16 @@ class CommitChecks:
     def __init__(self, store: ObjectStore, table: TableState) -> None:
         self._store = store
         self._table = table
+        self._fences = WriterFences(store)
+
+    def refuse_older_writer(self, change: Change) -> None:
+        """A writer that another one has taken over from publishes nothing.
+
+        Raises:
+            CommitFencedError: the change's is one.
+        """
+        if change.generation is not None:
+            self._fences.refuse_older(change.user, change.generation)
 
     def refuse_moved_base(
         self, change: Change, latest: Snapshot | None, schema: TableSchema

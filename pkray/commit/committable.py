@@ -29,7 +29,12 @@ class Committable:
     properties: dict[str, str] | None = None
 
     def appended(
-        self, token: str, assigned_at: int | None, base: int | None, is_numbered: bool = True
+        self,
+        token: str,
+        assigned_at: int | None,
+        base: int | None,
+        is_numbered: bool = True,
+        generation: int | None = None,
     ) -> Change:
         """New rows, with their changelog."""
         return Change(
@@ -45,6 +50,7 @@ class Committable:
             assigned_at,
             base,
             is_numbered=is_numbered,
+            generation=generation,
         )
 
     def compacted(self, token: str) -> Change:

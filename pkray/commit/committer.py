@@ -97,6 +97,7 @@ class Committer:
         properties: dict[str, str] | None = None,
         assigned_at: int | None = None,
         base: int | None = None,
+        generation: int | None = None,
     ) -> CommitResult:
         """Publish an APPEND snapshot, then a COMPACT snapshot if the messages compact.
 
@@ -111,12 +112,14 @@ class Committer:
             base: the snapshot (0 before the first) after which the new rows were numbered. By
                 default other commits may add rows to the same buckets meanwhile; which row of a
                 key wins then is chance.
+            generation: of the writer, as of `WriterFences`; None: nobody takes over from it.
 
         Raises:
             CommitBaseMovedError: rows were added to a bucket after ``base``: number the new ones
                 again and commit with this identifier; nothing was committed.
             CommitConflictError: nothing was committed: files it deletes are gone, or files it
                 adds above level 0 overlap others, or hash indexes have changed.
+            CommitFencedError: another writer of the user took over; nothing was committed.
             CommitUnknownError: the store gave no answer; commit again with this identifier.
             CommitError: others kept committing first; nothing was committed.
             TableReplacedError: another table is there; nothing was committed.
@@ -130,7 +133,7 @@ class Committer:
             if known is not None:
                 return self._repeat(committable)
             uuid = name.uuid if isinstance(name, CommitToken) else self._uuid()
-            change = committable.appended(uuid, assigned_at, base, is_numbered)
+            change = committable.appended(uuid, assigned_at, base, is_numbered, generation)
             published = None
             try:
                 if not (change.is_empty and self._ignore_empty):

@@ -89,6 +89,7 @@ class Publisher:
                         change = on_top_of(latest)
                         attempt.renew(change)
                     if snapshot is None:
+                        self._checks.refuse_older_writer(change)
                         self._checks.refuse_moved_base(change, latest, schema)
                         self._checks.refuse_conflict(change, latest, schema)
                         snapshot = attempt.publish(latest)

@@ -21,6 +21,8 @@ TAG_DIR = "tag"
 BRANCH_DIR = "branch"
 CONSUMER_DIR = "consumer"
 CHANGELOG_DIR = "changelog"
+WRITER_DIR = "writer"
+"""Of pkray alone."""
 
 EARLIEST_HINT = f"{SNAPSHOT_DIR}/EARLIEST"
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
@@ -64,6 +66,11 @@ def branch(name: str) -> str:
 
 def consumer(consumer_id: str) -> str:
     return f"{CONSUMER_DIR}/consumer-{consumer_id}"
+
+
+def writer(digest: str) -> str:
+    """Which writer of a commit user is the newest."""
+    return f"{WRITER_DIR}/writer-{digest}"
 
 
 def data_file(partition_path: str, bucket: int, file_name: str) -> str:

@@ -52,11 +52,15 @@ class CommitRounds:
         """Rounds that others forestalled."""
 
     def run(
-        self, request: CommitRequest, committer: Committer
+        self, request: CommitRequest, committer: Committer, generation: int | None = None
     ) -> tuple[CommitOutcome, list[CommitMessage]]:
         """The outcome of a commit, and what of its compaction others forestalled.
 
+        Args:
+            generation: as `Committer.commit` takes it.
+
         Raises:
+            CommitFencedError: another process took over from the writer.
             CommitBaseMovedError: other processes kept adding rows to the same buckets.
             MissingFileError: the table is damaged, or others kept rolling it back.
         """
@@ -65,7 +69,7 @@ class CommitRounds:
         while True:
             try:
                 with self._queue.turn():
-                    return self._try_commit(request, committer, run)
+                    return self._try_commit(request, committer, run, generation)
             except CommitBaseMovedError:
                 tries += 1
                 if tries > _MAX_PREPARED_AGAIN:
@@ -91,7 +95,7 @@ class CommitRounds:
             call_all(self._owners, "give_up", lambda _: (session,))
 
     def _try_commit(
-        self, request: CommitRequest, committer: Committer, run: str
+        self, request: CommitRequest, committer: Committer, run: str, generation: int | None
     ) -> tuple[CommitOutcome, list[CommitMessage]]:
         session = request.session
         base = committer.base()
@@ -118,6 +122,7 @@ class CommitRounds:
             watermark=request.watermark,
             assigned_at=base if dynamic else None,
             base=base,
+            generation=generation,
         )
         newest = result.compact or result.append
         hash_files = _hash_files(messages) if result.new else ()

@@ -9,6 +9,7 @@ from pkray.commit.committer import Committer
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
 from pkray.commit.table_identity import TableIdentity
+from pkray.commit.writer_fences import WriterFences
 from pkray.storage.location import TableLocation
 
 MAX_KEPT = 64
@@ -32,6 +33,11 @@ class Committers:
         self._schemas = SchemaStore(self._store, location.name)
         self._snapshots = SnapshotStore(self._store)
         self._kept: OrderedDict[str, Committer] = OrderedDict()
+
+    @property
+    def fences(self) -> WriterFences:
+        """Which writers of the table are the newest."""
+        return WriterFences(self._store, self._identity())
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -57,6 +63,9 @@ class Committers:
             user,
             clock=self._clock,
             ignore_empty=ignore_empty,
-            identity=TableIdentity(self._store, self._location.name, self._location.identity),
+            identity=self._identity(),
             snapshots=self._snapshots,
         )
+
+    def _identity(self) -> TableIdentity:
+        return TableIdentity(self._store, self._location.name, self._location.identity)

@@ -68,7 +68,9 @@ class Coordinator:
         self._rounds = CommitRounds(owners, backoff, queue or CommitQueue(None), self.watch)
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
-        self._generations = Generations(owners, clock, (self._compact_user, self._expiry_user))
+        self._generations = Generations(
+            owners, committers.fences, clock, (self._compact_user, self._expiry_user)
+        )
         self._began = clock()
         self._lock = threading.Lock()
 
@@ -84,9 +86,13 @@ class Coordinator:
             "prepared_again": self._rounds.prepared_again,
         }
 
-    def begin(self, user: str) -> SessionId:
-        """A new writer of the commit user; those before it are fenced."""
-        return self._generations.begin(user)
+    def begin(self, user: str, alone: bool = False) -> SessionId:
+        """A new writer of the commit user; those before it are fenced, in any process.
+
+        Args:
+            alone: as `Generations.begin` takes it.
+        """
+        return self._generations.begin(user, alone)
 
     def last_identifier(self, user: str) -> int | None:
         """The newest identifier the user committed, or None."""
@@ -123,7 +129,11 @@ class Coordinator:
                 call_all(self._owners, "abort", lambda _: (session,))
             else:
                 self._generations.refuse_fenced(session)
-                outcome, forestalled = self._rounds.run(request, self._committers.of(session.user))
+                outcome, forestalled = self._rounds.run(
+                    request,
+                    self._committers.of(session.user),
+                    self._generations.fenced_by(session),
+                )
         if known is not None:
             self._complete(known)
             return known

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
+from pkray.commit.writer_fences import WriterFences
 from pkray.service.handle import Handle, call_all
 from pkray.service.protocol import SessionId
+
+_A_MILLISECOND = 1_000_000
+"""Generations in it: two processes do not give the same one."""
 
 
 class Generations:
@@ -14,28 +19,49 @@ class Generations:
 
     Args:
         owners: those of the table; they know of writers before a restart.
+        fences: where other processes see it.
         clock: epoch milliseconds.
-        new_users: commit users that had no writer yet.
+        new_users: commit users that had no writer yet, and are nobody else's.
     """
 
     def __init__(
-        self, owners: Sequence[Handle], clock: Callable[[], int], new_users: Iterable[str] = ()
+        self,
+        owners: Sequence[Handle],
+        fences: WriterFences,
+        clock: Callable[[], int],
+        new_users: Iterable[str] = (),
     ) -> None:
         self._owners = owners
+        self._fences = fences
         self._clock = clock
         self._newest = dict.fromkeys(new_users, 0)
+        self._alone = set(new_users)
         self._lock = threading.Lock()
 
-    def begin(self, user: str) -> SessionId:
-        """The first session of a new writer; the user's writers before it are fenced."""
+    def begin(self, user: str, alone: bool = False) -> SessionId:
+        """The first session of a new writer; the user's writers before it are fenced.
+
+        Args:
+            alone: nobody else has this name, so that no other process needs to know.
+        """
         with self._lock:
+            if alone:
+                self._alone.add(user)
+                self._newest.setdefault(user, 0)
             if user not in self._newest:
                 # The clock may have been set back since a coordinator before this one.
                 known = call_all(self._owners, "newest_generation", lambda _: (user,))
                 self._newest[user] = max(known, default=0)
-            generation = max(self._clock(), self._newest[user] + 1)
+            now = self._clock() * _A_MILLISECOND + secrets.randbelow(_A_MILLISECOND)
+            generation = max(now, self._newest[user] + 1)
+            if user not in self._alone:
+                self._fences.take_over(user, generation)
             self._newest[user] = generation
             return SessionId(user, generation)
+
+    def fenced_by(self, session: SessionId) -> int | None:
+        """The generation by which other processes take over, None where none can."""
+        return None if session.user in self._alone else session.generation
 
     def refuse_fenced(self, session: SessionId) -> None:
         """

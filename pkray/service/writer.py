@@ -47,7 +47,7 @@ class TableWriter(Closeable):
     exception aborts; leaving it otherwise drops what was not committed.
 
     Args:
-        keep, fetch, writers: as `WriterSession` takes them.
+        keep, fetch, writers, alone: as `WriterSession` takes them.
         missing: as `conform` takes it.
         grow: gives the table the columns that rows have and it lacks, if it can; by default
             such rows are refused.
@@ -65,13 +65,16 @@ class TableWriter(Closeable):
         writers: OpenWriters | None = None,
         missing: Missing = "error",
         grow: Callable[[object, str | None], TableSchema] | None = None,
+        alone: bool = False,
     ) -> None:
         self._missing = missing
         self._grow = grow
         self.commit_user = commit_user
         self._schema = schema
         self._coordinator = coordinator
-        session = WriterSession(schema, coordinator, owners, commit_user, keep, fetch, writers)
+        session = WriterSession(
+            schema, coordinator, owners, commit_user, keep, fetch, writers, alone
+        )
         self._session = session
         weakref.finalize(self, session.stop).atexit = False
         self._unknown: CommitName | None = None

@@ -64,6 +64,7 @@ class WriterSession:
             None: what is lost is lost.
         fetch: a batch that is held on to.
         writers: those of the table in this process.
+        alone: nobody else has the commit user.
 
     Attributes:
         lock: held while rows are pushed or committed.
@@ -80,6 +81,7 @@ class WriterSession:
         keep: Callable[[RoutedBatch], object] | None,
         fetch: Callable[[object], RoutedBatch] | None,
         writers: OpenWriters | None = None,
+        alone: bool = False,
     ) -> None:
         self._schema = schema
         self._coordinator = coordinator
@@ -88,7 +90,7 @@ class WriterSession:
         self._fetch = fetch
         self._assigner = dynamic_client(schema, owners)
         self._unassigned: list[object] = []
-        self.id: SessionId = coordinator.call("begin", commit_user)
+        self.id: SessionId = coordinator.call("begin", commit_user, alone)
         self._kept: dict[int, list[object]] = defaultdict(list)
         self._pusher = self._open_pusher()
         self._pushed = _Pushed(self.id)

@@ -88,7 +88,8 @@ def ingest(
     identifier = BATCH_COMMIT if commit_identifier is None else commit_identifier
     if merge_schema:
         table.alter.merge_schema(incoming_schema(df.schema), row_kinds)
-    return push_and_commit(df, table, user, identifier, row_kinds, missing, max_attempts)
+    alone = commit_user is None
+    return push_and_commit(df, table, user, identifier, row_kinds, missing, max_attempts, alone)
 
 
 def push_and_commit(
@@ -99,13 +100,18 @@ def push_and_commit(
     row_kinds: str | None,
     missing: Missing = "error",
     max_attempts: int = 5,
+    alone: bool = False,
 ) -> Snapshot | None:
-    """Run the push job until one run of it is committed under the name."""
+    """Run the push job until one run of it is committed under the name.
+
+    Args:
+        alone: nobody else has the commit user.
+    """
     check_columns(df, table.schema, row_kinds, missing)
     wait = 1.0
     for left in range(max_attempts - 1, -1, -1):
         try:
-            return _attempt(df, table, commit_user, commit_identifier, row_kinds, missing)
+            return _attempt(df, table, commit_user, commit_identifier, row_kinds, missing, alone)
         except PkrayError as error:
             if left == 0 or not worth_another_run(error):
                 raise
@@ -134,8 +140,9 @@ def _attempt(
     identifier: int,
     row_kinds: str | None,
     missing: Missing,
+    alone: bool,
 ) -> Snapshot | None:
-    session = table.open_push(user, identifier)
+    session = table._open_push(user, identifier, alone)
     if session.is_committed:
         return session.committed
     errors = ErrorChannel()

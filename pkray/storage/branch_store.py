@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths
 
-OWN = ("schema", "snapshot", "tag", "changelog", "consumer")
+OWN = ("schema", "snapshot", "tag", "changelog", "consumer", "writer")
 """The folders that each branch has of its own; all others are the table's."""
 
 

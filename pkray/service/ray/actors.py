@@ -198,8 +198,8 @@ class _Coordinator:
         return len(self._owners)
 
     @ray.method(concurrency_group="ask")
-    def begin(self, user: str) -> Any:
-        return self._coordinator.begin(user)
+    def begin(self, *args: Any) -> Any:
+        return self._coordinator.begin(*args)
 
     @ray.method(concurrency_group="ask")
     def last_identifier(self, user: str) -> Any:
