@@ -1,0 +1,165 @@
+"""What `latest` sees of writers whose owners, or who themselves, are killed or stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pyarrow as pa
+import pytest
+
+import pkray
+
+pytestmark = pytest.mark.ray
+
+COLUMNS = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("v", pa.int64())])
+KINDS = {
+    "fixed": (["id"], [], {"bucket": "2"}),
+    "dynamic": (["id", "dt"], ["dt"], {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}),
+    "crossing": (["id"], ["dt"], {"bucket": "-1"}),
+}
+ONE = pa.table({"id": [1]})
+
+
+@pytest.fixture
+def impatient(ray_cluster, tmp_path):
+    """A catalog whose owners hold rows of silent writers for two seconds."""
+    options = {"owners": 1, "writer_lease_seconds": 2}
+    warehouse = str(tmp_path / "warehouse")
+    with pkray.connect(warehouse, runtime="ray", runtime_options=options) as catalog:
+        yield catalog
+        for name in catalog.list_tables():
+            catalog.drop_table(name)
+
+
+@pytest.fixture
+def elsewhere(ray_cluster, tmp_path):
+    """A process that looks up and writes a table ``db.t``."""
+    import ray
+
+    warehouse = str(tmp_path / "warehouse")
+    process = ray.remote(Elsewhere).remote()
+
+    def call(method, *arguments):
+        return ray.get(getattr(process, method).remote(warehouse, *arguments))
+
+    yield call
+    ray.kill(process)
+
+
+class Elsewhere:
+    def __init__(self):
+        self.table = self.writer = None
+
+    def write(self, warehouse, entries):
+        self.writer = self.writer or self.open(warehouse).open_writer("elsewhere")
+        self.writer.upsert([{"id": key, "dt": "a", "v": v} for key, v in entries.items()])
+        return os.getpid()
+
+    def commit(self, warehouse):
+        self.writer.commit()
+
+    def look(self, warehouse, key):
+        return self.open(warehouse).lookup([{"id": key}])["v"].to_pylist()
+
+    def seconds_until_seen(self, warehouse, key):
+        """From when the owner answers again."""
+        self.look(warehouse, key)
+        begun = time.monotonic()
+        while not self.look(warehouse, key) and time.monotonic() < begun + 20:
+            time.sleep(0.05)
+        return time.monotonic() - begun
+
+    def open(self, warehouse):
+        import pkray
+
+        if self.table is None:
+            options = {"writer_lease_seconds": 2}
+            catalog = pkray.connect(warehouse, runtime="ray", runtime_options=options)
+            self.table = catalog.load_table("db.t")
+        return self.table
+
+
+def kill_owner(table, index=0):
+    os.kill(table.service_stats()["owners"][index]["pid"], signal.SIGKILL)
+
+
+def wait_until_gone(table):
+    begun = time.monotonic()
+    while table.lookup(ONE).num_rows:
+        assert time.monotonic() < begun + 8
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_latest_has_all_that_was_written_at_every_step_though_owners_are_killed(ray_catalog, kind):
+    keys, partitions, options = KINDS[kind]
+    table = ray_catalog.create_table("db.t", COLUMNS, keys, partitions, options=options)
+    expected: dict = {}
+
+    def see():
+        found = table.lookup([{"id": key, "dt": "a"} for key in range(5)], columns=["id", "v"])
+        assert {row["id"]: row["v"] for row in found.to_pylist()} == expected
+
+    with table.open_writer("job") as writer:
+        for step in range(2):
+            entries = {step: step, 4: 10 + step}
+            writer.upsert([{"id": key, "dt": "a", "v": v} for key, v in entries.items()])
+            expected |= entries
+            see()
+            kill_owner(table, step)
+            see()
+        kill_owner(table)
+        writer.commit(1)
+        see()
+    assert sorted(table.to_arrow(columns=["id", "v"]).to_pydict()["id"]) == [0, 1, 4]
+
+
+def test_other_processes_see_rows_again_within_two_seconds_of_a_killed_owner(
+    ray_catalog, elsewhere
+):
+    table = ray_catalog.create_table("db.t", COLUMNS, ["id"], options={"bucket": "2"})
+    with table.open_writer("job") as writer:
+        writer.upsert([{"id": key, "dt": "a", "v": 7} for key in range(10)])
+        assert elsewhere("look", 1) == [7]
+        for owner in (0, 1):
+            kill_owner(table, owner)
+        assert elsewhere("seconds_until_seen", 1) < 2
+
+
+def test_rows_of_a_killed_writer_leave_latest(impatient, elsewhere):
+    table = impatient.create_table("db.t", COLUMNS, ["id"], options={"bucket": "1"})
+    pid = elsewhere("write", {1: 7})
+    time.sleep(3)
+    assert table.lookup(ONE)["v"].to_pylist() == [7], "its heartbeat holds them"
+    os.kill(pid, signal.SIGKILL)
+    wait_until_gone(table)
+
+
+def test_a_writer_that_was_stopped_for_longer_than_its_lease_goes_on(impatient, elsewhere):
+    table = impatient.create_table("db.t", COLUMNS, ["id"], options={"bucket": "1"})
+    pid = elsewhere("write", {1: 7})
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until_gone(table)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert elsewhere("look", 1) == [7]
+    elsewhere("commit")
+    assert table.to_arrow()["v"].to_pylist() == [7]
+
+
+def test_a_process_of_its_own_takes_over_from_a_writer_on_ray_and_back(ray_catalog, tmp_path):
+    table = ray_catalog.create_table("db.t", COLUMNS, ["id"], options={"bucket": "1"})
+    writer = table.open_writer("job")
+    writer.upsert([{"id": 1, "dt": "a", "v": 1}])
+    with pkray.connect(str(tmp_path / "warehouse")) as catalog:
+        with catalog.load_table("db.t").open_writer("job") as newer:
+            with pytest.raises(pkray.CommitFencedError, match="'job'"):
+                writer.commit()
+            writer.close()
+            with table.open_writer("job") as newest:
+                newest.commit()
+                with pytest.raises(pkray.CommitFencedError, match="'job'"):
+                    newer.commit()
