@@ -42,12 +42,20 @@ def seal_json(data: bytes) -> bytes:
     return seal(body[:-1].rstrip() + b",\n  " + _JSON_MARK + EMPTY + b'"\n}', _JSON_MARK)
 
 
-def check_json(data: bytes) -> None:
-    """Raises ValueError: the text is not as it was sealed."""
+def check_json(data: bytes) -> bool:
+    """Whether the text has a checksum. Raises ValueError: it is not as it was sealed."""
     if b"\n" not in data and _JSON_MARK in data:  # the Java core copies texts without line breaks
-        data = msgspec.json.format(data, indent=2)
+        data = _indented(data)
     if is_damaged(data, _JSON_MARK):
         raise ValueError(f"its checksum is wrong (who edits it by hand removes {KEY!r})")
+    return _JSON_MARK in data
+
+
+def _indented(data: bytes) -> bytes:
+    try:
+        return msgspec.json.format(data, indent=2)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 def _checksum(data: bytes, at: int) -> bytes:

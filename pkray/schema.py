@@ -19,6 +19,7 @@ from pkray.column_checks import check_comment, check_keys, check_names
 from pkray.columns import KEY_PREFIX, KIND, SEQUENCE, no_column, refuse_text
 from pkray.default_values import default_value
 from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
+from pkray.json_files import values
 from pkray.options import TableOptions
 from pkray.schema_checks import check_table
 from pkray.schema_fields import renumbered
@@ -212,8 +213,8 @@ class TableSchema:
         """
         try:
             check_json(data)
-            return _from_json(json.loads(data), path)
-        except (ValueError, KeyError, TypeError, SchemaError) as error:
+            return _from_json(values(data), path)
+        except (ValueError, KeyError, TypeError, SchemaError, RecursionError) as error:
             what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
             raise CorruptFileError(
                 f"schema file {path!r} is damaged: {what}; restore it from a copy, or write it "
@@ -256,28 +257,28 @@ _OLD_DEFAULTS = {1: {"bucket": "1", "file.format": "orc"}, 2: {"file.format": "o
 def _from_json(described: Any, path: str) -> TableSchema:
     if not isinstance(described, dict) or not isinstance(described.get("options", {}), dict):
         raise TypeError("it holds no JSON object of a schema, or one whose options are none")
-    version = int(described.get("version", 1))
+    version = _whole(described, "version", 1)
     if version > VERSION:
         raise UnsupportedError(
             f"schema file {path!r} has version {version}; pkray reads up to {VERSION}",
             path=path,
             version=version,
         )
-    keys = tuple(described["primaryKeys"])
+    keys = _texts(described, "primaryKeys")
     fields = tuple(
         replace(column, type=_keyed(column.type, column.name in keys))
         for column in map(DataField.from_json, described["fields"])
     )
-    options = {str(key): str(value) for key, value in described["options"].items()}
+    options = {key: _option(key, value) for key, value in described["options"].items()}
     schema = TableSchema(
-        int(described["id"]),
+        _whole(described, "id"),
         fields,
-        int(described["highestFieldId"]),
-        tuple(described["partitionKeys"]),
+        _whole(described, "highestFieldId"),
+        _texts(described, "partitionKeys"),
         keys,
         {**_OLD_DEFAULTS.get(version, {}), **options},
-        described.get("comment"),
-        int(described.get("timeMillis", 0)),
+        _text(described, "comment"),
+        _whole(described, "timeMillis", 0),
         VERSION,
     )
     for name in (*schema.partition_keys, *schema.primary_keys):
@@ -286,4 +287,35 @@ def _from_json(described: Any, path: str) -> TableSchema:
         raise ValueError("two columns have one name")
     if len({column.id for column in fields}) < len(fields):
         raise ValueError("two columns have one id")
+    highest = max((column.id for column in fields), default=None)
+    if highest is None or highest > schema.highest_field_id:
+        raise ValueError("its columns are none, or have ids above the highest")
     return schema
+
+
+def _whole(described: dict[str, Any], key: str, absent: int | None = None) -> int:
+    value = described[key] if absent is None else described.get(key, absent)
+    if type(value) is not int or value < -1:
+        raise ValueError(f"{key!r} is {value!r}, no whole number that it can be")
+    return value
+
+
+def _text(described: dict[str, Any], key: str) -> str | None:
+    value = described.get(key)
+    if not isinstance(value, str | None):
+        raise ValueError(f"{key!r} is {value!r}, no text")
+    return value
+
+
+def _texts(described: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = described[key]
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{key!r} is {value!r}, no list of names")
+    return tuple(value)
+
+
+def _option(key: str, value: object) -> str:
+    """An option's text; some engines write numbers as such."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"option {key!r} is {value!r}, no text")
+    return str(value)

@@ -264,12 +264,12 @@ class DataField:
 
     @staticmethod
     def from_json(json: Mapping[str, Any]) -> DataField:
-        return DataField(
-            int(json["id"]),
-            str(json["name"]),
-            DataType.parse(json["type"]),
-            json.get("description"),
-        )
+        number, name, description = json["id"], json["name"], json.get("description")
+        if type(number) is not int or not isinstance(name, str):
+            raise TypeError(f"a column has the id {number!r} and the name {name!r}")
+        if not isinstance(description, str | None):
+            raise TypeError(f"column {name!r} has the description {description!r}")
+        return DataField(number, name, DataType.parse(json["type"]), description)
 
 
 def check_nesting(column: str, data_type: DataType) -> None:

@@ -7,11 +7,13 @@ import contextlib
 from collections.abc import Iterator
 
 from pkray.commit.hints import read_hint, write_hint
+from pkray.commit.named_files import numbered_files
 from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, decode, encode
 from pkray.storage.object_store import ObjectStore
 
+_PREFIX = f"{paths.CHANGELOG_DIR}/changelog-"
 EARLIEST_HINT = f"{paths.CHANGELOG_DIR}/EARLIEST"
 LATEST_HINT = f"{paths.CHANGELOG_DIR}/LATEST"
 
@@ -30,12 +32,7 @@ class ChangelogStore:
 
     def ids(self) -> list[int]:
         """Ascending, by listing the directory."""
-        prefix = f"{paths.CHANGELOG_DIR}/changelog-"
-        return sorted(
-            int(number)
-            for status in self._store.list(paths.CHANGELOG_DIR, recursive=False)
-            if (number := status.path.removeprefix(prefix)).isdecimal()
-        )
+        return sorted(number for number, _ in numbered_files(self._store, _PREFIX))
 
     def earliest_id(self) -> int | None:
         """The oldest changelog's id, or None."""
@@ -70,7 +67,7 @@ class ChangelogStore:
                 snapshot_id=snapshot_id,
                 path=path,
             ) from error
-        return decode(data, self._store.location(path))
+        return decode(data, self._store.location(path), snapshot_id)
 
     def range(self, first: int, last: int) -> Iterator[Snapshot]:
         """Changelogs first..last, both included, ascending; those not there are left out."""

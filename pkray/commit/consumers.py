@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from pkray.checksums import check_json, seal_json
+from pkray.checksums import seal_json
+from pkray.commit.named_files import named_files
 from pkray.errors import CorruptFileError, MissingFileError, OptionError
 from pkray.file_names import ALLOWED, MOST_CHOSEN_BYTES, fault
 from pkray.format import paths
+from pkray.json_files import SnapshotId
+from pkray.json_files import decode as decode_json
 from pkray.storage.object_store import ObjectStore
 
 _PREFIX = f"{paths.CONSUMER_DIR}/consumer-"
@@ -38,9 +41,12 @@ class Consumer(msgspec.Struct, frozen=True):
 
 
 class _Place(msgspec.Struct, rename="camel", omit_defaults=True):
-    next_snapshot: int
-    keeps_from: int | None = None
+    next_snapshot: SnapshotId
+    keeps_from: SnapshotId | None = None
     is_loading: bool = False
+
+
+_decoder = msgspec.json.Decoder(_Place)
 
 
 class ConsumerStore:
@@ -71,9 +77,8 @@ class ConsumerStore:
         except MissingFileError:
             return None
         try:
-            check_json(data)
-            place = msgspec.json.decode(data, type=_Place)
-        except (msgspec.DecodeError, ValueError) as error:
+            place = decode_json(data, _decoder)
+        except ValueError as error:
             raise CorruptFileError(
                 f"consumer file {self._store.location(path)} is damaged: {error}; reset the "
                 "consumer to a snapshot, or delete it",
@@ -138,10 +143,8 @@ class ConsumerStore:
         return idle
 
     def _files(self) -> Iterator[tuple[str, int]]:
-        files = self._store.list(paths.CONSUMER_DIR, recursive=False)
-        named = [file for file in files if file.path.startswith(_PREFIX)]
-        for file in sorted(named, key=lambda each: each.path):
-            yield file.path.removeprefix(_PREFIX), file.modified_millis
+        for name, file in sorted(named_files(self._store, _PREFIX)):
+            yield name, file.modified_millis
 
 
 def _path(name: object) -> str:

@@ -6,10 +6,11 @@ import contextlib
 
 import msgspec
 
-from pkray.checksums import check_json, seal_json
+from pkray.checksums import seal_json
 from pkray.errors import MissingFileError, StorageError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot
+from pkray.json_files import decode
 from pkray.storage.object_store import ObjectStore
 
 PATH = f"{paths.SNAPSHOT_DIR}/EXPIRING"
@@ -34,6 +35,9 @@ class Expiring(msgspec.Struct, frozen=True, kw_only=True):
     keep_changelogs: bool = False
 
 
+_decoder = msgspec.json.Decoder(Expiring)
+
+
 class ExpiryJournal:
     """The file of the one expiry that is under way."""
 
@@ -51,9 +55,8 @@ class ExpiryJournal:
         except MissingFileError:
             return None
         try:
-            check_json(data)
-            return msgspec.json.decode(data, type=Expiring)
-        except (msgspec.DecodeError, ValueError):  # what it named is the orphan cleaner's
+            return decode(data, _decoder)
+        except ValueError:  # what it named is the orphan cleaner's
             self._store.delete(PATH)
             return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
+from pkray.commit.named_files import numbered_files
 from pkray.errors import StorageError, TableExistsError, TableNotFoundError
 from pkray.format import paths
 from pkray.format.schema_files import SchemaFiles
@@ -98,10 +99,8 @@ class SchemaStore:
 
     def _listed(self) -> Iterator[tuple[int, Hashable]]:
         """Schema ids, and what tells whether their files were written again."""
-        for status in self._store.list("schema/"):
-            number = status.path.removeprefix(_PREFIX)
-            if number.isdecimal():
-                yield int(number), status.mark
+        for number, file in numbered_files(self._store, _PREFIX):
+            yield number, file.mark
 
     def _newest_of(self, ids: Iterable[int]) -> TableSchema:
         newest = max(ids, default=None)

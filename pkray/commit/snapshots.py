@@ -10,11 +10,13 @@ from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from pkray.commit.hints import read_hint, write_hint
+from pkray.commit.named_files import numbered_files
 from pkray.errors import CorruptFileError, MissingFileError, SnapshotNotFoundError, StorageError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, decode, encode
 from pkray.storage.object_store import ObjectStore
 
+_PREFIX = f"{paths.SNAPSHOT_DIR}/snapshot-"
 KEPT = 1024
 """Snapshots kept in memory once read."""
 REMOTE_READS = 32
@@ -86,12 +88,7 @@ class SnapshotStore:
 
     def ids(self) -> builtins.list[int]:
         """Ids of all snapshots, ascending, by listing the directory."""
-        prefix = f"{paths.SNAPSHOT_DIR}/snapshot-"
-        return sorted(
-            int(number)
-            for status in self._store.list(paths.SNAPSHOT_DIR, recursive=False)
-            if (number := status.path.removeprefix(prefix)).isdecimal()
-        )
+        return sorted(number for number, _ in numbered_files(self._store, _PREFIX))
 
     def read(self, snapshot_id: int, *, fresh: bool = False) -> Snapshot:
         """A snapshot, from memory if it was read before, unless it is to be fresh.
@@ -280,7 +277,7 @@ class SnapshotStore:
                 latest=known[-1] if known else None,
                 path=path,
             ) from error
-        snapshot = decode(data, self._store.location(path))
+        snapshot = decode(data, self._store.location(path), snapshot_id)
         self._keep(snapshot)
         return snapshot
 

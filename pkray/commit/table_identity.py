@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable
 
+from pkray.commit.named_files import numbered_files
 from pkray.errors import MissingFileError, TableNotFoundError, TableReplacedError
 from pkray.format import paths
 from pkray.storage.branch_store import main_and_history
@@ -93,9 +94,5 @@ def _first_schema(main: ObjectStore) -> bytes | None:
         return main.read(paths.schema(0))
     except MissingFileError:
         prefix = paths.schema(0).removesuffix("0")
-        numbers = [
-            int(number)
-            for status in main.list("schema/")
-            if (number := status.path.removeprefix(prefix)).isdecimal()
-        ]
+        numbers = [number for number, _ in numbered_files(main, prefix)]
         return main.read(paths.schema(min(numbers))) if numbers else None

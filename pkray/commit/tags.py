@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+from pkray.commit.named_files import named_files
 from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
     MissingFileError,
@@ -48,10 +49,7 @@ class TagStore:
 
     def names(self) -> list[str]:
         """In order."""
-        files = self._store.list(paths.TAG_DIR, recursive=False)
-        return sorted(
-            file.path.removeprefix(_PREFIX) for file in files if file.path.startswith(_PREFIX)
-        )
+        return sorted(name for name, _ in named_files(self._store, _PREFIX))
 
     def tags(self) -> Iterator[Tag]:
         """Every tag, in the order of their names."""

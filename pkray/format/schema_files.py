@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pkray.errors import MissingFileError
+from pkray.errors import CorruptFileError, MissingFileError
 from pkray.format import paths
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
@@ -30,9 +30,7 @@ class SchemaFiles:
         """
         found = self._read.get(schema_id)
         if found is None:
-            path = paths.schema(schema_id)
-            found = TableSchema.from_json(self._store.read(path), path=path)
-            self._read[schema_id] = found
+            found = self._read[schema_id] = self._load(schema_id)
         return found
 
     def renew(self, schema_id: int) -> bool:
@@ -40,11 +38,21 @@ class SchemaFiles:
         known = self._read.get(schema_id)
         if known is None:
             return False
-        path = paths.schema(schema_id)
         try:
-            found = TableSchema.from_json(self._store.read(path), path=path)
+            found = self._load(schema_id)
         except MissingFileError:
             del self._read[schema_id]
             return True
         self._read[schema_id] = found
         return found != known
+
+    def _load(self, schema_id: int) -> TableSchema:
+        path = paths.schema(schema_id)
+        found = TableSchema.from_json(self._store.read(path), path=path)
+        if found.id != schema_id:
+            raise CorruptFileError(
+                f"schema file {path!r} is damaged: it holds schema {found.id}; restore it from a "
+                "copy, or write it again from another schema of the table",
+                path=path,
+            )
+        return found

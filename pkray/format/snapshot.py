@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from pkray import file_names
-from pkray.checksums import check_json, seal_json
+from pkray.checksums import seal_json
 from pkray.errors import CorruptFileError
+from pkray.json_files import Id, Long, Millis, SnapshotId
+from pkray.json_files import decode as decode_json
 
 VERSION = 3
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
@@ -24,28 +26,28 @@ class Snapshot(
     ``BATCH_COMMIT_IDENTIFIER``.
     """
 
-    version: int | None = None
-    id: int
-    schema_id: int
+    version: Long | None = None
+    id: SnapshotId
+    schema_id: Id
     base_manifest_list: str
-    base_manifest_list_size: int | None = None
+    base_manifest_list_size: Id | None = None
     delta_manifest_list: str
-    delta_manifest_list_size: int | None = None
+    delta_manifest_list_size: Id | None = None
     changelog_manifest_list: str | None = None
-    changelog_manifest_list_size: int | None = None
+    changelog_manifest_list_size: Id | None = None
     index_manifest: str | None = None
     commit_user: str
-    commit_identifier: int
+    commit_identifier: Long
     commit_kind: str
-    time_millis: int
-    log_offsets: dict[str, int] | None = None
-    total_record_count: int | None = None
-    delta_record_count: int | None = None
-    changelog_record_count: int | None = None
-    watermark: int | None = None
+    time_millis: Millis
+    log_offsets: dict[str, Long] | None = None
+    total_record_count: Long | None = None
+    delta_record_count: Long | None = None
+    changelog_record_count: Long | None = None
+    watermark: Long | None = None
     statistics: str | None = None
     properties: dict[str, str] | None = None
-    next_row_id: int | None = None
+    next_row_id: Long | None = None
     operation: str | None = None
     writer_version: str | None = None
     uuid: str | None = None
@@ -90,22 +92,29 @@ def encode(snapshot: Snapshot) -> bytes:
     return seal_json(msgspec.json.format(data, indent=2))
 
 
-def decode(data: bytes, path: str) -> Snapshot:
+def decode(data: bytes, path: str, number: int | None = None) -> Snapshot:
     """Read a snapshot's file.
+
+    Args:
+        number: its id by its name.
 
     Raises:
         CorruptFileError: the bytes are no snapshot; names ``path`` and what is wrong.
     """
     try:
-        check_json(data)
-        return _decoder.decode(data)
-    except (msgspec.DecodeError, ValueError) as error:
+        snapshot = decode_json(data, _decoder)
+        if number is not None and snapshot.id != number:
+            raise ValueError(f"it holds snapshot {snapshot.id}")
+        if snapshot.changelog_record_count and snapshot.changelog_manifest_list is None:
+            raise ValueError("it counts changes, and names no list of them")
+    except ValueError as error:
         raise CorruptFileError(
             f"snapshot file {path} is damaged ({len(data)} bytes): {error}; "
             "restore it, or go back to an earlier snapshot",
             path=path,
             reason=str(error),
         ) from error
+    return snapshot
 
 
 def replace(snapshot: Snapshot, **changes: Any) -> Snapshot:

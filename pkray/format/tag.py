@@ -8,9 +8,10 @@ from datetime import datetime
 
 import msgspec
 
-from pkray.checksums import check_json, seal_json
+from pkray.checksums import seal_json
 from pkray.errors import CorruptFileError
 from pkray.format.snapshot import Snapshot
+from pkray.json_files import decode as decode_json
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?)?")
 
@@ -75,10 +76,9 @@ def decode(data: bytes, name: str, path: str) -> Tag:
         CorruptFileError: the bytes are no tag; names ``path`` and what is wrong.
     """
     try:
-        check_json(data)
-        file = _decoder.decode(data)
+        file = decode_json(data, _decoder)
         made, retained = _millis(file.tag_create_time), _duration(file.tag_time_retained)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (ValueError, OverflowError) as error:
         raise CorruptFileError(
             f"tag file {path} is damaged ({len(data)} bytes): {error}; delete the tag, or restore "
             "its file",
@@ -95,6 +95,8 @@ def _millis(made: list[int] | str | None) -> int | None:
         return None
     if isinstance(made, str):
         return round(datetime.fromisoformat(made).timestamp() * 1000)
+    if not 5 <= len(made) <= 7:
+        raise ValueError(f"{made} is no time")
     year, month, day, hour, minute, second, nanos = [*made, 0, 0][:7]
     moment = datetime(year, month, day, hour, minute, second)
     return round(moment.timestamp() * 1000) + nanos // 1_000_000
@@ -102,6 +104,8 @@ def _millis(made: list[int] | str | None) -> int | None:
 
 def _duration(retained: float | str | None) -> int | None:
     if not isinstance(retained, str):
+        if retained is not None and retained < 0:
+            raise ValueError(f"it is kept for {retained} seconds")
         return None if retained is None else round(retained * 1000)
     found = _DURATION.fullmatch(retained)
     if found is None:

@@ -16,6 +16,7 @@ from pkray.commit.consumers import ConsumerStore
 from pkray.commit.tags import TagStore
 from pkray.errors import CorruptFileError
 from pkray.format import paths
+from pkray.json_files import Long, decode
 from pkray.system.source import MILLIS, Source, required, table
 
 _LONG, _TEXT = pa.int64(), pa.string()
@@ -193,11 +194,14 @@ def aggregation_fields(source: Source) -> pa.Table:
 
 
 class _Statistics(msgspec.Struct, rename="camel"):
-    snapshot_id: int
-    schema_id: int
-    merged_record_count: int | None = None
-    merged_record_size: int | None = None
+    snapshot_id: Long
+    schema_id: Long
+    merged_record_count: Long | None = None
+    merged_record_size: Long | None = None
     col_stats: dict[str, object] | None = None
+
+
+_statistics_decoder = msgspec.json.Decoder(_Statistics)
 
 
 def statistics(source: Source) -> pa.Table:
@@ -207,8 +211,8 @@ def statistics(source: Source) -> pa.Table:
     if snapshot is not None and snapshot.statistics is not None:
         path = paths.statistics(snapshot.statistics)
         try:
-            found.append(msgspec.json.decode(source.store.read(path), type=_Statistics))
-        except msgspec.DecodeError as error:
+            found.append(decode(source.store.read(path), _statistics_decoder))
+        except ValueError as error:
             raise CorruptFileError(
                 f"statistics file {source.store.location(path)} is damaged: {error}; "
                 "analyze the table again",

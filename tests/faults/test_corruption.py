@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray.errors import CorruptFileError, MissingFileError, PkrayError
+from pkray.errors import CorruptFileError, MissingFileError, PkrayError, UnsupportedError
 from pkray.schema import TableSchema
 from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter, read_batches
+from tests.damaged_json import mutations
+from tests.effort import examples
 from tests.faults.script import (
     NAME,
     branch,
@@ -186,6 +189,70 @@ def test_a_damaged_file_is_named_and_never_read_wrongly(kind, warehouses, proces
     assert count
     survived(f"{kind}: {count - len(wrong)} of {count} damages are named ({named}) or harmless")
     assert not wrong, wrong[:3]
+
+
+JSON_KINDS = (
+    "schema",
+    "snapshot",
+    "tag",
+    "consumer",
+    "schema of a branch",
+    "snapshot of a branch",
+    "changelog",
+)
+PLAUSIBLE = ("options = {}", "partitionKeys = []", "primaryKeys = []")
+"""Changes of a schema that leave another one."""
+
+
+def files_of(kind: str, table: Path) -> list[Path]:
+    return [
+        path
+        for path in sorted(table.rglob("*"))
+        if path.is_file() and re.fullmatch(KINDS[kind], str(path.relative_to(table)))
+    ]
+
+
+@pytest.mark.parametrize("kind", JSON_KINDS)
+def test_a_file_that_was_edited_is_named_or_read_as_it_is(kind, warehouses, process, survived):
+    """Other values, keys that are twice there, texts that are no such file: without a checksum."""
+    root = warehouses["_plain"]
+    path = files_of(kind, root / "shop.db" / "orders")[-1]
+    data, expected, wrong = path.read_bytes(), everything(root, process), []
+    every = [each for each in mutations(data) if each[0] not in PLAUSIBLE]
+    some = random.Random(kind).sample(every, min(len(every), examples(16)))
+    for what, edited in some:
+        path.write_bytes(edited)
+        try:
+            if everything(root, process) != expected:
+                wrong.append((what, "other rows"))
+        except (CorruptFileError, MissingFileError, UnsupportedError) as error:
+            if path.name not in str(error):
+                wrong.append((what, repr(error)))
+        finally:
+            path.write_bytes(data)
+    survived(f"{kind}: {len(some) - len(wrong)} of {len(some)} edits are named or harmless")
+    assert not wrong, wrong[:3]
+
+
+@pytest.mark.parametrize("kind", [*JSON_KINDS, *HEALED])
+@pytest.mark.parametrize("inside", [None, "notes"], ids=["empty", "with a file"])
+def test_a_directory_in_the_place_of_a_file_is_named(kind, inside, warehouses, process):
+    root = warehouses["_plain"]
+    path = files_of(kind, root / "shop.db" / "orders")[-1]
+    data, expected = path.read_bytes(), everything(root, process)
+    path.unlink()
+    path.mkdir()
+    if inside:
+        (path / inside).write_bytes(b"")
+    try:
+        if kind in HEALED:
+            assert everything(root, process) == expected
+        else:
+            with pytest.raises(CorruptFileError, match=f"{path.name}' is a directory"):
+                everything(root, process)
+    finally:
+        shutil.rmtree(path)
+        path.write_bytes(data)
 
 
 def test_all_of_a_data_file_is_watched(tmp_path, survived):

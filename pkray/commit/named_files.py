@@ -1,0 +1,46 @@
+"""The files of a folder that begin alike: snapshots, schemas, tags and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pkray.errors import CorruptFileError
+from pkray.storage.object_store import FileStatus, ObjectStore
+
+
+def named_files(
+    store: ObjectStore, prefix: str, is_meant: Callable[[str], bool] = bool
+) -> Iterator[tuple[str, FileStatus]]:
+    """What follows the prefix in the names of a folder's files, and the files.
+
+    Args:
+        prefix: the folder, and the beginning of names: ``tag/tag-``.
+        is_meant: whether a name is one of those, by what follows the prefix.
+
+    Raises:
+        CorruptFileError: a folder has such a name, so that something would seem not to be there.
+    """
+    folder = prefix.rpartition("/")[0]
+    if store.local_path(folder) is not None:
+        for path in store.list_dirs(folder):
+            if path.startswith(prefix) and is_meant(path.removeprefix(prefix)):
+                raise CorruptFileError(
+                    f"{store.location(path)!r} is a directory where a file belongs: move it away, "
+                    "and restore what was there",
+                    path=path,
+                )
+    for file in store.list(folder, recursive=False):
+        name = file.path.removeprefix(prefix)
+        if file.path.startswith(prefix) and is_meant(name):
+            yield name, file
+
+
+def numbered_files(store: ObjectStore, prefix: str) -> Iterator[tuple[int, FileStatus]]:
+    """The files of a folder that are named by numbers, in any order; see `named_files`."""
+    for name, file in named_files(store, prefix, _is_number):
+        yield int(name), file
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a number as it is written in names: ``007`` and other scripts' are not."""
+    return text.isascii() and text.isdecimal() and (text[0] != "0" or text == "0")
