@@ -18,6 +18,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from fastavro.validation import validate
 
 from pkray.checksums import EMPTY, KEY, is_damaged, seal
 
@@ -39,10 +40,13 @@ class AvroError(ValueError):
     """Bytes that are no whole Avro file."""
 
 
-def read_records(data: bytes) -> Iterator[Record]:
+def read_records(data: bytes, expected: Expected | None = None) -> Iterator[Record]:
     """The records of an Avro file, decoded by the schema it carries.
 
     Timestamps come as the integers stored. Codecs: null, deflate, zstandard, snappy, bzip2.
+
+    Args:
+        expected: what the records are held against where the file's own schema has other types.
 
     Raises:
         AvroError: the bytes are no Avro file, or end early. Damage inside a record surfaces as
@@ -55,6 +59,7 @@ def read_records(data: bytes) -> Iterator[Record]:
         raise AvroError("its checksum is wrong")
     header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
     schema = _parsed(header["avro.schema"])
+    is_alike = expected is None or expected.is_alike(header["avro.schema"])
     codec = header.get("avro.codec", b"null").decode()
     sync = _exactly(stream, _SYNC_BYTES)
     while stream.tell() < len(data):
@@ -65,6 +70,8 @@ def read_records(data: bytes) -> Iterator[Record]:
             raise AvroError(f"the block before byte {stream.tell()} does not end in its marker")
         for _ in range(count):
             record: Any = fastavro.schemaless_reader(block, schema, None)
+            if expected is not None and not is_alike and not expected.holds(record):
+                raise AvroError("a record has other types than such a file's")
             yield record
         if block.read(1):
             raise AvroError(f"the block before byte {stream.tell()} holds more than its records")
@@ -152,6 +159,59 @@ def _unsnap(block: bytes) -> bytes:
 @functools.lru_cache(maxsize=64)
 def _parsed(schema: bytes) -> Schema:
     return fastavro.parse_schema(_without_logical_types(json.loads(schema)))
+
+
+class Expected:
+    """The types that records have; fields that it has not got are let be.
+
+    Args:
+        schema: as fastavro parsed it.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self.is_alike = functools.lru_cache(maxsize=64)(self._is_alike)
+
+    def _is_alike(self, schema: bytes) -> bool:
+        """Whether all records of another schema are ones of this."""
+        found = _without_logical_types(json.loads(schema))
+        return _fits(found, _without_logical_types(self._schema))
+
+    def holds(self, record: Record) -> bool:
+        """Whether a record has these types."""
+        return bool(validate(record, self._schema, raise_errors=False))
+
+
+def _fits(found: Schema, wanted: Schema) -> bool:
+    """Whether all values of a type are ones of another; absent records are met when converted."""
+    (found, is_absent), (wanted, may_be_absent) = _present(found), _present(wanted)
+    kind = _kind(found)
+    if kind != _kind(wanted) and (kind, _kind(wanted)) != ("int", "long"):
+        return False
+    if kind == "record":
+        types = {field["name"]: field["type"] for field in found["fields"]}
+        return all(
+            field["name"] not in types or _fits(types[field["name"]], field["type"])
+            for field in wanted["fields"]
+        )
+    if is_absent and not may_be_absent:
+        return False
+    return kind != "array" or _fits(found["items"], wanted["items"])
+
+
+def _present(schema: Schema) -> tuple[Schema, bool]:
+    """A type less null, and whether it could be null."""
+    if not isinstance(schema, list):
+        return schema, False
+    rest = [each for each in schema if each != "null"]
+    return rest[0] if len(rest) == 1 else rest, len(rest) < len(schema)
+
+
+def _kind(schema: Schema) -> str | None:
+    """The name of a type; None of a union of several."""
+    if isinstance(schema, dict):
+        return _kind(schema["type"])
+    return schema if isinstance(schema, str) else None
 
 
 def _without_logical_types(schema: Schema) -> Schema:

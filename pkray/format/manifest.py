@@ -15,12 +15,15 @@ import msgspec
 from pkray.errors import CorruptFileError
 from pkray.file_names import checked
 from pkray.format import avro_schemas
-from pkray.format.avro_file import read_records, write_records
+from pkray.format.avro_file import Expected, read_records, write_records
 from pkray.format.data_file import DataFileMeta, ManifestEntry, SimpleStats
 from pkray.format.index_file import DeletionVectorRange, IndexFileMeta
 
 _MANIFEST_VERSION = 2
 _INDEX_MANIFEST_VERSION = 1
+_ENTRIES = Expected(avro_schemas.MANIFEST_ENTRY)
+_LIST = Expected(avro_schemas.MANIFEST_LIST)
+_INDEXES = Expected(avro_schemas.INDEX_MANIFEST_ENTRY)
 
 
 class ManifestFileMeta(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +70,7 @@ def read_manifest(data: bytes, path: str, file_size: int | None = None) -> list[
     """
     if file_size is not None and len(data) != file_size:
         raise _damaged("manifest", path, data, f"it should have {file_size} bytes")
-    return _read(data, path, "manifest", _entry)
+    return _read(data, path, "manifest", _ENTRIES, _entry)
 
 
 def write_manifest(entries: Iterable[ManifestEntry], compression: str = "zstd") -> bytes:
@@ -81,7 +84,7 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
     Raises:
         CorruptFileError: the bytes are no manifest list, or end early; names ``path``.
     """
-    return _read(data, path, "manifest list", _manifest_meta)
+    return _read(data, path, "manifest list", _LIST, _manifest_meta)
 
 
 def write_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str = "zstd") -> bytes:
@@ -95,7 +98,7 @@ def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
     Raises:
         CorruptFileError: the bytes are no index manifest, or end early; names ``path``.
     """
-    return _read(data, path, "index manifest", _index_entry)
+    return _read(data, path, "index manifest", _INDEXES, _index_entry)
 
 
 def write_index_manifest(entries: Iterable[IndexManifestEntry], compression: str = "zstd") -> bytes:
@@ -105,9 +108,9 @@ def write_index_manifest(entries: Iterable[IndexManifestEntry], compression: str
     )
 
 
-def _read(data: bytes, path: str, what: str, convert: Any) -> list[Any]:
+def _read(data: bytes, path: str, what: str, expected: Expected, convert: Any) -> list[Any]:
     try:
-        return [convert(record) for record in read_records(data)]
+        return [convert(record) for record in read_records(data, expected)]
     except Exception as error:  # damaged Avro surfaces as almost any exception type
         raise _damaged(what, path, data, f"{type(error).__name__}: {error}") from error
 

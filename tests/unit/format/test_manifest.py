@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 from dataclasses import dataclass
 from typing import Any
 
+import fastavro
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from pkray.errors import CorruptFileError
 from pkray.format import avro_schemas
-from pkray.format.avro_file import read_records, write_records
+from pkray.format.avro_file import _plain, read_records, write_records
 from pkray.format.data_file import ADD, DELETE, DataFileMeta, ManifestEntry, SimpleStats
 from pkray.format.index_file import (
     DELETION_VECTORS,
@@ -276,3 +278,33 @@ def test_other_files_are_reported(data: bytes) -> None:
 def test_a_manifest_is_no_manifest_list() -> None:
     with pytest.raises(CorruptFileError, match="manifest list m"):
         read_manifest_list(write_manifest(ENTRIES), "m")
+
+
+WRONG_TYPES = {
+    "string": "0/../../x",
+    "null": None,
+    "double": 1.5,
+    "boolean": True,
+    "long": 1 << 40,
+    "bytes": b"x",
+}
+
+
+@pytest.mark.parametrize("field", ["_BUCKET", "_KIND", "_TOTAL_BUCKETS"])
+@pytest.mark.parametrize("kind", WRONG_TYPES)
+def test_values_of_other_types_are_no_entry(field, kind):
+    """A file says itself which types it has: what a path is made of is a number all the same."""
+    described = json.loads(json.dumps(_plain(avro_schemas.MANIFEST_ENTRY)))
+    next(each for each in described["fields"] if each["name"] == field)["type"] = kind
+    records = [{**each, field: WRONG_TYPES[kind]} for each in read_records(write_manifest(ENTRIES))]
+    data = write_records(fastavro.parse_schema(described), records)
+    with pytest.raises(CorruptFileError, match=r"manifest-4 is damaged.*other types"):
+        read_manifest(data, "manifest-4")
+
+
+def test_numbers_may_be_written_in_more_bytes_than_they_need():
+    described = json.loads(json.dumps(_plain(avro_schemas.MANIFEST_ENTRY)))
+    next(each for each in described["fields"] if each["name"] == "_BUCKET")["type"] = "long"
+    records = list(read_records(write_manifest(ENTRIES)))
+    data = write_records(fastavro.parse_schema(described), records)
+    assert read_manifest(data, "m") == ENTRIES
