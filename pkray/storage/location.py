@@ -11,7 +11,7 @@ from typing import Any
 from pkray.storage.branch_store import BranchStore
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
-from pkray.storage.secrets import Secret, hide
+from pkray.storage.secrets import hide
 
 
 @dataclass(frozen=True)
@@ -38,33 +38,6 @@ class TableLocation:
     def open(self) -> ObjectStore:
         store = open_store(self.url, **self.storage_options)
         return store if self.branch is None else BranchStore(store, self.branch)
-
-    def to_plain(self) -> dict[str, Any]:
-        """Texts that any process may show; `secrets` has the rest of `from_plain`."""
-        shown = {
-            key: value
-            for key, value in self.storage_options.items()
-            if not isinstance(value, Secret)
-        }
-        return {
-            "url": self.url,
-            "name": self.name,
-            "storage_options": shown,
-            "branch": self.branch,
-            "identity": self.identity,
-        }
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], secrets: Mapping[str, Any]) -> TableLocation:
-        """The location of which these are `to_plain` and `secrets`."""
-        return cls(**{**plain, "storage_options": {**plain["storage_options"], **secrets}})
-
-    @property
-    def secrets(self) -> dict[str, Secret]:
-        """The storage options that nothing may show, by their names."""
-        return {
-            key: value for key, value in self.storage_options.items() if isinstance(value, Secret)
-        }
 
     def on_branch(self, branch: str | None) -> TableLocation:
         """The same table on a branch of it, or on none."""

@@ -56,6 +56,8 @@ _CLIENT_OPTIONS = frozenset(
         "user_agent",
     )
 )
+LIST_CHUNK = 1000
+"""Files that obstore hands over at a time: as many as S3 lists in one answer."""
 _QUOTED = re.compile(r'"[^"]*"')
 _open_url: Any = from_url
 _memory: dict[str, MemoryStore] = {}
@@ -160,7 +162,7 @@ class RemoteStore(ObjectStore):
         def following() -> Any:
             nonlocal chunks
             if chunks is None:
-                chunks = iter(obstore.list(self._store, start, offset=last, chunk_size=1000))
+                chunks = iter(obstore.list(self._store, start, offset=last, chunk_size=LIST_CHUNK))
             try:
                 return next(chunks, None)
             except Exception:

@@ -20,6 +20,8 @@ from pkray.storage.secrets import redact
 
 _TEXT = r'"((?:[^"\\]|\\.)*)"'
 _ANSWER = re.compile(rf"inner: Status \{{\s*status: (\d+),\s*body: (?:None|Some\(\s*{_TEXT})", re.S)
+_ANSWER_IN_SHORT = re.compile(r" - Server returned non-2xx status code: (\d{3})[^:]*: (.*)", re.S)
+_UNSENT_IN_SHORT = " - HTTP error: error sending request"
 _QUOTED = re.compile(_TEXT, re.S)
 _KIND = re.compile(r"HttpError \{\s*kind: (\w+)")
 _CODE = re.compile(r"<Code>([^<]*)</Code>", re.I)
@@ -65,10 +67,12 @@ class Failure:
         """
         text = redact(str(error) or type(error).__name__, options)
         line, _, debug = text.strip().partition("\n")
-        answer = _ANSWER.search(debug)
+        # The end of an upload fails without the debug text; it is not sent again for what it says.
+        answer = _ANSWER.search(debug) if debug else _ANSWER_IN_SHORT.search(line)
         if answer is None:
-            kind = _KIND.search(_QUOTED.sub('""', debug))
-            return cls(line, kind=kind[1] if kind else None, cause=debug)
+            found = _KIND.search(_QUOTED.sub('""', debug))
+            unsent = "Request" if not debug and line.endswith(_UNSENT_IN_SHORT) else None
+            return cls(line, kind=found[1] if found else unsent, cause=debug)
         status, body = int(answer[1]), _unescaped(answer[2] or "")
         code, said = (found[1] if (found := part.search(body)) else "" for part in (_CODE, _SAID))
         heard = ": ".join(filter(None, (code, said))) or " ".join(body.split())[:200]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pkray.errors import OptionError
 from pkray.storage.remote_errors import explain, is_transient, plain_cause
-from pkray.storage.slow_requests import SLOW_REQUESTS, SlowRequests
+from pkray.storage.slow_requests import SLOW_REQUESTS
 
 T = TypeVar("T")
 
@@ -81,15 +81,10 @@ class Requests:
         options: of the store, as `hide` gives them: no error shows their secrets.
     """
 
-    def __init__(
-        self,
-        limits: RequestLimits,
-        options: Mapping[str, Any],
-        slow: SlowRequests = SLOW_REQUESTS,
-    ) -> None:
+    def __init__(self, limits: RequestLimits, options: Mapping[str, Any]) -> None:
         self._again_within = limits.seconds / 3
         self._options = options
-        self._slow = slow
+        self._slow = SLOW_REQUESTS
 
     def send(self, doing: str, location: str, call: Callable[[], T], attempts: int = ATTEMPTS) -> T:
         """Call, and call again, after a while, what failed in passing.

@@ -28,6 +28,11 @@ BROKEN_OFF = unanswered("Interrupted")
 NO_LIST = GenericError("Got invalid list response\n\nDebug source:\nInvalidListResponse {")
 DNS = unanswered("Connect", 'ConnectError("dns error", Custom)')
 TLS = unanswered("Connect", "InvalidCertificate(UnknownIssuer)")
+UPLOAD_DENIED = OSError(
+    "Error performing PUT http://s3/x in 1ms - Server returned non-2xx status code: 403 Forbidden: "
+    "<Error><Code>AccessDenied</Code></Error>"
+)
+UPLOAD_UNSENT = OSError("Error performing PUT http://s3/x - HTTP error: error sending request")
 REDIRECT = GenericError("Received redirect\n\nDebug source:\ninner: BareRedirect,")
 
 
@@ -75,6 +80,7 @@ def test_what_fails_in_passing_is_tried_again(error):
         unanswered("Unknown", '"HttpError { kind: Timeout"'),
         GenericError("status code: 503: connection timed out"),
         TLS,
+        UPLOAD_UNSENT,
     ],
 )
 def test_what_will_fail_again_is_not_tried_again(error):
@@ -120,6 +126,8 @@ def test_what_took_long_is_not_tried_again():
         (TLS, StorageError, "certificate"),
         (unanswered("Timeout"), StorageError, "does not answer"),
         (NO_LIST, StorageError, "check the endpoint"),
+        (UPLOAD_DENIED, StorageError, "keys and rights"),
+        (UPLOAD_UNSENT, StorageError, "does not answer"),
         (GenericError("bad request\n\nDebug source: ..."), StorageError, "storage options"),
     ],
 )

@@ -65,16 +65,6 @@ def test_a_location_shows_no_secret():
     assert "s3://lake/t" in repr(location)
 
 
-def test_a_location_comes_back_from_plain_values_and_its_secrets():
-    options = {"access_key_id": "AKIA", "secret_access_key": SECRET, "region": "eu-west-1"}
-    location = TableLocation("s3://lake/t", "db.t", options, "b", "id-1")
-    plain = location.to_plain()
-    assert plain["storage_options"] == {"region": "eu-west-1"}
-    assert set(location.secrets) == {"access_key_id", "secret_access_key"}
-    assert TableLocation.from_plain(plain, location.secrets) == location
-    assert TableLocation.from_plain(plain, reveal(location.secrets)) == location
-
-
 @pytest.mark.parametrize(
     "url",
     [
