@@ -92,15 +92,21 @@ def names(texts: Iterable[str] | None) -> list[str] | None:
     return [name for name in found if name] or None
 
 
-def pairs(texts: Iterable[str] | None, option: str) -> dict[str, str]:
-    """KEY=VALUE texts."""
+def pairs(texts: Iterable[str] | None, option: str, *, secret: bool = False) -> dict[str, str]:
+    """KEY=VALUE texts.
+
+    Args:
+        secret: show none of them in errors.
+    """
     found = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise typer.BadParameter(f"{option} takes KEY=VALUE, not {text!r}")
+            given = "" if secret else f", not {text!r}"
+            raise typer.BadParameter(f"{option} takes KEY=VALUE{given}")
         if key.strip() in found:
-            raise typer.BadParameter(f"{option} gives {key.strip()!r} twice: give it once")
+            given = "a key" if secret else repr(key.strip())
+            raise typer.BadParameter(f"{option} gives {given} twice: give it once")
         found[key.strip()] = value.strip()
     return found
 

@@ -32,7 +32,7 @@ def _command(command: Callable[..., None], *, with_ray: bool) -> Callable[..., N
     @functools.wraps(command)
     def run(**given: Any) -> None:
         warehouse, storage = given.pop("warehouse"), given.pop("storage")
-        options: dict[str, Any] = dict(arguments.pairs(storage, "--storage"))
+        options: dict[str, Any] = dict(arguments.pairs(storage, "--storage", secret=True))
         address = given.pop("ray", None)
         if address is not None:
             options |= {"runtime": "ray", "runtime_options": {"address": address}}

@@ -20,6 +20,8 @@ from rocksdict import (
     SstFileWriter,
 )
 
+from pkray.storage.private_files import private_directory
+
 INDEX_BYTES_PER_ENTRY = 16
 """Memory RocksDB takes for finding a block, about."""
 READAHEAD_BYTES = 128 << 10
@@ -92,7 +94,8 @@ class BlockStore:
         self._directory = directory
         self._names = map(str, itertools.count(1))
         self._lock = threading.Lock()
-        self._database: Rdict = _guarded(Rdict, str(directory / "rocksdb"), _options())
+        folder = _guarded(private_directory, directory / "rocksdb")
+        self._database: Rdict = _guarded(Rdict, folder, _options())
 
     def load(self, entries: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> BlockFile:
         """A file of these entries.

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from pkray.errors import OptionError, UnsupportedError
 from pkray.storage.local import LocalStore
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.secrets import may_hold_secret, shown_url
+from pkray.storage.secrets import may_hold_secret, shown_key, shown_url
 
 REMOTE_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 
@@ -44,10 +44,11 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> ObjectStore:
     if scheme in REMOTE_SCHEMES:
         return _remote(text, options)
     if options:
+        keys = sorted(map(shown_key, options))
         raise OptionError(
-            f"storage options {sorted(options)} do not apply to {text!r}: "
+            f"storage options {keys} do not apply to {text!r}: "
             "only object stores (s3://, gs://, az://) take options",
-            options=sorted(options),
+            options=keys,
             url=text,
         )
     if scheme == "memory":

@@ -22,7 +22,7 @@ from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Path
 from pkray.storage.opening import in_url
 from pkray.storage.remote_files import PART_BYTES, RangeReader, RemoteOutput
 from pkray.storage.requests import RequestLimits, Requests
-from pkray.storage.secrets import HIDDEN, Secret, hide, may_hold_secret, redact, reveal
+from pkray.storage.secrets import HIDDEN, Secret, hide, may_hold_secret, redact, reveal, shown_key
 
 T = TypeVar("T")
 
@@ -251,12 +251,13 @@ def _unopened(
     url: str, options: Mapping[str, Any], error: BaseException
 ) -> OptionError | StorageError:
     if isinstance(error, exceptions.UnknownConfigurationKeyError):
+        keys = sorted(map(shown_key, options))
         return OptionError(
-            f"unknown storage option for {url!r} among {sorted(options)}: "
+            f"unknown storage option for {url!r} among {keys}: "
             "use endpoint, region, access_key_id, secret_access_key, session_token, allow_http "
             "or a configuration key of obstore",
             url=url,
-            options=sorted(options),
+            options=keys,
         )
     reason = redact(str(error), {key: Secret(value) for key, value in options.items()})
     reason = _QUOTED.sub(f'"{HIDDEN}"', reason.strip().partition("\n")[0])
@@ -269,6 +270,7 @@ def _unopened(
 
 def _check_value(key: str, value: object) -> None:
     """Refuse what obstore does not take; the value may be a secret, and is not shown."""
+    name = shown_key(key)
     if key == "default_headers":
         fits = isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
         remedy = "give a dict of texts"
@@ -277,17 +279,17 @@ def _check_value(key: str, value: object) -> None:
         remedy = "leave it out" if value is None else "give text"
     if not fits:
         given = None if value is None else f"a {type(value).__name__}"
-        raise OptionError(f"storage option {key!r} cannot be {given}: {remedy}", key=key)
+        raise OptionError(f"storage option {name!r} cannot be {given}: {remedy}", key=name)
     # obstore does not survive one without a scheme.
     if "endpoint" in key.lower() and urlsplit(str(value)).scheme not in ("http", "https"):
         raise OptionError(
-            f"storage option {key!r} is no URL: write it with its scheme, such as "
+            f"storage option {name!r} is no URL: write it with its scheme, such as "
             "https://host:port",
-            key=key,
+            key=name,
         )
     if "endpoint" in key.lower() and may_hold_secret(str(value)):
         raise OptionError(
-            f"storage option {key!r} has a user, a password or a query in it, which are printed "
+            f"storage option {name!r} has a user, a password or a query in it, which are printed "
             "with it: give keys and tokens as storage options of their own",
-            key=key,
+            key=name,
         )

@@ -99,6 +99,11 @@ def _hidden(key: str, value: Any) -> Any:
     return Secret(value)
 
 
+def shown_key(key: str) -> str:
+    """An option's key for messages: one that is no name may be a secret in the wrong place."""
+    return key if re.fullmatch(r"[a-z][a-z0-9_]{0,39}|[A-Z]+(_[A-Z0-9]+)+", key) else HIDDEN
+
+
 def shown_url(url: str) -> str:
     """A URL for messages: one that may hold a secret is cut down to its scheme."""
     return f"{url.partition('://')[0]}://{HIDDEN}" if may_hold_secret(url) else url
