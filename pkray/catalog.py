@@ -66,7 +66,9 @@ def connect(
         runtime: ``"local"`` runs the tables' owners in this process, ``"ray"`` as Ray actors.
         runtime_options: what the runtime takes, such as ``owners``, ``local_directory`` and,
             on Ray, ``address``.
-        storage_options: what the object store needs, such as ``endpoint`` or ``region``.
+        storage_options: what the object store needs, such as ``endpoint`` or ``region``; no text
+            shows keys among them. ``retry_timeout`` (30s) is how long a request may go without
+            an answer, ``max_retries`` (10) how often it is repeated.
 
     Raises:
         OptionError: no warehouse or a file, another runtime's name, or an option that it or the
