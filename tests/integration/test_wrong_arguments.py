@@ -154,12 +154,7 @@ def test_what_a_wrong_change_of_a_schema_raises_is_a_pkray_error(kind, table):
 
 def try_all(call: Callable[..., Any], good: dict[str, Any]) -> None:
     """Call with each argument in turn that is wrong, the others as they should be."""
-    parameters = inspect.signature(call).parameters
-    needed = {
-        name: good.get(name)
-        for name, each in parameters.items()
-        if each.default is each.empty and each.kind is not each.VAR_KEYWORD
-    }
+    parameters, needed = required(call, good)
     for name in parameters:
         for number, wrong in enumerate(WRONG):
             try:
@@ -169,8 +164,23 @@ def try_all(call: Callable[..., Any], good: dict[str, Any]) -> None:
                 raise AssertionError(f"{where} raised {type(error).__name__}: {error}") from error
 
 
-def outcome(call: Callable[..., Any], given: dict[str, Any]) -> None:
-    """Make a call, and read what it returns to its end; what is said is short."""
+def required(call: Callable[..., Any], good: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """The names of all parameters, and values of those that have no default."""
+    parameters = inspect.signature(call).parameters
+    needed = {
+        name: good.get(name)
+        for name, each in parameters.items()
+        if each.default is each.empty and each.kind is not each.VAR_KEYWORD
+    }
+    return list(parameters), needed
+
+
+def outcome(call: Callable[..., Any], given: dict[str, Any], *, refused: bool = False) -> None:
+    """Make a call, and read what it returns to its end; what is said is short.
+
+    Args:
+        refused: raise its PkrayError.
+    """
     message = "fine"
     try:
         found = call(**given)
@@ -179,6 +189,8 @@ def outcome(call: Callable[..., Any], given: dict[str, Any]) -> None:
         elif isinstance(found, Iterator):
             list(found)
     except PkrayError as error:
+        if refused:
+            raise
         message = str(error)
     assert message
     assert len(message) < 20_000, message[:3000]
