@@ -267,18 +267,20 @@ class BucketWriter:
         frozen = self._memtable.freeze(
             self._next_sequence, ordered=self._engine.needs_order or with_input
         )
-        merged = frozen.merged(self._engine, nothing_before=not self._levels.files)
-        work, files = self._work, self._files
-        new = work.write(files, merged)
+        work, files, count = self._work, self._files, self._memtable.rows
+        runs = frozen.runs(self._engine)
+        is_first = not self._levels.files
+        merged = [run.merged(self._engine, nothing_before=is_first) for run in runs]
+        new = [file for rows in merged for file in work.write(files, rows)]
         changelog = work.write(files, frozen.every(), "changelog") if with_input else ()
         work.new_files.extend(new)
         work.changelog_files.extend(changelog)
         self._levels = self._levels.apply((), new)
-        self._next_sequence += self._memtable.rows
+        self._next_sequence += count * len(runs)
         written = self._memtable.bytes
         self._memtable = Memtable(self.schema)
         self._show()
-        del frozen, merged
+        del frozen, runs, merged
         give_back(written, self._options.write_buffer_size // 2)
 
     def _show(self) -> None:

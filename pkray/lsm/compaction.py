@@ -99,7 +99,12 @@ def pick(
         fresh = _count_level_0(runs)
         if fresh:
             unit = _by_size_ratio(runs, options, fresh, triggered=True)
-    return unit if unit is not None and _changes_something(unit) else None
+    if unit is None or not _changes_something(unit):
+        return None
+    if options.deletes_reset and len(unit.runs) == 2 and unit.runs[1].may_have_deletes:
+        # What comes after the deletes may stay a run of its own: there would be two again.
+        return CompactionUnit(level_count(options, runs) - 1, tuple(runs))
+    return unit
 
 
 def pick_small(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUnit | None:

@@ -16,6 +16,7 @@ from pkray.lsm.key_ranges import Section, sections
 from pkray.lsm.levels import Levels, SortedRun
 from pkray.lsm.merge import MergeEngine, without_deletes
 from pkray.lsm.record_expiry import RecordExpiry
+from pkray.lsm.run_writer import RunWriter
 from pkray.lsm.section_merge import SectionMerge
 from pkray.lsm.sorted_streams import MergeLimits
 from pkray.lsm.upper_lookup import UpperLevelLookup
@@ -54,9 +55,17 @@ class CompactionTask:
         self._expiry = RecordExpiry.of(schema, now)
         self._rows = SectionMerge(schema, files, engine, lookup, limits, unit, levels, self._expiry)
         self._result = CompactionResult()
+        self._later: RunWriter
         self._written: list[DataFileMeta] = []
 
     def run(self) -> CompactionResult:
+        with self._files.open_run(0, COMPACT_SOURCE) as self._later:
+            self._carry_out()
+        self._keep(self._later.files, self._result.after)
+        self._result.marked = self._rows.marked
+        return self._result
+
+    def _carry_out(self) -> None:
         large = self._options.target_file_size // 10 * 7
         waiting: list[Section] = []
         for section in sections(self._unit.runs, self._schema):
@@ -72,8 +81,6 @@ class CompactionTask:
                     waiting = []
                     self._upgrade(alone)
         self._rewrite_or_upgrade(waiting)
-        self._result.marked = self._rows.marked
-        return self._result
 
     def undo(self) -> None:
         """Delete what was written."""
@@ -97,8 +104,8 @@ class CompactionTask:
             with self._files.open_run(
                 self._unit.output_level, COMPACT_SOURCE, "changelog"
             ) as changelog:
-                for _, changes in self._rows.merged(section, with_changes=True, rewrites=False):
-                    changelog.write(changes)
+                for some in self._rows.merged(section, with_changes=True, rewrites=False):
+                    changelog.write(some.changes)
             self._keep(changelog.files, self._result.changelog)
         elif self._rows.marks and file.level == 0 and self._rows.above:
             for rows in self._rows.reader.read(file, self._rows.order.key_columns):
@@ -133,9 +140,10 @@ class CompactionTask:
             self._files.open_run(self._unit.output_level, COMPACT_SOURCE, "changelog") as changelog,
         ):
             for section in chosen:
-                for rows, changes in self._rows.merged(section, with_changes):
+                for rows, changes, later in self._rows.merged(section, with_changes):
                     data.write(without_deletes(rows) if self._rows.drops_deletes else rows)
                     changelog.write(changes)
+                    self._later.write(later)
                     give_back(rows.nbytes, self._options.write_buffer_size)
         self._result.before.extend(file for section in chosen for file in section.files)
         self._keep(data.files, self._result.after)

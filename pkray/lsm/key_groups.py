@@ -203,6 +203,15 @@ def take(rows: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
     return RowTaker(rows).take(numbers)
 
 
+def shifted(rows: pa.RecordBatch, shift: int) -> pa.RecordBatch:
+    """The rows with larger sequence numbers."""
+    if not shift:
+        return rows
+    position = rows.schema.get_field_index(SEQUENCE)
+    numbers = pc.add(rows.column(position), shift)
+    return rows.set_column(position, rows.schema.field(position), numbers)
+
+
 def taken(column: pa.Array, numbers: pa.Array) -> pa.Array:
     """Values by number, which is known to be in range; null where it is."""
     return pc.take(column, numbers, boundscheck=False, memory_pool=_POOL)

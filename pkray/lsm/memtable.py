@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pkray.lsm.key_groups import KeyGroups, RowOrder, concat, empty_rows, row_schema, take
+from pkray.lsm.key_groups import KeyGroups, RowOrder, concat, empty_rows, row_schema, shifted, take
 from pkray.lsm.key_prefixes import KeyPrefixes, SortedPrefixes, spread
 from pkray.lsm.keys import NormalizedKeys
-from pkray.lsm.merge import MergeEngine, is_add
+from pkray.lsm.merge import MergeEngine, cut_at_deletes, is_add
 from pkray.schema import KIND
 
 if TYPE_CHECKING:
@@ -26,9 +26,22 @@ BLOCK_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class FrozenRows:
-    """A memtable's rows, sorted."""
+    """A memtable's rows, sorted.
+
+    Args:
+        groups: the rows by key.
+        shift: what is added to their sequence numbers, so that they follow those of older runs.
+    """
 
     groups: KeyGroups
+    shift: int = 0
+
+    def runs(self, engine: MergeEngine) -> list[FrozenRows]:
+        """The rows of each run that they make, the oldest first: two if deletes must stay apart."""
+        if not engine.deletes_reset:
+            return [self]
+        cut = cut_at_deletes(self.groups)
+        return [FrozenRows(run, number * run.rows.num_rows) for number, run in enumerate(cut)]
 
     def merged(
         self, engine: MergeEngine, *, nothing_before: bool = False
@@ -43,7 +56,7 @@ class FrozenRows:
             if nothing_before and engine.drops_passing:
                 rows = _without_passing(rows, block)
             if rows.num_rows:
-                yield rows
+                yield shifted(rows, self.shift)
 
     def every(self) -> Iterator[pa.RecordBatch]:
         """All rows by key, user sequence and arrival; needs groups that are ordered."""
@@ -100,7 +113,7 @@ class Memtable:
     def lookup(
         self, keys: pa.RecordBatch, engine: MergeEngine, first_sequence: int
     ) -> pa.RecordBatch:
-        """Merged key-value rows of the keys that are here, deletes included, in key order.
+        """Merged key-value rows of the keys that are here, deletes included, as runs have them.
 
         Args:
             keys: the key columns, distinct.
@@ -130,7 +143,8 @@ class Memtable:
             first_sequence += rows.num_rows
         if not found:
             return empty_rows(self._schema)
-        return engine.merge(self._order.group(concat(found)))
+        runs = FrozenRows(self._order.group(concat(found))).runs(engine)
+        return concat([engine.merge(run.groups) for run in runs])
 
     def _combined(self, first_sequence: int) -> pa.RecordBatch:
         with self._lock:

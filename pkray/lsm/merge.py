@@ -28,6 +28,8 @@ class MergeEngine(ABC):
         one_image: two such rows of a key are better avoided: some readers, though not Paimon's
             Java core, merge them, and would count twice.
         drops_passing: a key that comes and goes before it is first written is not written.
+        deletes_reset: rows after a -D are merged as if nothing had been before it. A row that is
+            merged of both cannot say so to older ones: they are kept apart (`cut_at_deletes`).
     """
 
     needs_order: bool = True
@@ -37,6 +39,7 @@ class MergeEngine(ABC):
     whole_above_0: bool = False
     one_image: bool = False
     drops_passing: bool = False
+    deletes_reset: bool = False
 
     @abstractmethod
     def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:
@@ -78,6 +81,31 @@ def newest_images(engine: MergeEngine, groups: KeyGroups, is_image: np.ndarray) 
     before = np.cumsum(kept) - kept
     order = groups.order[kept]
     return KeyGroups(groups.rows, order, before[groups.starts], groups.ordered, groups.taker)
+
+
+def cut_at_deletes(groups: KeyGroups) -> list[KeyGroups]:
+    """Divide keys that have rows after their last -D: into that -D, and the rows after it.
+
+    Returns:
+        The groups, or two: the second has the rows that come after a -D.
+    """
+    is_delete = groups.rows.column(KIND).to_numpy() == DELETE
+    if len(groups) == len(groups.order) or not is_delete.any():
+        return [groups]
+    place = np.arange(len(groups.order))
+    last = np.maximum.reduceat(np.where(is_delete[groups.order], place, -1), groups.starts)
+    is_cut = np.repeat((last >= 0) & (last < groups.ends - 1), groups.sizes)
+    if not is_cut.any():
+        return [groups]
+    last = np.repeat(last, groups.sizes)
+    return [_only(groups, ~is_cut | (place == last)), _only(groups, is_cut & (place > last))]
+
+
+def _only(groups: KeyGroups, chosen: np.ndarray) -> KeyGroups:
+    """The rows at some places of the order."""
+    wanted = np.zeros(groups.rows.num_rows, np.bool_)
+    wanted[groups.order[chosen]] = True
+    return groups.restrict(wanted)[0]
 
 
 def is_add(kinds: pa.Array) -> np.ndarray:

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
 from pkray.lsm.compaction_result import CompactionResult
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.handed_over import HandedOver
+from pkray.lsm.key_groups import shifted
 from pkray.lsm.levels import Vectors, united
-from pkray.schema import SEQUENCE
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
@@ -155,13 +154,6 @@ class PendingWork:
             if not chosen(file):
                 found.append(file)
                 continue
-            rows = (_shifted(rows, shift) for rows in files.read(file))
+            rows = (shifted(rows, shift) for rows in files.read(file))
             found.extend(self.write(files, rows, kind))
         return found
-
-
-def _shifted(rows: pa.RecordBatch, shift: int) -> pa.RecordBatch:
-    """The rows with larger sequence numbers."""
-    position = rows.schema.get_field_index(SEQUENCE)
-    numbers = pc.add(rows.column(position), shift)
-    return rows.set_column(position, rows.schema.field(position), numbers)

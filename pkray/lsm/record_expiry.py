@@ -50,9 +50,7 @@ class RecordExpiry:
         # Who deletes whole rows must go on doing so: without it an older row would come back.
         # Elsewhere a retraction expires with what it takes back.
         self._keeps_deletes = (
-            options.merge_engine in ("deduplicate", "first-row")
-            or options.partial_update_remove_record_on_delete
-            or options.aggregation_remove_record_on_delete
+            options.merge_engine in ("deduplicate", "first-row") or options.deletes_reset
         )
 
     @classmethod

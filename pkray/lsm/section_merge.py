@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from pkray.lsm.key_groups import KeyGroups, concat, take
 from pkray.lsm.key_ranges import Section
 from pkray.lsm.levels import Levels, Vectors, united
 from pkray.lsm.live_rows import LiveRows
-from pkray.lsm.merge import MergeEngine, newest_images
+from pkray.lsm.merge import MergeEngine, cut_at_deletes, newest_images
 from pkray.lsm.merge_read import FileReader, row_order, section_groups
 from pkray.lsm.record_expiry import RecordExpiry
 from pkray.lsm.sorted_streams import MergeLimits
@@ -25,6 +25,20 @@ from pkray.schema import KIND
 
 if TYPE_CHECKING:
     from pkray.schema import TableSchema
+
+
+class MergedRows(NamedTuple):
+    """Some keys, merged.
+
+    Args:
+        rows: one a key, deletes included.
+        changes: of the changelog.
+        later: what comes after a delete among the rows, and is to stay apart from it.
+    """
+
+    rows: pa.RecordBatch
+    changes: pa.RecordBatch
+    later: pa.RecordBatch
 
 
 class SectionMerge:
@@ -68,6 +82,7 @@ class SectionMerge:
         self._output_level = unit.output_level
         self._changes = ChangelogRows(schema)
         self._expiry = expiry
+        self._cuts = engine.deletes_reset and not (self.drops_deletes or engine.whole_above_0)
         self._only_newest_counts = (
             self._producer == "lookup"
             and engine.keeps_newest
@@ -78,8 +93,8 @@ class SectionMerge:
 
     def merged(
         self, section: Section, with_changes: bool, rewrites: bool = True
-    ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """Merged rows, deletes included, and changelog rows.
+    ) -> Iterator[MergedRows]:
+        """Merged rows, and changelog rows.
 
         Args:
             rewrites: with lookup, a key's only row is merged as well, and rows expire; not if
@@ -90,7 +105,7 @@ class SectionMerge:
                 for rows in self.reader.read(file, self._columns):
                     if file.level == 0:
                         self.mark_older(rows)
-                    yield self._unexpired(rows, file.level), rows.slice(0, 0)
+                    yield MergedRows(self._unexpired(rows, file.level), *[rows.slice(0, 0)] * 2)
             return
         levels = np.array([run.level for run in section.runs])
         levels_matter = bool(self.marks and self.above) or self._engine.whole_above_0
@@ -99,16 +114,18 @@ class SectionMerge:
         for groups, source in section_groups(
             section, self.reader, self.order, self._columns, self._limits, beside=beside
         ):
+            none = groups.rows.slice(0, 0)
             if with_changes:
-                yield self._merge_with_changes(groups, levels[source], rewrites)
-            elif not levels_matter:
-                yield self._engine.merge(groups), groups.rows.slice(0, 0)
-            else:
-                is_old = levels[source] > 0
-                if self.marks and self.above:
-                    fresh = ~_any_in_group(groups, is_old)
-                    self.mark_older(_first_rows(groups, fresh, self.order.key_columns))
-                yield self._merge(groups, levels[source])[0], groups.rows.slice(0, 0)
+                yield MergedRows(*self._merge_with_changes(groups, levels[source], rewrites), none)
+                continue
+            if levels_matter and self.marks and self.above:
+                fresh = ~_any_in_group(groups, levels[source] > 0)
+                self.mark_older(_first_rows(groups, fresh, self.order.key_columns))
+            merged = [
+                self._merge(part, levels[source])[0] if levels_matter else self._engine.merge(part)
+                for part in (cut_at_deletes(groups) if self._cuts else [groups])
+            ]
+            yield MergedRows(merged[0], none, merged[1] if len(merged) > 1 else none)
 
     def _merge_with_changes(
         self, groups: KeyGroups, level: np.ndarray, rewrites: bool

@@ -49,5 +49,13 @@ class MergingOptions:
     )
 
     @property
+    def deletes_reset(self) -> bool:
+        """Whether a -D makes what was before it as if it had never been."""
+        return {
+            "partial-update": self.partial_update_remove_record_on_delete,
+            "aggregation": self.aggregation_remove_record_on_delete,
+        }.get(self.merge_engine, False)
+
+    @property
     def sequence_field_descending(self) -> bool:
         return self.sequence_field_sort_order == "descending"

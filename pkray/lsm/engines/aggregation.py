@@ -26,7 +26,7 @@ class Aggregation(FieldwiseEngine):
     def __init__(self, schema: TableSchema) -> None:
         super().__init__(schema)
         options = schema.core
-        self._delete_clears = options.aggregation_remove_record_on_delete
+        self.deletes_reset = options.deletes_reset
         for name in self._names:
             of_field = options.of_field(name)
             default = options.default_aggregate_function or DEFAULT_FUNCTION
@@ -36,7 +36,7 @@ class Aggregation(FieldwiseEngine):
             self.functions[name] = aggregate_function(
                 function, name, schema.field(name).type, of_field
             )
-        self.images_replace = not self._delete_clears and all(
+        self.images_replace = not self.deletes_reset and all(
             function.image_replaces for function in self.functions.values()
         )
         self._counted = [

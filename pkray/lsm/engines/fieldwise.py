@@ -38,9 +38,6 @@ class FieldwiseEngine(MergeEngine):
         functions: the aggregate functions, by column.
     """
 
-    #: A -D makes what was before it as if it had never been.
-    _delete_clears = False
-
     def __init__(self, schema: TableSchema) -> None:
         self._keys = frozenset(schema.primary_keys)
         self._by_arrival = not schema.core.sequence_field
@@ -91,9 +88,9 @@ class FieldwiseEngine(MergeEngine):
         retract = _retracts(groups.rows, groups.order)
         if retract is None:
             return Selected(segments, asis)
-        if self._delete_clears:
+        if self.deletes_reset:
             segments, removed = _after_delete(groups.rows, segments)
-            asis = removed if asis is None else asis | removed
+            asis = removed if always else segments.sizes == 1
             retract = _retracts(groups.rows, segments.order)
         if retract is not None and asis is not None:
             retract = retract & ~np.repeat(asis, segments.sizes)

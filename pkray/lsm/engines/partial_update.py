@@ -32,11 +32,11 @@ class PartialUpdate(FieldwiseEngine):
     def __init__(self, schema: TableSchema) -> None:
         super().__init__(schema)
         options = schema.core
-        self._delete_clears = options.partial_update_remove_record_on_delete
-        self.drops_passing = self._delete_clears
-        self._ignores_retract = options.ignore_delete or self._delete_clears
+        self.deletes_reset = options.deletes_reset
+        self.drops_passing = self.deletes_reset
+        self._ignores_retract = options.ignore_delete or self.deletes_reset
         functions = self.functions = self._aggregates(schema)
-        self.images_replace = not self._delete_clears and all(
+        self.images_replace = not self.deletes_reset and all(
             function.image_replaces for function in functions.values()
         )
         self._groups = [

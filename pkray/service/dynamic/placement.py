@@ -42,11 +42,7 @@ def removing(rows: pa.RecordBatch, schema: TableSchema) -> Bools:
     options = schema.core
     if options.merge_engine == "deduplicate":
         return ~is_add(rows.column(KIND))
-    removes = {
-        "partial-update": options.partial_update_remove_record_on_delete,
-        "aggregation": options.aggregation_remove_record_on_delete,
-    }
-    if not removes.get(options.merge_engine):
+    if not options.deletes_reset:
         return np.zeros(rows.num_rows, np.bool_)
     deleted: Bools = rows.column(KIND).to_numpy() == row_kind.DELETE
     return deleted
