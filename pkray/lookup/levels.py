@@ -29,6 +29,7 @@ def lookup_levels(
     schema: TableSchema,
     engine: MergeEngine,
     keep_deletes: bool = False,
+    newer: Sequence[pa.RecordBatch] = (),
 ) -> tuple[Ints, pa.Table]:
     """The rows of these keys, merged over the bucket's files.
 
@@ -36,6 +37,8 @@ def lookup_levels(
         keys: the trimmed primary key's columns; a key asked twice is answered twice.
         columns: value columns to return.
         keep_deletes: also return rows by which a key is deleted.
+        newer: key-value rows of these keys that are in no file yet, the oldest first, to be merged
+            with those of the files; not of an engine that keeps the newest.
 
     Returns:
         Positions in ``keys``, in no particular order, and for each the key-value row: sequence
@@ -51,6 +54,7 @@ def lookup_levels(
         engine,
         vectors=levels.vectors,
         keep_deletes=keep_deletes,
+        newer=newer,
     )
 
 
@@ -65,6 +69,7 @@ def lookup_runs(
     *,
     vectors: Vectors | None = None,
     keep_deletes: bool = False,
+    newer: Sequence[pa.RecordBatch] = (),
 ) -> tuple[Ints, pa.Table]:
     """As :func:`lookup_levels`, over some of the runs, newest first.
 
@@ -77,7 +82,7 @@ def lookup_runs(
     if engine.keeps_newest and by_arrival:
         found, rows = runs_search.newest(runs, columns)
     else:
-        found, rows = runs_search.merged(runs, columns, order, engine)
+        found, rows = runs_search.merged(runs, columns, order, engine, newer)
     if not keep_deletes and rows.num_rows:
         added = is_add(one_chunk(rows.column(KIND)))
         if not added.all():
@@ -132,8 +137,13 @@ class RunsSearch:
         columns: Sequence[str],
         order: RowOrder,
         engine: MergeEngine,
+        newer: Sequence[pa.RecordBatch] = (),
     ) -> tuple[Ints, pa.Table]:
-        """All rows of each key, merged as the table says."""
+        """All rows of each key, merged as the table says.
+
+        Args:
+            newer: rows of these keys that are in no run.
+        """
         distinct, starts = order.keys(self._key_table(self._all)).sort()
         asked = self._all[np.sort(distinct[starts])]
         names = list(dict.fromkeys([*columns, *order.columns]))
@@ -146,6 +156,10 @@ class RunsSearch:
             found_here = self._in_run(run, asked, names)[1]
             tables += found_here
             is_image += [np.full(table.num_rows, run.level > 0) for table in found_here]
+        tables += [
+            pa.Table.from_batches([rows]).select([*SYSTEM_COLUMNS, *names]) for rows in newer
+        ]
+        is_image += [np.zeros(rows.num_rows, np.bool_) for rows in newer]
         _, versions = self._all_of([], tables, names)
         if not versions.num_rows:
             return self._all_of([], [], columns)

@@ -27,12 +27,15 @@ def lookup_prefixes(
     columns: Sequence[str],
     schema: TableSchema,
     engine: MergeEngine,
+    newer: Sequence[pa.RecordBatch] = (),
 ) -> pa.RecordBatch:
     """The rows whose keys begin so, merged over the bucket's files; deletes are among them.
 
     Args:
         prefixes: of the trimmed primary key.
         columns: value columns.
+        newer: key-value rows of such keys that are in no file yet, the oldest first, to be merged
+            with those of the files.
 
     Returns:
         Key-value rows in key order: the system columns, ``columns``, the key columns.
@@ -51,6 +54,8 @@ def lookup_prefixes(
             rows = [one_chunk(column) for column in table.cast(target).columns]
             found.append(pa.RecordBatch.from_arrays(rows, schema=target))
             is_image.append(np.full(table.num_rows, run.level > 0))
+    found += [rows.select(names) for rows in newer]
+    is_image += [np.zeros(rows.num_rows, np.bool_) for rows in newer]
     chosen = list(dict.fromkeys(wanted))
     if not found:
         return empty_rows(target).select(chosen)

@@ -79,15 +79,12 @@ class BucketLookup:
         leading = [name for name in self._order.key_columns if name in keys.schema.names]
         prefixes = KeyPrefixes([keys.column(name) for name in leading])
         levels = _with(levels, held)
-        needed = self._names if held else columns
-        rows = lookup_prefixes(
-            self._cache, files, levels, prefixes, needed, self._schema, self._engine
+        memory = [each.lookup_memory_prefixes(prefixes, levels) for each in _in_memory(held)]
+        rows = without_deletes(
+            lookup_prefixes(
+                self._cache, files, levels, prefixes, columns, self._schema, self._engine, memory
+            )
         )
-        if held:
-            layers = [each.lookup_memory_prefixes(prefixes, levels) for each in _in_memory(held)]
-            found = concat([rows, *(layer.select(rows.schema.names) for layer in layers)])
-            rows = self._engine.merge(self._order.group(found))
-        rows = without_deletes(rows)
         positions, numbers = prefixes.answers([rows.column(name) for name in leading])
         return positions, pa.Table.from_batches([take(rows, numbers).select(list(columns))])
 
@@ -101,6 +98,12 @@ class BucketLookup:
     ) -> tuple[np.ndarray, pa.Table]:
         levels = _with(levels, held)
         distinct = self._distinct(keys)
+        memory = [each.lookup_memory(distinct, levels) for each in _in_memory(held)]
+        if not self._engine.keeps_newest:
+            positions, rows = lookup_levels(
+                self._cache, files, levels, keys, columns, self._schema, self._engine, newer=memory
+            )
+            return positions, rows.select(list(columns))
         _, stored = lookup_levels(
             self._cache,
             files,
@@ -113,8 +116,7 @@ class BucketLookup:
         )
         system = [SEQUENCE, KIND, *self._names]
         layers = [stored.select(system).combine_chunks().to_batches()]
-        memory = _in_memory(held)
-        layers += [[each.lookup_memory(distinct, levels).select(system)] for each in memory]
+        layers += [[rows.select(system)] for rows in memory]
         found = [batch for layer in layers for batch in layer]
         if not found:  # all that is held was flushed, and has none of the keys
             return np.empty(0, np.intp), stored.select(list(columns))

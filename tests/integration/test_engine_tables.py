@@ -191,3 +191,43 @@ def test_that_a_sum_of_texts_will_fail_is_said_as_the_table_is_created(
     texts = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.string())])
     create(catalog, texts, **{"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"})
     assert "column 'v' is STRING, which the aggregate function 'sum' cannot merge" in caplog.text
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_a_row_after_a_delete_of_its_key_begins_anew_in_every_visibility(
+    catalog: pkray.Catalog, producer: str
+) -> None:
+    table = create(
+        catalog,
+        **{
+            "merge-engine": "aggregation",
+            "fields.v.aggregate-function": "sum",
+            "aggregation.remove-record-on-delete": "true",
+            "changelog-producer": producer,
+        },
+    )
+    commit(table, [{"k": 1, "v": 100}])
+    with table.open_writer() as writer:
+        writer.delete([{"k": 1}])
+        writer.upsert([{"k": 1, "v": 5}])
+        assert table.lookup([{"k": 1}], visibility="latest").column("v").to_pylist() == [5]
+        writer.commit()
+    assert table.lookup([{"k": 1}], visibility="committed").column("v").to_pylist() == [5]
+    assert content(table) == [(1, 5)]
+    if producer == "lookup":
+        assert changes(table)[1:] == [("-U", 1, 100), ("+U", 1, 5)]
+
+
+def test_latest_merges_late_rows_with_those_of_all_files_at_once(catalog: pkray.Catalog) -> None:
+    schema = pa.schema([*ROWS, ("n", pa.int32())])
+    options = {"merge-engine": "partial-update", "sequence.field": "n", "write-only": "true"}
+    table = create(catalog, schema, **options)
+    commit(table, [{"k": 1, "v": 1, "n": 1}])
+    commit(table, [{"k": 1, "v": None, "n": 5}])
+    with table.open_writer() as writer:
+        writer.upsert([{"k": 1, "v": 3, "n": 3}])
+        assert table.lookup([{"k": 1}], visibility="latest").to_pylist() == [
+            {"k": 1, "v": 3, "n": 5}
+        ]
+        writer.commit()
+    assert content(table) == [(1, 3, 5)]
