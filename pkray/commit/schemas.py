@@ -9,7 +9,8 @@ from pkray.commit.named_files import numbered_files
 from pkray.errors import StorageError, TableExistsError, TableNotFoundError
 from pkray.format import paths
 from pkray.format.schema_files import SchemaFiles
-from pkray.lsm.engines import check_functions
+from pkray.lsm.engines import check_functions, merge_engine
+from pkray.lsm.engines.merge_order import depends_on_merges
 from pkray.options import idle_options
 from pkray.schema import TableSchema
 from pkray.schema_changes import SchemaChange
@@ -139,6 +140,8 @@ class SchemaStore:
                 table=self._table,
             )
         _say_idle(schema)
+        for rule in depends_on_merges(schema, merge_engine(schema)):
+            _log.warning("the content of table %s depends on compactions: %s", self._table, rule)
 
 
 def _say_idle(schema: TableSchema, before: TableSchema | None = None) -> None:

@@ -193,6 +193,16 @@ def test_that_a_sum_of_texts_will_fail_is_said_as_the_table_is_created(
     assert "column 'v' is STRING, which the aggregate function 'sum' cannot merge" in caplog.text
 
 
+def test_that_compactions_show_is_said_once_as_the_table_is_created(
+    catalog: pkray.Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = create(catalog, **{"sequence.field": "v"})
+    assert "the content of table db.t depends on compactions: a compaction of all" in caplog.text
+    caplog.clear()
+    table.alter.set_options({"num-levels": "3"})
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize("producer", ["none", "lookup"])
 def test_a_row_after_a_delete_of_its_key_begins_anew_in_every_visibility(
     catalog: pkray.Catalog, producer: str
