@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from pkray.commit.change import Change
 from pkray.commit.index_files import apply_changes, index_entries
-from pkray.commit.live import data_manifests, live_files
+from pkray.commit.live import data_manifests, delta_entries, live_files
 from pkray.commit.manifest_files import ManifestFiles, WrittenList
 from pkray.commit.manifest_merge import merge_manifests
-from pkray.commit.snapshots import SnapshotStore
+from pkray.commit.snapshots import Below, SnapshotStore
 from pkray.commit.table_identity import TableIdentity
 from pkray.errors import (
     CommitConflictError,
@@ -20,6 +20,7 @@ from pkray.errors import (
     TableError,
 )
 from pkray.format import paths
+from pkray.format.data_file import ADD
 from pkray.format.snapshot import VERSION, Snapshot
 from pkray.schema import TableSchema
 from pkray.storage.object_store import ObjectStore
@@ -78,7 +79,13 @@ class Attempt:
         published = self._publish(snapshot)
         if published is not None:
             self._refuse_other_table(published)
-        if published is None or latest is None or self._rests_on(latest):
+        if published is None:
+            return None
+        below = self._look_below(latest)
+        if below == "expired" and self._is_late(published):
+            self._snapshots.withdraw(published)
+            return None
+        if below != "lost":
             return published
         # The rollback may have met it, and delete its files: it is not to come again.
         try:
@@ -124,11 +131,24 @@ class Attempt:
         except StorageError:  # a replacement at this very moment is less likely
             return
 
-    def _rests_on(self, base: Snapshot) -> bool:
+    def _look_below(self, base: Snapshot | None) -> Below:
         try:
-            return self._snapshots.rests_on(base)
+            if base is not None:
+                return self._snapshots.look_below(base)
+            return "expired" if self._snapshots.exists(2) else "there"
         except StorageError:  # a rollback at this very moment is less likely
-            return True
+            return "there"
+
+    def _is_late(self, published: Snapshot) -> bool:
+        """Whether its id was free because the snapshot that had it has expired: this process was
+        stopped for so long. Others have been published since, and do not build on this one."""
+        above = [number for number in self._snapshots.ids() if number > published.id]
+        if not above or above[0] != published.id + 1:
+            return bool(above)
+        after = self._snapshots.read(above[0])
+        added = {entry.file.file_name for entry in self._change.entries if entry.kind == ADD}
+        entries = [*live_files(self._store, after), *delta_entries(self._store, after)]
+        return bool(added) and added.isdisjoint(entry.file.file_name for entry in entries)
 
     def renew(self, change: Change) -> None:
         """Publish other entries from now on: the snapshot that they build on is another."""

@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 from pkray.commit.hints import read_hint, write_hint
 from pkray.commit.named_files import numbered_files
@@ -21,6 +22,7 @@ KEPT = 1024
 """Snapshots kept in memory once read."""
 REMOTE_READS = 32
 """Snapshots read at once from an object store."""
+Below = Literal["there", "expired", "lost"]
 
 
 class SnapshotStore:
@@ -175,21 +177,26 @@ class SnapshotStore:
             self.write_hints()
 
     def rests_on(self, base: Snapshot) -> bool:
-        """Whether a snapshot just published on ``base`` has it below still: a rollback may have
-        removed the base between the two. Expiry may too, but it leaves nothing older.
+        """Whether a snapshot just published on ``base`` has it below still: see `look_below`."""
+        return self.look_below(base) != "lost"
 
-        Where it has not, nothing that was read before is known any more.
+    def look_below(self, base: Snapshot) -> Below:
+        """What became of the snapshot on which another was just published.
+
+        A rollback may have removed it between the two: then nothing that was read before is known
+        any more. Expiry may have, too, but it leaves nothing older.
         """
         try:
-            is_there = self._load(base.id) == base
-            self.doubts += not is_there
+            if self._load(base.id) == base:
+                return "there"
+            self.doubts += 1
         except SnapshotNotFoundError as error:
             self.doubts += 1
-            is_there = error.earliest is None or error.earliest > base.id
-        if not is_there:
-            with self._lock:
-                self._kept.clear()
-        return is_there
+            if error.earliest is None or error.earliest > base.id:
+                return "expired"
+        with self._lock:
+            self._kept.clear()
+        return "lost"
 
     def remove_from(self, first: int) -> builtins.list[Snapshot]:
         """Delete the snapshots from an id on, the newest first, until no more come.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -50,7 +50,7 @@ class LocalCopies:
         self._clock = clock
         self._lock = threading.RLock()
         self._slots: OrderedDict[str, Slot] = OrderedDict()
-        self._counters = LookupStats()
+        self._counters: Counter[str] = Counter()
         self._owned: OwnedDirectory | None = None
         self._blocks: BlockStore | None = None
         self._retry_at = 0
@@ -274,14 +274,13 @@ class LocalCopies:
     def count(self, **more: int) -> None:
         """Add to counters of `LookupStats`."""
         with self._lock:
-            now = {name: getattr(self._counters, name) + n for name, n in more.items()}
-            self._counters = replace(self._counters, **now)
+            self._counters.update(more)
 
     def stats(self) -> LookupStats:
         with self._lock:
             held = [slot for slot in self._slots.values() if slot.is_held]
-            return replace(
-                self._counters,
+            return LookupStats(
+                **self._counters,
                 files=len(held),
                 making=sum(slot.is_being_made for slot in self._slots.values()),
                 disk_bytes=sum(slot.disk_bytes for slot in held),

@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from pkray.service.progress import BESIDE_CALLS
+
 _log = logging.getLogger(__name__)
 
 
@@ -22,7 +24,8 @@ class Alarm:
 
         def run() -> None:
             try:
-                work()
+                with BESIDE_CALLS:
+                    work()
             except Exception as error:
                 _log.warning("%s; it is tried again the next time", error)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Protocol
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NoReturn, Protocol
 
 from pkray.errors import ServiceUnavailableError
+from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
+from pkray.service.job import Job, Lane
+from pkray.service.progress import BESIDE_CALLS, WorkingThreads
 
 
 class Pending(Protocol):
@@ -25,6 +27,8 @@ class Pending(Protocol):
 class Handle(Protocol):
     """Calls methods of an owner or a coordinator."""
 
+    limits: CallLimits
+
     def submit(self, method: str, *args: Any) -> Pending: ...
 
     def call(self, method: str, *args: Any) -> Any:
@@ -37,54 +41,104 @@ class Handle(Protocol):
 
 
 class LocalHandle:
-    """An object of this process; what is submitted runs on one thread of its own, in order, but
-    for what takes long or must not wait."""
+    """An object of this process; what is submitted runs in order, but for what takes long or must
+    not wait.
 
-    def __init__(self, target: object, name: str) -> None:
+    Nobody waits for it for ever; what hangs goes on in a thread of its own.
+
+    Args:
+        name: what it is, for messages.
+    """
+
+    def __init__(self, target: object, name: str, limits: CallLimits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
         self.target = target
-        self._name = name
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._beside = ThreadPoolExecutor(_BESIDE_THREADS, thread_name_prefix=f"{name}-beside")
+        self.name = name
+        self.working = WorkingThreads()
+        self._lane = Lane()
+        self._is_closed = False
 
     def submit(self, method: str, *args: Any) -> Pending:
-        if method in _AT_ONCE:
-            return _Answered(getattr(self.target, method)(*args))
-        pool = self._beside if method in _BESIDE else self._pool
-        try:
-            return pool.submit(getattr(self.target, method), *args)
-        except RuntimeError:
+        if self._is_closed:
             raise ServiceUnavailableError(
-                f"{self._name} has ended: its catalog was closed, or its table dropped or renamed; "
+                f"{self.name} has ended: its catalog was closed, or its table dropped or renamed; "
                 "connect and load the table again",
-                name=self._name,
-            ) from None
+                name=self.name,
+            )
+        if method in _BESIDE:
+            return self._start(method, args)
+        pending = self._pending(method, args)
+        self._lane.add(pending.job)
+        return pending
 
     def call(self, method: str, *args: Any) -> Any:
-        return getattr(self.target, method)(*args)
+        return self._start(method, args).result()
 
     def call_once(self, method: str, *args: Any) -> Any:
-        return self.call(method, *args)
+        return self._start(method, args).result()
 
     def close(self) -> None:
-        self._pool.shutdown()
-        self._beside.shutdown()
+        """Take nothing more; what was submitted is done."""
+        last = Job(lambda: None, ())
+        self._is_closed = True
+        self._lane.add(last)
+        _LocalPending(self, "close", last).result()
+
+    def _start(self, method: str, args: tuple[Any, ...]) -> _LocalPending:
+        pending = self._pending(method, args)
+        pending.job.start()
+        return pending
+
+    def _pending(self, method: str, args: tuple[Any, ...]) -> _LocalPending:
+        noted = self.working if self.limits.total(method) is None else None
+        job = Job(getattr(self.target, method), args, noted)
+        return _LocalPending(self, method, job)
 
 
-_AT_ONCE = frozenset({"assign", "heartbeat", "locate", "place", "locate_keys"})
-"""What does not wait for the writes before it, as on Ray."""
+_BESIDE = frozenset({"prepare", "lookup", "assign", "heartbeat", "locate", "place", "locate_keys"})
+"""What does not wait for the writes before it, as on Ray. Owners prepare one commit at a time."""
+
+GLANCE_SECONDS = 0.5
+"""How long one look at a late answer takes. Who waits for others is seen to live by it."""
 
 
-_BESIDE = frozenset({"prepare", "lookup"})
-_BESIDE_THREADS = 5
-"""Commits are prepared one at a time; the rest are for lookups."""
+class _LocalPending:
+    """A job, given up where it takes too long, or longer without progress of its owner."""
 
-
-@dataclass(frozen=True)
-class _Answered:
-    answer: Any
+    def __init__(self, handle: LocalHandle, method: str, job: Job) -> None:
+        self.job = job
+        self._handle = handle
+        self._method = method
+        self._called = time.monotonic()
 
     def result(self) -> Any:
-        return self.answer
+        if not self.job.wait(GLANCE_SECONDS):
+            self._wait_long()
+        return self.job.answer()
+
+    def _wait_long(self) -> None:
+        limits = self._handle.limits
+        total = limits.total(self._method)
+        sign, moved = self._sign(), time.monotonic()
+        while not self.job.wait(GLANCE_SECONDS):
+            now = time.monotonic()
+            if total is not None and now - self._called >= total:
+                self._give_up(f"{total:g} s (lookup_timeout)")
+            if total is None and now - moved >= limits.call_seconds:
+                self._give_up(f"{limits.call_seconds:g} s without progress (call_timeout)")
+            seen = self._sign()
+            if seen != sign:
+                sign, moved = seen, now
+
+    def _sign(self) -> Hashable:
+        return self._handle.working.sign(), BESIDE_CALLS.sign()
+
+    def _give_up(self, after: str) -> NoReturn:
+        raise ServiceUnavailableError(
+            f"{self._handle.name} in this process gave no answer to {self._method!r} within "
+            f"{after}: its storage hangs, or much of its machine is taken; try again",
+            callee=self._handle.name,
+        )
 
 
 def call_all(

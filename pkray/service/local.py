@@ -15,6 +15,7 @@ from pkray.commit.table_identity import TableIdentity
 from pkray.errors import PkrayError, StorageError
 from pkray.schema import TableSchema
 from pkray.service.alarm import Alarm
+from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.commit_queue import CommitQueue
 from pkray.service.committers import Committers
 from pkray.service.compaction.dedicated import spread_over_threads
@@ -57,6 +58,8 @@ class LocalRuntime:
             directory.
         writer_lease_seconds: how long `latest` lookups see rows of a writer that was neither
             closed nor is there any more. Default 30.
+        call_timeout: seconds that a call may take without progress. Default 60.
+        lookup_timeout: seconds that a lookup may take. Default 10.
 
     Raises:
         OptionError: an argument that is none of these.
@@ -68,7 +71,10 @@ class LocalRuntime:
         owners: int | None = None,
         local_directory: str | os.PathLike[str] | None = None,
         writer_lease_seconds: float = LEASE_MILLIS / 1000,
+        call_timeout: float = DEFAULT_LIMITS.call_seconds,
+        lookup_timeout: float = DEFAULT_LIMITS.lookup_seconds,
     ) -> None:
+        self._limits = CallLimits.checked(call_timeout, lookup_timeout)
         self._owners = checked_owners(owners)
         self._lease_millis = checked_lease(writer_lease_seconds)
         base = checked_directory(local_directory) or default_local_directory()
@@ -151,7 +157,8 @@ class LocalRuntime:
                     ),
                     now_millis,
                 ),
-                f"pkray-owner-{index}",
+                f"owner {index} of table {location.name}",
+                self._limits,
             )
             for index in range(count)
         ]
@@ -165,7 +172,8 @@ class LocalRuntime:
                 upkeep=upkeep,
                 queue=CommitQueue.of_table(location.fingerprint),
             ),
-            "pkray-coordinator",
+            f"the coordinator of table {location.name}",
+            self._limits,
         )
 
         def push_target(session: SessionId, schema: TableSchema) -> PushTarget:

@@ -188,15 +188,14 @@ class LookupClient:
                 }
             )
 
-        answers = persist(lambda: ask(snapshot_id))
+        patience = self._owners[0].limits.lookup_seconds
+        answers = persist(lambda: ask(snapshot_id), patience)
         answered = {snapshot for _, _, snapshot in answers.values()}
         if visibility == "committed" and len(answered) > 1:
             oldest = min(answered)
-            answers = persist(lambda: ask(oldest))
-        positions = np.concatenate(
-            [requests[owner][2][found] for owner, (found, _, _) in answers.items()]
-        )
-        rows = pa.concat_tables([rows for _, rows, _ in answers.values()])
+            answers = persist(lambda: ask(oldest), patience)
+        positions = _joined([requests[owner][2][found] for owner, (found, _, _) in answers.items()])
+        rows = _concatenated([rows for _, rows, _ in answers.values()])
         if len(positions) < 2:
             return rows
         if not by_key:
@@ -220,13 +219,14 @@ class LookupClient:
     def _requests(self, keys: pa.Table, cells: Cells) -> dict[int, Request]:
         requests = {}
         for owner, pieces in cells.positions(len(self._owners)).items():
-            positions = np.concatenate([rows for _, rows in pieces])
+            positions = _joined([rows for _, rows in pieces])
             batch = (
                 keys.take(pa.array(positions))
                 if len(positions) < keys.num_rows or (len(pieces) > 1)
                 else keys
             )
-            rows = batch.combine_chunks().to_batches()[0]
+            chunks = batch.to_batches()
+            rows = chunks[0] if len(chunks) == 1 else batch.combine_chunks().to_batches()[0]
             requests[owner] = (rows, tuple(piece for piece, _ in pieces), positions)
         return requests
 
@@ -264,6 +264,14 @@ def _together(failures: Sequence[Exception]) -> Exception:
 def _is_final(error: Exception) -> bool:
     """Whether a failed lookup cannot go on in other buckets."""
     return not (isinstance(error, PartitionBucketsError) and error.totals)
+
+
+def _joined(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
 def _as(rows: pa.Table, wanted: pa.Schema) -> pa.Table:

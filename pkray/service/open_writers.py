@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from pkray.errors import LostBatchesError
+from pkray.service.call_limits import DEFAULT_LIMITS
 from pkray.service.leases import LOOK_SECONDS
 from pkray.service.protocol import Holding
 from pkray.service.retry import persist
@@ -90,7 +91,7 @@ class OpenWriters:
                 found = find()
             except LostBatchesError:
                 for writer in self._open():
-                    persist(writer.restore)
+                    persist(writer.restore, DEFAULT_LIMITS.lookup_seconds)
                 continue
             if before == self._restored():
                 return found

@@ -124,6 +124,8 @@ class OwnerLookups:
                 tables.append(rows)
         if not tables:
             return np.empty(0, np.int64), _empty(schema, asked.columns), answered
+        if len(tables) == 1:
+            return positions[0], tables[0], answered
         return np.concatenate(positions), pa.concat_tables(tables), answered
 
     def _moment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,19 +11,24 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from pkray.errors import ServiceUnavailableError
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 60.0
 
 
-def persist(work: Callable[[], T], patience_seconds: float = PATIENCE_SECONDS) -> T:
+def persist(work: Callable[[], T], patience_seconds: float) -> T:
     """Repeat work that does no harm when done twice.
 
+    Args:
+        patience_seconds: since the call; what was begun by then is ended.
+
     Raises:
-        ServiceUnavailableError: still, after ``patience_seconds``.
+        ServiceUnavailableError: still.
     """
+    began = time.monotonic()
     try:
         return work()  # asking for one key takes about as long as making ready to repeat it
     except ServiceUnavailableError:
-        pass
+        patience_seconds -= time.monotonic() - began
+        if patience_seconds <= 0:
+            raise
     attempts = Retrying(
         retry=retry_if_exception_type(ServiceUnavailableError),
         wait=wait_exponential_jitter(multiplier=0.1, max=2.0),

@@ -77,6 +77,10 @@ class Cells:
 
     def positions(self, owners: int) -> dict[int, list[tuple[Slice, np.ndarray]]]:
         """Row positions by owner, with the bucket they fall in."""
+        if len(self.buckets) == 1 and self.buckets[0] >= 0:  # most lookups are for one key
+            partition, bucket = self.partitions[self.codes[0]], int(self.buckets[0])
+            piece = Slice(partition, bucket, 0, 1, b"", self.totals.get(partition, 0))
+            return {owner_of(partition, bucket, owners): [(piece, np.zeros(1, np.intp))]}
         known = np.flatnonzero(self.buckets >= 0)
         if len(known) < len(self.buckets):
             some = Cells(self.codes[known], self.partitions, self.buckets[known])

@@ -32,12 +32,13 @@ class DropTarget:
     def open(self, source: int, attempt: int) -> Pusher:
         import ray
 
+        from pkray.service.call_limits import DEFAULT_LIMITS
         from pkray.service.ray.handle import RayHandle
 
         if not ray.is_initialized():
             ray.init(address=self._address, namespace="pkray", log_to_driver=False)
         actors = [ray.get_actor(f"drop-{index}", "pkray") for index in range(self._owners)]
-        handles = [RayHandle(actor, "drop") for actor in actors]
+        handles = [RayHandle(actor, "drop", DEFAULT_LIMITS) for actor in actors]
 
         def send(owner: int, push: Push, batch: RoutedBatch) -> Any:
             return handles[owner].submit("push", push, batch)

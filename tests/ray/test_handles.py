@@ -16,7 +16,8 @@ def dead_owner(monkeypatch, tmp_path):
     from ray.exceptions import RayActorError
 
     from pkray.commit.table_identity import TableIdentity
-    from pkray.service.ray import handle
+    from pkray.service.call_limits import DEFAULT_LIMITS
+    from pkray.service.ray import callee, handle
 
     class Method:
         def remote(self, *args):
@@ -24,15 +25,16 @@ def dead_owner(monkeypatch, tmp_path):
 
     class Actor:
         ping = Method()
+        sign_of_life = Method()
 
     def get(ref, timeout):
         raise RayActorError
 
-    monkeypatch.setattr(handle.ray, "get", get)
+    monkeypatch.setattr(callee.ray, "get", get)
     with pkray.connect(tmp_path) as catalog:
         table = catalog.create_table("db.t", [("id", "BIGINT")], ["id"])
         look = TableIdentity.at(table.location).refuse_other
-        yield handle.RayHandle(Actor(), "owner", patience_seconds=0, look=look), catalog
+        yield handle.RayHandle(Actor(), "owner", DEFAULT_LIMITS, look, 0), catalog
 
 
 def test_an_actor_of_a_table_that_is_there_may_answer_later(dead_owner):

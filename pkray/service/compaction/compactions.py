@@ -18,6 +18,7 @@ from pkray.service.committed import BucketId
 from pkray.service.compaction.held import UNNAMED_MILLIS, HeldCompaction
 from pkray.service.compaction.rests import CompactionRests
 from pkray.service.compaction.stop import CompactionStopped, Stop
+from pkray.service.progress import BESIDE_CALLS
 
 OpenCompactor = Callable[[BucketId, Stop], tuple[Compactor, DataFileStore]]
 
@@ -203,8 +204,9 @@ class Compactions:
             self.discard(list(self._held))
 
     def _run(self, compactor: Compactor, held: HeldCompaction) -> CompactionResult:
-        held.stop.check()
-        return compactor.run(held.unit, held.levels)
+        with BESIDE_CALLS:
+            held.stop.check()
+            return compactor.run(held.unit, held.levels)
 
     def _ended(
         self, bucket: BucketId, held: HeldCompaction, future: Future[CompactionResult]

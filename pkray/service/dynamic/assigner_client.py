@@ -102,10 +102,11 @@ class AssignerClient:
                 ]
             )
 
-        answers = persist(lambda: ask(snapshot_id))
+        patience = self._owners[0].limits.lookup_seconds
+        answers = persist(lambda: ask(snapshot_id), patience)
         oldest = min(answered for _, answered in answers)
         if any(answered != oldest for _, answered in answers):
-            answers = persist(lambda: ask(oldest))
+            answers = persist(lambda: ask(oldest), patience)
         buckets = np.empty(len(hashes), np.int32)
         for (_, at), (found, _) in zip(asked, answers, strict=True):
             buckets[at] = found

@@ -95,7 +95,7 @@ class KeyClient:
             ).result()
             return answer
 
-        found = persist(ask)
+        found = persist(ask, self._assigner.limits.lookup_seconds)
         if found is None:
             return None
         return Cells(found.codes, found.partitions, found.buckets), found.snapshot_id

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Any
 
 import ray
 
 from pkray.service.alarm import Alarm
+from pkray.service.call_limits import CallLimits
 from pkray.service.commit_queue import CommitQueue
 from pkray.service.committers import Committers
 from pkray.service.coordinator import Coordinator
 from pkray.service.handle import Handle, LocalHandle
+from pkray.service.late import Late
 from pkray.service.local import now_millis
 from pkray.service.lookup_wire import decode_request, encode_answer
 from pkray.service.owner import BucketOwner
-from pkray.service.owner_settings import LEASE_MILLIS, OwnerSettings
-from pkray.service.ray.handle import RayHandle
+from pkray.service.owner_settings import OwnerSettings
+from pkray.service.progress import START, CallProgress, in_group
+from pkray.service.ray.handle import RayHandle, RayOwnerHandle
 from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
@@ -31,9 +36,34 @@ def coordinator_name(location: TableLocation) -> str:
     return f"{service_name(location)}coordinator"
 
 
+def owner_label(location: TableLocation, index: int) -> str:
+    """The owner in messages."""
+    return f"owner {index} of table {location.name}"
+
+
+def owner_handle(
+    location: TableLocation, index: int, limits: CallLimits, look: Callable[[], None] = lambda: None
+) -> RayHandle:
+    """The owner's methods, wherever it runs; other arguments as of `RayHandle`."""
+    actor = ray.get_actor(owner_name(location, index), NAMESPACE)
+    return RayOwnerHandle(actor, owner_label(location, index), limits, look)
+
+
 def service_name(location: TableLocation) -> str:
     """What the names of all actors of a table begin with."""
     return f"pkray-{location.fingerprint}-"
+
+
+def noted_call(group: str) -> Callable[[Callable[..., Any]], Any]:
+    """A method that runs in a concurrency group and is seen to get on."""
+    return lambda method: ray.method(concurrency_group=group)(in_group(group, method))
+
+
+def sign_of_life(actor: Any, method: str) -> tuple[str, object]:
+    """The actor's node, and what is another value whenever such a call may have got on."""
+    group = getattr(getattr(actor, method, None), "__ray_concurrency_group__", None)
+    node: Any = ray.util.get_node_ip_address  # it has no types
+    return node(), (os.getpid(), actor.progress.sign(group))
 
 
 class _Owner:
@@ -45,7 +75,8 @@ class _Owner:
         index: int,
         owners: int,
         local: str | None,
-        lease_millis: int = LEASE_MILLIS,
+        lease_millis: int,
+        limits: CallLimits,
     ) -> None:
         base = local or default_local_directory()
         # One folder of all tables, so that whoever starts removes what any killed owner left.
@@ -58,74 +89,87 @@ class _Owner:
             lease_millis=lease_millis,
         )
         self._location, self._index, self._owners = location, index, owners
-        self._owner = BucketOwner(location, settings, now_millis, peers=self._peers)
-        self._itself = LocalHandle(self._owner, "pkray-owner")
+        self._limits = limits
+        self._itself: LocalHandle | None = None
+        self.progress = CallProgress()
+        self._made = Late(
+            lambda: BucketOwner(location, settings, now_millis, peers=self._peers),
+            self.progress.at(START),
+        )
+
+    @property
+    def _owner(self) -> BucketOwner:
+        return self._made.get()
+
+    @ray.method(concurrency_group="watch")
+    def sign_of_life(self, method: str) -> Any:
+        return sign_of_life(self, method)
 
     @ray.method(concurrency_group="read")
     def ping(self) -> None:
         self._owner.ping()
 
-    @ray.method(concurrency_group="hear")
+    @noted_call("hear")
     def heartbeat(self, *args: Any) -> Any:
         return self._owner.heartbeat(*args)
 
-    @ray.method(concurrency_group="write")
+    @noted_call("write")
     def push(self, *args: Any) -> None:
         self._owner.push(*args)
 
-    @ray.method(concurrency_group="write")
+    @noted_call("write")
     def take_over(self, *args: Any) -> None:
         self._owner.take_over(*args)
 
-    @ray.method(concurrency_group="prepare")
+    @noted_call("prepare")
     def prepare(self, *args: Any) -> Any:
         return self._owner.prepare(*args)
 
-    @ray.method(concurrency_group="write")
+    @noted_call("write")
     def acknowledge(self, *args: Any) -> Any:
         return self._owner.acknowledge(*args)
 
-    @ray.method(concurrency_group="write")
+    @noted_call("write")
     def give_up(self, *args: Any) -> None:
         self._owner.give_up(*args)
 
-    @ray.method(concurrency_group="assign")
+    @noted_call("assign")
     def newest_generation(self, *args: Any) -> Any:
         return self._owner.newest_generation(*args)
 
-    @ray.method(concurrency_group="compact")
+    @noted_call("compact")
     def compact(self, *args: Any) -> Any:
         return self._owner.compact(*args)
 
-    @ray.method(concurrency_group="compact")
+    @noted_call("compact")
     def compactions(self, *args: Any) -> Any:
         return self._owner.compactions(*args)
 
-    @ray.method(concurrency_group="write")
+    @noted_call("write")
     def abort(self, *args: Any) -> None:
         self._owner.abort(*args)
 
-    @ray.method(concurrency_group="assign")
+    @noted_call("assign")
     def assign(self, *args: Any) -> Any:
         return self._owner.assign(*args)
 
-    @ray.method(concurrency_group="assign")
+    @noted_call("assign")
     def locate(self, *args: Any) -> Any:
         return self._owner.locate(*args)
 
-    @ray.method(concurrency_group="assign")
+    @noted_call("assign")
     def place(self, *args: Any) -> Any:
         return self._owner.place(*args)
 
-    @ray.method(concurrency_group="assign")
+    @noted_call("assign")
     def locate_keys(self, *args: Any) -> Any:
         return self._owner.locate_keys(*args)
 
-    @ray.method(concurrency_group="write")
+    @noted_call("write")
     def stage(self, *args: Any) -> None:
         self._owner.stage(*args)
 
-    @ray.method(concurrency_group="assign")
+    @noted_call("assign")
     def place_staged(self, *args: Any) -> Any:
         return self._owner.place_staged(*args)
 
@@ -137,18 +181,18 @@ class _Owner:
     def stats(self) -> Any:
         return self._owner.stats()
 
-    @ray.method(concurrency_group="write")
+    @noted_call("write")
     def close(self) -> None:
         self._owner.close()
-        self._itself.close()
         self._local.close()
 
     def _peers(self) -> list[Handle]:
         """All owners of the table; this one without a call."""
+        itself = self._itself = self._itself or LocalHandle(
+            self._owner, owner_label(self._location, self._index), self._limits
+        )
         return [
-            self._itself
-            if index == self._index
-            else RayHandle(ray.get_actor(owner_name(self._location, index), NAMESPACE), "owner")
+            itself if index == self._index else owner_handle(self._location, index, self._limits)
             for index in range(self._owners)
         ]
 
@@ -162,9 +206,10 @@ class _Coordinator:
         owners: int,
         owner_cpus: float,
         local: str | None,
-        lease_millis: int = LEASE_MILLIS,
+        lease_millis: int,
+        limits: CallLimits,
     ) -> None:
-        self._location = location
+        self.progress = CallProgress()
         self._owners = [
             OwnerActor.options(
                 name=owner_name(location, index),
@@ -172,56 +217,72 @@ class _Coordinator:
                 lifetime="detached",
                 get_if_exists=True,
                 num_cpus=owner_cpus,
-            ).remote(location, index, owners, local, lease_millis)
+            ).remote(location, index, owners, local, lease_millis, limits)
             for index in range(owners)
         ]
-        self._coordinator = Coordinator(
-            [RayHandle(owner, "owner") for owner in self._owners],
-            Committers(location, now_millis),
-            now_millis,
-            alarm=Alarm(),
-            upkeep=Upkeep.at(location, now_millis),
-            queue=CommitQueue.of_table(location.fingerprint),
-        )
-        self._coordinator.watch()  # the one before may have left compactions uncommitted
 
-    @ray.method(concurrency_group="ask")
+        def make() -> Coordinator:
+            made = Coordinator(
+                [
+                    RayHandle(owner, owner_label(location, index), limits)
+                    for index, owner in enumerate(self._owners)
+                ],
+                Committers(location, now_millis),
+                now_millis,
+                alarm=Alarm(),
+                upkeep=Upkeep.at(location, now_millis),
+                queue=CommitQueue.of_table(location.fingerprint),
+            )
+            made.watch()  # the one before may have left compactions uncommitted
+            return made
+
+        self._made = Late(make, self.progress.at(START))
+
+    @property
+    def _coordinator(self) -> Coordinator:
+        return self._made.get()
+
+    @ray.method(concurrency_group="watch")
+    def sign_of_life(self, method: str) -> Any:
+        return sign_of_life(self, method)
+
+    @noted_call("ask")
     def ping(self) -> None:
         self._coordinator.ping()
 
-    @ray.method(concurrency_group="ask")
+    @noted_call("ask")
     def stats(self) -> Any:
         return self._coordinator.stats()
 
-    @ray.method(concurrency_group="ask")
+    @noted_call("ask")
     def owner_count(self) -> int:
         return len(self._owners)
 
-    @ray.method(concurrency_group="ask")
+    @noted_call("ask")
     def begin(self, *args: Any) -> Any:
         return self._coordinator.begin(*args)
 
-    @ray.method(concurrency_group="ask")
+    @noted_call("ask")
     def last_identifier(self, user: str) -> Any:
         return self._coordinator.last_identifier(user)
 
-    @ray.method(concurrency_group="ask")
+    @noted_call("ask")
     def committed(self, user: str, identifier: int) -> Any:
         return self._coordinator.committed(user, identifier)
 
-    @ray.method(concurrency_group="commit")
+    @noted_call("commit")
     def commit(self, request: Any) -> Any:
         return self._coordinator.commit(request)
 
-    @ray.method(concurrency_group="commit")
+    @noted_call("commit")
     def overwrite(self, *args: Any) -> Any:
         return self._coordinator.overwrite(*args)
 
-    @ray.method(concurrency_group="compact")
+    @noted_call("compact")
     def compact(self, chosen: Any) -> Any:
         return self._coordinator.compact(chosen)
 
-    @ray.method(concurrency_group="commit")
+    @noted_call("commit")
     def abort(self, session: Any) -> None:
         self._coordinator.abort(session)
 
@@ -233,6 +294,7 @@ def _actor(kind: type, concurrency: dict[str, int]) -> Any:
 
 
 OwnerActor = _actor(
-    _Owner, {"write": 1, "prepare": 1, "read": 4, "assign": 2, "compact": 2, "hear": 1}
+    _Owner,
+    {"write": 1, "prepare": 1, "read": 4, "assign": 2, "compact": 2, "hear": 1, "watch": 1},
 )
-CoordinatorActor = _actor(_Coordinator, {"commit": 1, "compact": 1, "ask": 4})
+CoordinatorActor = _actor(_Coordinator, {"commit": 1, "compact": 1, "ask": 4, "watch": 1})

@@ -2,83 +2,61 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
-import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
-
-from pkray.errors import ServiceUnavailableError, StorageError
+from pkray.service.call_limits import CallLimits
 from pkray.service.handle import Pending
 from pkray.service.lookup_wire import decode_answer, encode_request
-from pkray.service.retry import PATIENCE_SECONDS, persist
+from pkray.service.ray.callee import Callee
+from pkray.service.retry import persist
 
 
 class RayPending:
-    """An answer that an actor owes.
+    """An answer that an actor owes."""
 
-    Args:
-        look: as of `RayHandle`.
-    """
-
-    def __init__(
-        self,
-        ref: Any,
-        callee: str,
-        timeout_seconds: float | None,
-        look: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._look = look
+    def __init__(self, ref: Any, callee: Callee, method: str) -> None:
         self._ref = ref
         self._callee = callee
-        self._timeout = timeout_seconds
+        self._method = method
+        self._called = time.monotonic()
 
     def result(self) -> Any:
-        try:
-            return ray.get(self._ref, timeout=self._timeout)
-        except RayTaskError as error:
-            raise _cause(error) from None
-        except (RayActorError, GetTimeoutError, RayError) as error:
-            with suppress(StorageError):
-                self._look()
-            raise ServiceUnavailableError(
-                f"the table's {self._callee} does not answer ({type(error).__name__}): it is "
-                "restarting, or its node is gone; try again",
-                callee=self._callee,
-            ) from error
+        return self._callee.wait(self._ref, self._method, self._called)
 
 
 class RayHandle:
     """An actor's methods.
 
     Args:
-        callee: what it is, for messages.
-        timeout_seconds: how long an answer may take; default for ever.
-        patience_seconds: how long `call` asks again while the actor restarts.
+        name: what it is, for messages.
         look: where there is no answer, raises an error of its own if none will ever come.
+        patience_seconds: how long `call` asks again while the actor restarts; default as the
+            limits say.
     """
 
     def __init__(
         self,
         actor: Any,
-        callee: str,
-        timeout_seconds: float | None = None,
-        patience_seconds: float = PATIENCE_SECONDS,
+        name: str,
+        limits: CallLimits,
         look: Callable[[], None] = lambda: None,
+        patience_seconds: float | None = None,
     ) -> None:
-        self._look = look
-        self._patience = patience_seconds
         self._actor = actor
-        self._callee = callee
-        self._timeout = timeout_seconds
+        self._callee = Callee(actor, name, limits, look)
+        self._patience = patience_seconds
+        self.limits = limits
 
     def submit(self, method: str, *args: Any) -> Pending:
-        ref = getattr(self._actor, method).remote(*args)
-        return RayPending(ref, self._callee, self._timeout, self._look)
+        return RayPending(getattr(self._actor, method).remote(*args), self._callee, method)
 
     def call(self, method: str, *args: Any) -> Any:
-        return persist(lambda: self.call_once(method, *args), self._patience)
+        patience = self._patience
+        if patience is None:
+            patience = self.limits.patience(method)
+        return persist(lambda: self.call_once(method, *args), patience)
 
     def call_once(self, method: str, *args: Any) -> Any:
         return self.submit(method, *args).result()
@@ -99,10 +77,3 @@ class _PendingLookup:
 
     def result(self) -> Any:
         return decode_answer(self._pending.result())
-
-
-def _cause(error: RayTaskError) -> BaseException:
-    cause = error.cause
-    while isinstance(cause, RayTaskError):
-        cause = cause.cause
-    return cause if isinstance(cause, BaseException) else error

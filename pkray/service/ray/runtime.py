@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -17,6 +16,7 @@ from pkray.arguments import checked_class
 from pkray.commit.table_identity import TableIdentity
 from pkray.errors import OptionError, ServiceUnavailableError
 from pkray.schema import TableSchema
+from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.dynamic.clients import dynamic_client
 from pkray.service.dynamic.staged_pushes import StagingPusher
 from pkray.service.handle import Pending
@@ -30,11 +30,12 @@ from pkray.service.ray.actors import (
     NAMESPACE,
     CoordinatorActor,
     coordinator_name,
-    owner_name,
+    owner_handle,
     service_name,
 )
 from pkray.service.ray.cluster import join
-from pkray.service.ray.handle import RayHandle, RayOwnerHandle, RayPending
+from pkray.service.ray.handle import RayHandle
+from pkray.service.ray.workers import Workers
 from pkray.service.runtime import (
     TableService,
     checked_directory,
@@ -59,6 +60,9 @@ class RayRuntime:
         local_directory: the nodes' folder for spooled rows and lookup caches.
         writer_lease_seconds: how long `latest` lookups see rows of a writer whose process is gone,
             for tables whose service is not running yet. Default 30.
+        call_timeout: seconds that a call may take without progress; then whoever does not answer
+            is replaced. Default 60.
+        lookup_timeout: seconds that a lookup may take. Default 10.
 
     Raises:
         OptionError: an argument that is none of these.
@@ -72,7 +76,10 @@ class RayRuntime:
         owner_cpus: float = 0,
         local_directory: str | os.PathLike[str] | None = None,
         writer_lease_seconds: float = LEASE_MILLIS / 1000,
+        call_timeout: float = DEFAULT_LIMITS.call_seconds,
+        lookup_timeout: float = DEFAULT_LIMITS.lookup_seconds,
     ) -> None:
+        self._limits = CallLimits.checked(call_timeout, lookup_timeout)
         self._owners = checked_owners(owners)
         self._owner_cpus = _checked_cpus(owner_cpus)
         self._local = checked_directory(local_directory)
@@ -98,29 +105,19 @@ class RayRuntime:
                 continue
             if "owner" in name:
                 with contextlib.suppress(ServiceUnavailableError):
-                    RayHandle(actor, "owner", 30, patience_seconds=5).call("close")
+                    RayHandle(actor, name, self._limits, patience_seconds=0).call("close")
             ray.kill(actor)
 
     def spread(
         self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
     ) -> Iterator[tuple[int, Any]]:
-        remote: Any = ray.remote
-        task = remote(num_cpus=1)(work)
         resources: Any = ray.cluster_resources  # it has no types
-        limit = parallelism or max(1, int(resources().get("CPU", 1)))
-        waiting = deque(enumerate(arguments))
-        running: dict[Any, int] = {}
-        while waiting or running:
-            while waiting and len(running) < limit:
-                number, argument = waiting.popleft()
-                running[task.remote(argument)] = number
-            (ended, *_), _ = ray.wait(list(running))
-            outcome: Any
-            try:
-                outcome = RayPending(ended, "compaction task", None).result()
-            except Exception as error:
-                outcome = error
-            yield running.pop(ended), outcome
+        count = parallelism or max(1, int(resources().get("CPU", 1)))
+        workers = Workers(work, min(count, len(arguments)), self._limits)
+        try:
+            yield from workers.run(arguments)
+        finally:
+            workers.close()
 
     def close(self) -> None:
         if self._started and ray.is_initialized():
@@ -130,7 +127,7 @@ class RayRuntime:
         self._services.clear()
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
-        look = TableIdentity.at(location).refuse_other
+        limits, look = self._limits, TableIdentity.at(location).refuse_other
         look()
         resources: Any = ray.cluster_resources  # it has no types
         processors = int(resources().get("CPU", 1))
@@ -142,21 +139,17 @@ class RayRuntime:
                 lifetime="detached",
                 get_if_exists=True,
                 num_cpus=0,
-            ).remote(location, wanted, self._owner_cpus, self._local, self._lease_millis),
-            "coordinator",
-            look=look,
+            ).remote(location, wanted, self._owner_cpus, self._local, self._lease_millis, limits),
+            f"the coordinator of table {location.name}",
+            limits,
+            look,
         )
         count = coordinator.call("owner_count")
-        owners = [
-            RayOwnerHandle(
-                ray.get_actor(owner_name(location, index), NAMESPACE), f"owner {index}", look=look
-            )
-            for index in range(count)
-        ]
+        owners = [owner_handle(location, index, limits, look) for index in range(count)]
         address = ray.get_runtime_context().gcs_address
 
         def push_target(session: SessionId, schema: TableSchema) -> PushTarget:
-            return RayTarget(address, location, schema, count, session)
+            return RayTarget(address, location, schema, count, session, limits)
 
         writers = _writers_of(address, location, self._lease_millis)
         return TableService(coordinator, owners, _keep, push_target, _fetch, writers)
@@ -173,7 +166,9 @@ class RayTarget:
         schema: TableSchema,
         owners: int,
         session: SessionId,
+        limits: CallLimits,
     ) -> None:
+        self._limits = limits
         self._address = address
         self._location = location
         self._schema = schema
@@ -188,13 +183,9 @@ class RayTarget:
         if not ray.is_initialized():
             os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")
             ray.init(address=self._address, namespace=NAMESPACE, log_to_driver=False)
-        actors: list[Any] = [
-            ray.get_actor(owner_name(self._location, index), NAMESPACE)
-            for index in range(self._owners)
-        ]
         look = TableIdentity.at(self._location).refuse_other
         handles = [
-            RayHandle(actor, f"owner {index}", look=look) for index, actor in enumerate(actors)
+            owner_handle(self._location, index, self._limits, look) for index in range(self._owners)
         ]
 
         if self.stages_rows:

@@ -1,0 +1,60 @@
+"""How long calls between the parts of the service may take."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from pkray.errors import OptionError
+
+_LOOKUPS = frozenset({"lookup", "locate", "locate_keys", "heartbeat"})
+"""A heartbeat may be part of a lookup of what is not committed."""
+_LEAST_SECONDS = 1.0
+"""Below it, a busy machine looks like a stopped one."""
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """
+    Args:
+        call_seconds: how long a call may take without progress.
+        lookup_seconds: how long a lookup may take, whatever is done for it.
+    """
+
+    call_seconds: float = 60.0
+    lookup_seconds: float = 10.0
+
+    @classmethod
+    def checked(cls, call_timeout: object, lookup_timeout: object) -> CallLimits:
+        """As a user gives them, in seconds.
+
+        Raises:
+            OptionError: one is no number of at least 1.
+        """
+        return cls(
+            _checked_seconds("call_timeout", call_timeout),
+            _checked_seconds("lookup_timeout", lookup_timeout),
+        )
+
+    def total(self, method: str) -> float | None:
+        """Seconds after which the method is given up though it gets on; None: never."""
+        return self.lookup_seconds if method in _LOOKUPS else None
+
+    def patience(self, method: str) -> float:
+        """Seconds in which a call that fails is made again: once more where it has hung."""
+        return self.total(method) or 1.25 * self.call_seconds
+
+
+DEFAULT_LIMITS = CallLimits()
+
+
+def _checked_seconds(key: str, seconds: Any) -> float:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if is_number and _LEAST_SECONDS <= seconds < math.inf:
+        return float(seconds)
+    raise OptionError(
+        f"{key} cannot be {seconds!r}: give a number of seconds, {_LEAST_SECONDS:.0f} or more",
+        key=key,
+        value=seconds,
+    )

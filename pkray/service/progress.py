@@ -1,0 +1,87 @@
+"""Tells calls that take long from calls that hang, by the processor time of their threads.
+
+Whoever works uses some, if only to wait for the next answer of the storage; a stopped process, a
+deadlock and a request that is never answered use none.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from functools import wraps
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+START = "start"
+"""The group of what makes the object that is called."""
+
+_HELPERS: dict[str, tuple[str, ...]] = {
+    "write": ("write", "prepare", "assign"),
+    "prepare": ("prepare", "compact"),
+    "compact": ("compact", "prepare"),
+    "assign": ("assign", "write"),
+}
+"""By group of calls: the groups that such a call may have to wait for. Others wait for all."""
+
+
+class WorkingThreads:
+    """Threads that are at work: ``with`` it, one is. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads: set[int] = set()
+        self._ended = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._threads.add(threading.get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._threads.discard(threading.get_ident())
+            self._ended += 1
+
+    def sign(self) -> Hashable:
+        """Another one whenever something has been done."""
+        with self._lock:  # a thread that has ended has no clock
+            return self._ended, tuple((t, _processor_time(t)) for t in sorted(self._threads))
+
+
+BESIDE_CALLS = WorkingThreads()
+"""Those of this process that work for no call, but that calls may wait for."""
+
+
+class CallProgress:
+    """What the calls of one owner or coordinator have done so far."""
+
+    def __init__(self) -> None:
+        self._groups: defaultdict[str, WorkingThreads] = defaultdict(WorkingThreads)
+
+    def at(self, group: str) -> WorkingThreads:
+        """To be entered by a thread that runs a call of the group."""
+        return self._groups[group]
+
+    def sign(self, group: str | None) -> Hashable:
+        """Another one whenever a call of the group may have got on."""
+        groups = (START, *(_HELPERS.get(group or "") or sorted(self._groups)))
+        return BESIDE_CALLS.sign(), tuple(self._groups[name].sign() for name in groups)
+
+
+def in_group(group: str, method: Callable[..., T]) -> Callable[..., T]:
+    """The method of an object with a `CallProgress` as ``progress``, noted there while it runs."""
+
+    @wraps(method)
+    def noted(self: Any, *args: Any) -> T:
+        with self.progress.at(group):
+            return method(self, *args)
+
+    return noted
+
+
+def _processor_time(thread: int) -> int:
+    """Nanoseconds; of the whole process on systems that do not tell of threads."""
+    clock_of = getattr(time, "pthread_getcpuclockid", None)
+    return time.process_time_ns() if clock_of is None else time.clock_gettime_ns(clock_of(thread))

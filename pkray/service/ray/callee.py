@@ -1,0 +1,208 @@
+"""An actor that is called: how long it may take, and what is done where it does not answer."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import time
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+
+from pkray.errors import ServiceUnavailableError, StorageError
+from pkray.service.call_limits import CallLimits
+from pkray.service.handle import GLANCE_SECONDS
+
+_log = logging.getLogger(__name__)
+
+_SIGNS = 12
+"""Signs of life that are asked for before an actor is replaced, if that takes a minute or less."""
+_LONGEST_APART_SECONDS = 5.0
+_RESTART_SECONDS = 20.0
+"""How long one that was just killed is left alone: Ray takes 5 s to kill a stopped process."""
+_LEAST_WATCHED = 0.25
+"""Of the limit: how long a call is watched at least, however long ago it was made."""
+
+
+class Callee:
+    """An actor, and since when it is silent.
+
+    An actor that does not answer, or does not get on with a call, is killed, and Ray starts it
+    anew in its place: under its name, for every handle. Ray does not start it before the old
+    process is dead, or its node is. Killing it twice does no harm, as what an owner loses is pushed
+    again.
+
+    Args:
+        name: what it is, for messages.
+        look: where there is no answer, raises an error of its own if none will ever come.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        actor: Any,
+        name: str,
+        limits: CallLimits,
+        look: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.actor = actor
+        self.name = name
+        self.limits = limits
+        self.clock = clock
+        self._look = look
+        self.left_alone_until = -math.inf
+        self._silent_since: float | None = None
+        self._node: str | None = None
+
+    def wait(self, ref: Any, method: str, called: float) -> Any:
+        """The answer of a call that was made at that time.
+
+        Raises:
+            ServiceUnavailableError: it is dead, silent, or does not get on.
+        """
+        try:
+            try:
+                answer = ray.get(ref, timeout=GLANCE_SECONDS)
+            except GetTimeoutError:
+                answer = self._wait_long(ref, method, called)
+            self._silent_since = None
+            return answer
+        except RayTaskError as error:
+            raise _cause(error) from None
+        except RayError as error:
+            self.unavailable(
+                f"does not answer ({type(error).__name__}): it is restarting, or its node is gone; "
+                "try again",
+                error,
+            )
+
+    def _wait_long(self, ref: Any, method: str, called: float) -> Any:
+        watch = CallWatch(self, method, called)
+        while True:
+            watch.check()
+            with suppress(GetTimeoutError):
+                return ray.get(ref, timeout=GLANCE_SECONDS)
+
+    def heard(self, node: str) -> None:
+        """It lives, on this node."""
+        self._silent_since, self._node = None, node
+
+    def silent_seconds(self) -> float:
+        """How long it has not been heard of, since that was first noticed."""
+        now = self.clock()
+        if self._silent_since is None:
+            self._silent_since = now
+        return now - self._silent_since
+
+    def replace(self) -> None:
+        """Have Ray kill it, which takes some seconds where it is stopped, and start it anew."""
+        self._silent_since = None
+        self.left_alone_until = self.clock() + _RESTART_SECONDS
+        _log.warning("%s is replaced: it shows no progress", self)
+        with suppress(RayError, ValueError):
+            ray.kill(self.actor, no_restart=False)
+
+    def unavailable(self, what: str, error: Exception | None = None) -> NoReturn:
+        """
+        Raises:
+            ServiceUnavailableError: unless `look` knows better.
+        """
+        with suppress(StorageError):
+            self._look()
+        raise ServiceUnavailableError(
+            f"{self} {what}", callee=self.name, node=self._node
+        ) from error
+
+    def __str__(self) -> str:
+        return self.name if self._node is None else f"{self.name} on node {self._node}"
+
+
+class CallWatch:
+    """One call that takes long.
+
+    Args:
+        called: when it was made.
+    """
+
+    def __init__(self, callee: Callee, method: str, called: float) -> None:
+        self._callee = callee
+        self._method = method
+        limits = callee.limits
+        self._total = limits.total(method)
+        self._apart = min(limits.call_seconds / _SIGNS, _LONGEST_APART_SECONDS)
+        self._called = called
+        now = callee.clock()
+        self._moved = max(called, now - (1 - _LEAST_WATCHED) * limits.call_seconds)
+        self._asked: Any = None
+        self._asked_at = now - self._apart
+        self._sign: Hashable = None
+
+    def check(self) -> None:
+        """
+        Raises:
+            ServiceUnavailableError: it has had its time; a callee that does not get on is replaced.
+        """
+        callee, now = self._callee, self._callee.clock()
+        self._listen(now)
+        if self._total is not None and now - self._called >= self._total:
+            is_lost = callee.silent_seconds() >= callee.limits.call_seconds
+            if self._is_silent and is_lost and now >= callee.left_alone_until:
+                callee.replace()
+            callee.unavailable(
+                f"did not answer a {self._method} within {self._total:g} s (lookup_timeout): try "
+                "again"
+            )
+        stalled = self._total is None and now - self._moved >= callee.limits.call_seconds
+        if stalled and now >= callee.left_alone_until:
+            self._replace()
+
+    @property
+    def _is_silent(self) -> bool:
+        return self._sign is None
+
+    def _listen(self, now: float) -> None:
+        if self._asked is not None:
+            ready, _ = ray.wait([self._asked], timeout=0)
+            if ready:
+                self._hear(now)
+        if self._asked is None and now - self._asked_at >= self._apart:
+            self._asked_at = now
+            with suppress(RayError):
+                self._asked = self._callee.actor.sign_of_life.remote(self._method)
+        if self._asked is not None and now - self._asked_at >= self._apart:
+            self._callee.silent_seconds()
+
+    def _hear(self, now: float) -> None:
+        asked, self._asked = self._asked, None
+        with suppress(RayError):
+            node, sign = ray.get(asked, timeout=GLANCE_SECONDS)
+            self._callee.heard(node)
+            if self._sign not in (None, sign):
+                self._moved = now
+            self._sign = sign
+
+    def _replace(self) -> NoReturn:
+        callee = self._callee
+        seconds = callee.limits.call_seconds
+        was_silent = self._is_silent
+        if was_silent:  # others notice it too: whoever comes late finds it replaced
+            time.sleep(random.SystemRandom().uniform(0, seconds / _SIGNS))
+            self._listen(callee.clock())
+        if self._is_silent or not was_silent:
+            callee.replace()
+        callee.unavailable(
+            f"showed no progress with {self._method!r} for {seconds:g} s (call_timeout): it is "
+            "replaced; try again"
+        )
+
+
+def _cause(error: RayTaskError) -> BaseException:
+    cause = error.cause
+    while isinstance(cause, RayTaskError):
+        cause = cause.cause
+    return cause if isinstance(cause, BaseException) else error
