@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
-import socket
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import ray
+from ray.exceptions import AuthenticationError
 
 from pkray.errors import OptionError, ServiceUnavailableError
 from pkray.service.ray.actors import NAMESPACE
+from pkray.service.ray.knock import knock
+from pkray.service.ray.known_cluster import KnownCluster, lasting_cluster
 
-_ANSWER_SECONDS = 10.0
+_log = logging.getLogger(__name__)
+
+_NEW = "local"
+_LASTING = "for one that lasts, run `ray start --head` before"
 
 
 def join(address: str | None) -> None:
@@ -23,10 +30,62 @@ def join(address: str | None) -> None:
 
     Raises:
         OptionError: an address that is none.
-        ServiceUnavailableError: no cluster answers there.
+        ServiceUnavailableError: no cluster answers there, or it wants another token.
+    """
+    named = address or os.environ.get("RAY_ADDRESS")
+    if named:
+        _connect(address, named)
+        return
+    lasting = lasting_cluster()
+    if lasting is not None:
+        _connect(None, lasting)  # Ray finds it, too, and takes the user's token along
+        return
+    known = KnownCluster.of_user()
+    with known.turn():
+        found = known.find()
+        if found is None:
+            _connect(_NEW, _NEW)
+            started = ray.get_runtime_context().gcs_address
+            known.note(started)
+            _log.warning(
+                "started a Ray cluster at %s, which ends with this process; other processes of "
+                "this machine that connect with runtime='ray' share it; %s",
+                started,
+                _LASTING,
+            )
+            return
+    joined, pid = found
+    join_known(joined)
+    _log.info(
+        "joined the Ray cluster at %s, which ends with process %d that started it; %s",
+        joined,
+        pid,
+        _LASTING,
+    )
+
+
+def join_known(address: str) -> None:
+    """Connect to a cluster that processes of this user have told of, with the user's token.
+
+    Raises:
+        ServiceUnavailableError: it does not answer, or wants another token.
+    """
+    with suppress(ImportError, AttributeError):  # as Ray does for clusters that it finds itself
+        from ray._private.authentication import authentication_token_setup as tokens
+
+        use_token: Any = tokens.maybe_enable_token_auth_if_token_available
+        with _quietly():
+            use_token(warn_if_disabled=False)
+    _connect(address, address)
+
+
+def _connect(address: str | None, named: str) -> None:
+    """
+    Args:
+        named: the same for messages and for a look whether anybody listens.
     """
     try:
-        _knock(address)
+        knock(named)
         with _quietly():
             ray.init(
                 address=address,
@@ -35,18 +94,20 @@ def join(address: str | None) -> None:
                 log_to_driver=False,
                 configure_logging=False,
             )
-    except OSError as error:
+    except (AuthenticationError, OSError) as error:
+        if _is_about_token(error):
+            raise _refused(named) from error
         raise ServiceUnavailableError(
-            f"no Ray cluster answers at address {address!r} ({error}): start one "
+            f"no Ray cluster answers at address {named!r} ({error}): start one "
             "(ray start --head), or correct the address",
-            address=address,
+            address=named,
         ) from error
     except ValueError as error:
         raise OptionError(
-            f"address {address!r} is not of a Ray cluster: give 'auto' for the running one, or "
+            f"address {named!r} is not of a Ray cluster: give 'auto' for the running one, or "
             "host:port",
             key="address",
-            value=address,
+            value=named,
         ) from error
 
 
@@ -62,9 +123,20 @@ def _quietly() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _knock(address: str | None) -> None:
-    """Raises OSError where nobody listens, at once: Ray asks again for minutes, and then ends the
-    process."""
-    host, colon, port = (address or "").rpartition(":")
-    if colon and port.isdigit() and "/" not in host:
-        socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
+def _is_about_token(error: BaseException | None) -> bool:
+    """Whether a token was refused; Ray says it in the text of what caused the error."""
+    while error is not None:
+        if isinstance(error, AuthenticationError) or "AuthenticationError" in str(error):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _refused(address: str) -> ServiceUnavailableError:
+    mode = os.environ.get("RAY_AUTH_MODE", "not set")
+    return ServiceUnavailableError(
+        f"the Ray cluster at address {address!r} refuses this process's token (RAY_AUTH_MODE is "
+        f"{mode}): set RAY_AUTH_MODE=token before Python starts, and give both the same token "
+        "(RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token)",
+        address=address,
+    )

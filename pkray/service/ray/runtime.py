@@ -53,7 +53,8 @@ class RayRuntime:
 
     Args:
         address: the Ray cluster; default the one this process is in, else one that
-            ``RAY_ADDRESS`` names, else a new one on this machine.
+            ``RAY_ADDRESS`` names, else one that ``ray start`` started on this machine, else one
+            that another process of this user and Python environment started here, else a new one.
         owners: owners a table, for tables whose service is not running yet; default one a
             bucket, at most one a processor of the cluster.
         owner_cpus: processors Ray reserves for each owner. Default 0.

@@ -1,0 +1,99 @@
+"""Storage that does not answer any more, under owners in this process."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import pkray
+import pkray.catalog
+import pkray.storage.location
+from pkray.errors import ServiceUnavailableError
+from pkray.storage.opening import open_store
+from tests.delegating_store import DelegatingStore
+
+
+class HangingStore(DelegatingStore):
+    """Answers nothing while it hangs."""
+
+    def __init__(self, inner, answers: threading.Event):
+        super().__init__(inner)
+        self._answers = answers
+
+    def child(self, prefix):
+        return HangingStore(self.inner.child(prefix), self._answers)
+
+    def __getattribute__(self, name):
+        if name in {"read", "exists", "create", "list", "fingerprint", "open_input", "open_output"}:
+            object.__getattribute__(self, "_answers").wait()
+        return super().__getattribute__(name)
+
+
+@pytest.fixture
+def answers():
+    """Set while the storage answers."""
+    event = threading.Event()
+    event.set()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch, answers):
+    def open_hanging(url, **options):
+        return HangingStore(open_store(url, **options), answers)
+
+    for opener in (pkray.catalog, pkray.storage.location):
+        monkeypatch.setattr(opener, "open_store", open_hanging)
+    limits = {"call_timeout": 1, "lookup_timeout": 1, "local_directory": tmp_path / "local"}
+    with pkray.connect(tmp_path / "warehouse", runtime_options=limits) as catalog:
+        table = catalog.create_table("db.t", [("id", "BIGINT"), ("v", "BIGINT")], ["id"])
+        with table.open_writer() as writer:
+            writer.upsert([{"id": 1, "v": 1}])
+            writer.commit(1)
+        yield table
+        answers.set()
+
+
+@pytest.mark.parametrize("visibility", ["latest", "committed"])
+def test_a_lookup_is_given_up(table, answers, visibility):
+    answers.clear()
+    began = time.monotonic()
+    with pytest.raises(ServiceUnavailableError, match=r"owner 0 of table db\.t.* within 1 s"):
+        table.lookup([{"id": 1}], visibility=visibility)
+    assert time.monotonic() - began < 5
+    answers.set()
+    assert table.lookup([{"id": 1}], visibility=visibility).to_pylist() == [{"id": 1, "v": 1}]
+
+
+def test_a_commit_is_given_up_and_happens_once_when_it_is_repeated(table, answers):
+    with table.open_writer("job") as writer:
+        writer.upsert([{"id": 1, "v": 2}])
+        answers.clear()
+        began = time.monotonic()
+        with pytest.raises(ServiceUnavailableError, match=r"of table db\.t .* without progress"):
+            writer.commit(7)
+        assert time.monotonic() - began < 8
+        answers.set()
+        writer.commit(7)
+    assert table.to_arrow().to_pylist() == [{"id": 1, "v": 2}]
+    committed = [s for s in table.snapshots().to_pylist() if s["commit_user"] == "job"]
+    assert [s["commit_identifier"] for s in committed if s["commit_kind"] == "APPEND"] == [7]
+
+
+def test_a_commit_that_takes_longer_than_the_limit_and_gets_on_is_not_cut(table, monkeypatch):
+    create = HangingStore.create
+
+    def slowly(self, path, data):
+        if "snapshot-" in path:
+            for _ in range(16):
+                time.sleep(0.1)
+        return create(self, path, data)
+
+    monkeypatch.setattr(HangingStore, "create", slowly)
+    with table.open_writer("job") as writer:
+        writer.upsert([{"id": 1, "v": 2}])
+        writer.commit(7)
+    assert table.to_arrow().to_pylist() == [{"id": 1, "v": 2}]
