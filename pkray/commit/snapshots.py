@@ -149,15 +149,19 @@ class SnapshotStore:
             list(pool.map(read, missing))
 
     def publish(self, snapshot: Snapshot) -> bool:
+        """`create`, and note that it is visible."""
+        is_made = self.create(snapshot)
+        if is_made:
+            self.published(snapshot)
+        return is_made
+
+    def create(self, snapshot: Snapshot) -> bool:
         """Make a snapshot visible; False if another one has its id.
 
         Raises:
             StorageError: the answer was lost: the snapshot may or may not be visible.
         """
-        if not self._store.create(paths.snapshot(snapshot.id), encode(snapshot)):
-            return False
-        self.published(snapshot)
-        return True
+        return self._store.create(paths.snapshot(snapshot.id), encode(snapshot))
 
     def published(self, snapshot: Snapshot) -> None:
         """Note that a snapshot is visible: keep it and move the hints on."""
@@ -170,11 +174,13 @@ class SnapshotStore:
             write_hint(self._store, hint, snapshot.id)
 
     def withdraw(self, snapshot: Snapshot) -> None:
-        """Delete a snapshot just published, which has got into another table."""
+        """Delete a snapshot just published, which has got into another table or comes too late."""
         if self.holds(snapshot):
             for path in (paths.LATEST_HINT, paths.EARLIEST_HINT, paths.snapshot(snapshot.id)):
                 self._store.delete(path)
             self.write_hints()
+        with self._lock:
+            self._kept.pop(snapshot.id, None)
 
     def rests_on(self, base: Snapshot) -> bool:
         """Whether a snapshot just published on ``base`` has it below still: see `look_below`."""
