@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pkray.commit.table_identity import TableIdentity
-from pkray.errors import PkrayError, StorageError
+from pkray.errors import PkrayError, ServiceUnavailableError, StorageError
 from pkray.schema import TableSchema
 from pkray.service.alarm import Alarm
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
@@ -92,6 +92,15 @@ class LocalRuntime:
         self._closer = weakref.finalize(self, held.close)
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
+        found = self._services.get(location.fingerprint)
+        if found is not None:
+            return found
+        starter = LocalHandle(self, f"the service of table {location.name}", self._limits)
+        service: TableService = starter.call("find_or_start", location, schema)
+        return service
+
+    def find_or_start(self, location: TableLocation, schema: TableSchema) -> TableService:
+        """Take as long as the storage does; see `service`."""
         with self._starting:  # two services of one table would be rivals
             if location.fingerprint not in self._services:
                 self._services[location.fingerprint] = self._start(location, schema)
@@ -107,7 +116,7 @@ class LocalRuntime:
     def spread(
         self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
     ) -> Iterator[tuple[int, Any]]:
-        return spread_over_threads(work, arguments, parallelism)
+        return spread_over_threads(work, arguments, parallelism, self._limits)
 
     def close(self) -> None:
         """Commit the compactions that run, and end."""
@@ -116,7 +125,10 @@ class LocalRuntime:
                 service.coordinator.call("commit_finished", True)
             except PkrayError as error:
                 _log.warning("compactions are left to the next writer: %s", error)
-            _stop(service)
+            try:
+                _stop(service)
+            except ServiceUnavailableError as error:
+                _log.warning("a service is left behind: %s", error)
         self._services.clear()
         self._renewal.close()
         self._closer()

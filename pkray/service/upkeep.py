@@ -15,6 +15,7 @@ from pkray.commit.tag_removal import TagRemoval
 from pkray.commit.tags import TagStore
 from pkray.schema import TableSchema
 from pkray.service.elapsed import elapsed
+from pkray.service.progress import BESIDE_CALLS
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
@@ -105,11 +106,12 @@ class Upkeep:
 
     def _expire(self, latest: int) -> None:
         try:
-            self._expirer.expire(latest=latest)
-            now = self._clock()
-            if self._tags_seen is None or elapsed(self._tags_seen, now, TAGS_EVERY_MILLIS):
-                self._tags_seen = now
-                TagRemoval(self._store, self._newest, self._tags).expire()
+            with BESIDE_CALLS:
+                self._expirer.expire(latest=latest)
+                now = self._clock()
+                if self._tags_seen is None or elapsed(self._tags_seen, now, TAGS_EVERY_MILLIS):
+                    self._tags_seen = now
+                    TagRemoval(self._store, self._newest, self._tags).expire()
         except Exception as error:  # the commit it follows has happened
             _log.warning("snapshots are not expired: %s; the next commit tries again", error)
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from pkray.commit.message_files import new_data_files
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.snapshots import SnapshotStore
-from pkray.errors import PkrayError
+from pkray.errors import PkrayError, ServiceUnavailableError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import Snapshot
@@ -24,11 +26,15 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
 from pkray.schema import TableSchema
+from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.committed import BucketId, CommittedFiles
 from pkray.service.committers import Committers
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.due import due
 from pkray.service.compaction.held import UNNAMED_MILLIS
+from pkray.service.handle import GLANCE_SECONDS
+from pkray.service.job import Job
+from pkray.service.progress import WorkingThreads
 from pkray.service.protocol import Chosen
 from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
@@ -271,13 +277,42 @@ class DedicatedCompaction:
 
 
 def spread_over_threads(
-    work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
+    work: Callable[[Any], Any],
+    arguments: Sequence[Any],
+    parallelism: int | None,
+    limits: CallLimits = DEFAULT_LIMITS,
 ) -> Iterator[tuple[int, Any]]:
-    """`Spread` over threads of this process."""
-    with ThreadPoolExecutor(parallelism or os.cpu_count() or 1, "pkray-dedicated") as pool:
-        running: dict[Future[Any], int] = {
-            pool.submit(work, argument): number for number, argument in enumerate(arguments)
-        }
-        for future in as_completed(running):
-            error = future.exception()
-            yield running[future], error if error is not None else future.result()
+    """`Spread` over threads of this process; those that hang are left behind."""
+    waiting = deque(enumerate(arguments))
+    running: set[int] = set()
+    ended: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+    working = WorkingThreads()
+
+    def run(number: int, argument: Any) -> None:
+        try:
+            with working:
+                outcome = work(argument)
+        except BaseException as error:
+            outcome = error
+        ended.put((number, outcome))
+
+    sign, moved = working.sign(), time.monotonic()
+    while waiting or running:
+        while waiting and len(running) < (parallelism or os.cpu_count() or 1):
+            Job(run, waiting[0]).start()
+            running.add(waiting.popleft()[0])
+        try:
+            number, outcome = ended.get(timeout=GLANCE_SECONDS)
+        except Empty:
+            seen, now = working.sign(), time.monotonic()
+            if seen != sign:
+                sign, moved = seen, now
+            elif now - moved >= limits.call_seconds:
+                raise ServiceUnavailableError(
+                    f"the compactions in this process showed no progress for "
+                    f"{limits.call_seconds:g} s (call_timeout): their storage hangs; try again",
+                    callee="compaction",
+                ) from None
+            continue
+        running.remove(number)
+        yield number, outcome

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import ray
+from ray.exceptions import GetTimeoutError
 from ray.util import list_named_actors
 
 from pkray.arguments import checked_class
@@ -44,6 +45,9 @@ from pkray.service.runtime import (
     default_owners,
 )
 from pkray.storage.location import TableLocation
+
+_FETCH_SECONDS = 60.0
+"""How long a batch may take from the disk of this node to its memory."""
 
 
 class RayRuntime:
@@ -241,5 +245,11 @@ def _keep(batch: RoutedBatch) -> object:
 
 
 def _fetch(kept: Any) -> RoutedBatch:
-    batch: RoutedBatch = ray.get(kept)
+    try:
+        batch: RoutedBatch = ray.get(kept, timeout=_FETCH_SECONDS)
+    except GetTimeoutError as error:
+        raise ServiceUnavailableError(
+            "rows that are to be pushed again do not come out of Ray's object store: it is full, "
+            "or its process is stopped; try again"
+        ) from error
     return batch

@@ -49,10 +49,12 @@ def table(tmp_path, monkeypatch, answers):
         monkeypatch.setattr(opener, "open_store", open_hanging)
     limits = {"call_timeout": 1, "lookup_timeout": 1, "local_directory": tmp_path / "local"}
     with pkray.connect(tmp_path / "warehouse", runtime_options=limits) as catalog:
+        catalog.create_table("db.idle", [("id", "BIGINT")], ["id"])
         table = catalog.create_table("db.t", [("id", "BIGINT"), ("v", "BIGINT")], ["id"])
         with table.open_writer() as writer:
             writer.upsert([{"id": 1, "v": 1}])
             writer.commit(1)
+        table.idle = catalog.load_table("db.idle")
         yield table
         answers.set()
 
@@ -97,3 +99,24 @@ def test_a_commit_that_takes_longer_than_the_limit_and_gets_on_is_not_cut(table,
         writer.upsert([{"id": 1, "v": 2}])
         writer.commit(7)
     assert table.to_arrow().to_pylist() == [{"id": 1, "v": 2}]
+
+
+def test_a_service_that_cannot_start_is_given_up(table, answers):
+    answers.clear()
+    with pytest.raises(ServiceUnavailableError, match=r"the service of table db\.idle"):
+        table.idle.open_writer()
+
+
+def test_a_dedicated_compaction_is_given_up(table, monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr("pkray.service.compaction.dedicated.run_task", lambda _: ended.wait(20))
+    with pytest.raises(ServiceUnavailableError, match=r"compactions .* no progress"):
+        table.compact_dedicated(full=True)
+    ended.set()
+
+
+@pytest.mark.parametrize("key", ["call_timeout", "lookup_timeout"])
+@pytest.mark.parametrize("seconds", [0, True, "60", float("nan")])
+def test_a_limit_is_a_number_of_seconds(tmp_path, key, seconds):
+    with pytest.raises(pkray.OptionError, match=key):
+        pkray.connect(tmp_path, runtime_options={key: seconds})
