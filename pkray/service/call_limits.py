@@ -10,6 +10,8 @@ from pkray.errors import OptionError
 
 _LOOKUPS = frozenset({"lookup", "locate", "locate_keys", "heartbeat"})
 """A heartbeat may be part of a lookup of what is not committed."""
+_RESTART_SECONDS = 30.0
+"""In which a process is started anew on a busy machine."""
 _LEAST_SECONDS = 1.0
 """Below it, a busy machine looks like a stopped one."""
 
@@ -43,7 +45,7 @@ class CallLimits:
 
     def patience(self, method: str) -> float:
         """Seconds in which a call that fails is made again: once more where it has hung."""
-        return self.total(method) or 1.25 * self.call_seconds
+        return self.total(method) or max(_RESTART_SECONDS, 1.25 * self.call_seconds)
 
 
 DEFAULT_LIMITS = CallLimits()

@@ -74,7 +74,7 @@ def handle_of(monkeypatch):
         monkeypatch.setattr(callee, "ray", fake)
         monkeypatch.setattr(callee.time, "sleep", lambda _: None)
         handle = RayHandle(fake, "owner 1 of table db.t", LIMITS)
-        handle._callee.clock = fake.clock
+        handle._callee.clock, handle._callee.left_alone_until = fake.clock, 20
         monkeypatch.setattr("pkray.service.ray.handle.time.monotonic", fake.clock)
         monkeypatch.setattr("pkray.service.retry.time.monotonic", fake.clock)
         return handle

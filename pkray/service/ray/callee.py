@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 _SIGNS = 12
 """Signs of life that are asked for before an actor is replaced, if that takes a minute or less."""
 _LONGEST_APART_SECONDS = 5.0
-_RESTART_SECONDS = 20.0
-"""How long one that was just killed is left alone: Ray takes 5 s to kill a stopped process."""
+_START_SECONDS = 20.0
+"""How long one that may be starting is left alone: Ray takes 5 s to kill a stopped process."""
 _LEAST_WATCHED = 0.25
 """Of the limit: how long a call is watched at least, however long ago it was made."""
 
@@ -55,7 +55,7 @@ class Callee:
         self.limits = limits
         self.clock = clock
         self._look = look
-        self.left_alone_until = -math.inf
+        self.left_alone_until = clock() + _START_SECONDS
         self._silent_since: float | None = None
         self._node: str | None = None
 
@@ -70,7 +70,7 @@ class Callee:
                 answer = ray.get(ref, timeout=GLANCE_SECONDS)
             except GetTimeoutError:
                 answer = self._wait_long(ref, method, called)
-            self._silent_since = None
+            self._silent_since, self.left_alone_until = None, -math.inf
             return answer
         except RayTaskError as error:
             raise _cause(error) from None
@@ -102,7 +102,7 @@ class Callee:
     def replace(self) -> None:
         """Have Ray kill it, which takes some seconds where it is stopped, and start it anew."""
         self._silent_since = None
-        self.left_alone_until = self.clock() + _RESTART_SECONDS
+        self.left_alone_until = self.clock() + _START_SECONDS
         _log.warning("%s is replaced: it shows no progress", self)
         with suppress(RayError, ValueError):
             ray.kill(self.actor, no_restart=False)

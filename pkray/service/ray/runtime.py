@@ -34,7 +34,7 @@ from pkray.service.ray.actors import (
     owner_handle,
     service_name,
 )
-from pkray.service.ray.cluster import join
+from pkray.service.ray.cluster import join, join_known
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.workers import Workers
 from pkray.service.runtime import (
@@ -187,7 +187,7 @@ class RayTarget:
     def open(self, source: int, attempt: int) -> Pusher:
         if not ray.is_initialized():
             os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")
-            ray.init(address=self._address, namespace=NAMESPACE, log_to_driver=False)
+            join_known(self._address)
         look = TableIdentity.at(self._location).refuse_other
         handles = [
             owner_handle(self._location, index, self._limits, look) for index in range(self._owners)
