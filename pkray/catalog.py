@@ -64,8 +64,8 @@ def connect(
         warehouse: a local path or an object store's URL (``s3://bucket/prefix``); it need not
             exist yet.
         runtime: ``"local"`` runs the tables' owners in this process, ``"ray"`` as Ray actors.
-        runtime_options: what the runtime takes, such as ``owners``, ``local_directory`` and,
-            on Ray, ``address``.
+        runtime_options: what the runtime takes, such as ``owners``, ``local_directory``,
+            ``call_timeout`` and ``lookup_timeout`` (seconds) and, on Ray, ``address``.
         storage_options: what the object store needs, such as ``endpoint`` or ``region``; no text
             shows keys among them. ``retry_timeout`` (30s) is how long a request may go without
             an answer, ``max_retries`` (10) how often it is repeated.

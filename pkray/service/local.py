@@ -120,7 +120,7 @@ class LocalRuntime:
 
     def close(self) -> None:
         """Commit the compactions that run, and end."""
-        for service in self._services.values():
+        for service in list(self._services.values()):  # one given up may be starting still
             try:
                 service.coordinator.call("commit_finished", True)
             except PkrayError as error:
