@@ -211,4 +211,4 @@ def test_an_option_that_is_no_text(connect, given, message):
 
 def test_an_endpoint_that_is_not_there(connect):
     with pytest.raises(pkray.StorageError, match="warehouse"):
-        create(connect(endpoint="http://127.0.0.1:9"))
+        create(connect(endpoint="http://127.0.0.1:9", max_retries="1"))
