@@ -65,7 +65,8 @@ def connect(
             exist yet.
         runtime: ``"local"`` runs the tables' owners in this process, ``"ray"`` as Ray actors.
         runtime_options: what the runtime takes, such as ``owners``, ``local_directory``,
-            ``call_timeout`` and ``lookup_timeout`` (seconds) and, on Ray, ``address``.
+            ``call_timeout``, ``lookup_timeout`` and ``writer_lease`` (seconds) and, on Ray,
+            ``address``.
         storage_options: what the object store needs, such as ``endpoint`` or ``region``; no text
             shows keys among them. ``retry_timeout`` (30s) is how long a request may go without
             an answer, ``max_retries`` (10) how often it is repeated.

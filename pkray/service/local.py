@@ -56,7 +56,7 @@ class LocalRuntime:
         local_directory: where spooled rows and lookup caches go, each process's apart; what
             killed processes left there is removed. Default: below the system's temporary
             directory.
-        writer_lease_seconds: how long `latest` lookups see rows of a writer that was neither
+        writer_lease: seconds for which `latest` lookups see rows of a writer that was neither
             closed nor is there any more. Default 30.
         call_timeout: seconds that a call may take without progress. Default 60.
         lookup_timeout: seconds that a lookup may take. Default 10.
@@ -70,13 +70,13 @@ class LocalRuntime:
         self,
         owners: int | None = None,
         local_directory: str | os.PathLike[str] | None = None,
-        writer_lease_seconds: float = LEASE_MILLIS / 1000,
+        writer_lease: float = LEASE_MILLIS / 1000,
         call_timeout: float = DEFAULT_LIMITS.call_seconds,
         lookup_timeout: float = DEFAULT_LIMITS.lookup_seconds,
     ) -> None:
         self._limits = CallLimits.checked(call_timeout, lookup_timeout)
         self._owners = checked_owners(owners)
-        self._lease_millis = checked_lease(writer_lease_seconds)
+        self._lease_millis = checked_lease(writer_lease)
         base = checked_directory(local_directory) or default_local_directory()
         try:
             held = OwnedDirectory(f"{base}/embedded")

@@ -28,6 +28,7 @@ class Pulse:
         self._stopped = threading.Event()
         self._is_wanted = False
         self._is_running = False
+        self._is_failing = False
 
     def start(self) -> None:
         """Have the method called, from now on and at least once more; not after `stop`."""
@@ -56,7 +57,11 @@ class Pulse:
         if beat is None:
             return False
         try:
-            return beat()
+            goes_on = beat()
+            self._is_failing = False
+            return goes_on
         except Exception as error:
-            _log.warning("%s: %s; it is tried again", self._name, error)
+            if not self._is_failing:
+                _log.warning("%s: %s; it is tried again", self._name, error)
+            self._is_failing = True
             return True

@@ -111,8 +111,8 @@ def checked_lease(seconds: object) -> int:
         or not 1 <= seconds < math.inf
     ):
         raise OptionError(
-            f"writer_lease_seconds cannot be {seconds!r}: give a number of seconds, 1 or more",
-            key="writer_lease_seconds",
+            f"writer_lease cannot be {seconds!r}: give a number of seconds, 1 or more",
+            key="writer_lease",
             value=seconds,
         )
     return int(seconds * 1000)

@@ -250,11 +250,10 @@ class WriterSession:
     def _lost(self) -> list[int]:
         """The owners that hold less than they took, of those that answer."""
         pushed = self._pushed
-        asked = [
-            (owner, self._owners[owner].submit("heartbeat", pushed.session))
-            for owner in self._targets
-        ]
-        lost = []
+        asked, lost = [], []
+        for owner in self._targets:
+            with suppress(ServiceUnavailableError):
+                asked.append((owner, self._owners[owner].submit("heartbeat", pushed.session)))
         for owner, pending in asked:
             with suppress(ServiceUnavailableError):
                 if pushed.is_lost(owner, pending.result()):

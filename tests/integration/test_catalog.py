@@ -272,7 +272,11 @@ def test_an_option_of_the_runtime_that_is_given_elsewhere_is_not_lost(tmp_path):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("owners", 0), ("owners", -1), ("owners", "2"), ("owners", 1.5), ("local_directory", 5)],
+    [
+        *(("owners", value) for value in (0, -1, "2", 1.5)),
+        ("local_directory", 5),
+        *(("writer_lease", value) for value in (0.5, "30", None, True, float("nan"))),
+    ],
 )
 def test_what_an_option_of_the_runtime_does_not_take_is_named(tmp_path, option, value):
     with pytest.raises(pkray.OptionError, match=f"{option} cannot be {value!r}"):

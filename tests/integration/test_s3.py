@@ -126,6 +126,15 @@ def test_the_same_commit_again(connect):
     assert content(other) == dict.fromkeys(range(5), "a")
 
 
+def test_the_older_of_two_writers_of_one_user_commits_nothing(connect):
+    old = create(connect()).open_writer("job")
+    old.upsert(rows(0, 5, "old"))
+    put(connect().load_table("db.t"), rows(0, 5, "new"), "job", 1)
+    with pytest.raises(pkray.CommitFencedError, match="'job'"):
+        old.commit()
+    assert content(connect().load_table("db.t")) == dict.fromkeys(range(5), "new")
+
+
 def test_two_committers_compete(connect):
     create(connect(), {"num-sorted-run.compaction-trigger": "3"})
     commits, start = 8, threading.Barrier(2)

@@ -63,8 +63,8 @@ class RayRuntime:
             bucket, at most one a processor of the cluster.
         owner_cpus: processors Ray reserves for each owner. Default 0.
         local_directory: the nodes' folder for spooled rows and lookup caches.
-        writer_lease_seconds: how long `latest` lookups see rows of a writer whose process is gone,
-            for tables whose service is not running yet. Default 30.
+        writer_lease: seconds for which `latest` lookups see rows of a writer whose process is
+            gone, for tables whose service is not running yet. Default 30.
         call_timeout: seconds that a call may take without progress; then whoever does not answer
             is replaced. Default 60.
         lookup_timeout: seconds that a lookup may take. Default 10.
@@ -80,7 +80,7 @@ class RayRuntime:
         owners: int | None = None,
         owner_cpus: float = 0,
         local_directory: str | os.PathLike[str] | None = None,
-        writer_lease_seconds: float = LEASE_MILLIS / 1000,
+        writer_lease: float = LEASE_MILLIS / 1000,
         call_timeout: float = DEFAULT_LIMITS.call_seconds,
         lookup_timeout: float = DEFAULT_LIMITS.lookup_seconds,
     ) -> None:
@@ -88,7 +88,7 @@ class RayRuntime:
         self._owners = checked_owners(owners)
         self._owner_cpus = _checked_cpus(owner_cpus)
         self._local = checked_directory(local_directory)
-        self._lease_millis = checked_lease(writer_lease_seconds)
+        self._lease_millis = checked_lease(writer_lease)
         self._started = not ray.is_initialized()
         if self._started:
             join(address)
