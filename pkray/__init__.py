@@ -32,6 +32,7 @@ from pkray.errors import (
     InputError,
     LostBatchesError,
     MergeError,
+    MissingExtraError,
     MissingFileError,
     OptionError,
     PartitionBucketsError,
@@ -52,9 +53,10 @@ from pkray.errors import (
     UnsupportedError,
     WriterClosedError,
 )
+from pkray.extras import is_installed
 
 if TYPE_CHECKING:
-    from pkray import spark
+    from pkray import spark as spark
     from pkray.catalog import Catalog, connect
     from pkray.format.snapshot import Snapshot
     from pkray.schema import TableSchema
@@ -81,6 +83,7 @@ __all__ = [
     "InputError",
     "LostBatchesError",
     "MergeError",
+    "MissingExtraError",
     "MissingFileError",
     "OptionError",
     "PartitionBucketsError",
@@ -108,7 +111,6 @@ __all__ = [
     "__version__",
     "connect",
     "errors",
-    "spark",
 ]
 
 _HOMES = {
@@ -135,4 +137,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    optional = _MODULES if is_installed("pyspark") else ()
+    return sorted({*__all__, *optional, *(name for name in globals() if name.startswith("__"))})

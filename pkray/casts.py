@@ -259,7 +259,7 @@ def _refuse_any(column: pa.ChunkedArray, bad: Any, data_type: DataType, name: st
 
 
 def _unfit(column: pa.ChunkedArray, row: int, data_type: DataType, name: str) -> InputError:
-    value = _plain(column[row])
+    value = plain_value(column[row])
     return InputError(
         f"column {name!r} row {row}: {value!r} does not fit {data_type} without loss; "
         "correct it, or give the column a wider type",
@@ -270,8 +270,9 @@ def _unfit(column: pa.ChunkedArray, row: int, data_type: DataType, name: str) ->
     )
 
 
-def _plain(scalar: pa.Scalar) -> Any:
+def plain_value(scalar: pa.Scalar) -> Any:
+    """The value as Python has it; times that it has not, as text."""
     try:
         return scalar.as_py()
-    except (ValueError, OverflowError):  # times that Python's datetime does not have
+    except (ValueError, OverflowError):
         return scalar.cast(pa.string()).as_py() if pa.types.is_temporal(scalar.type) else None

@@ -34,7 +34,8 @@
     │   ├── BackPressureError
     │   └── LostBatchesError            an owner restarted: push the named batches again
     ├── MergeError                      rows the table's merge engine refuses
-    └── UnsupportedError
+    ├── UnsupportedError
+    └── MissingExtraError               also an ImportError: install the extra that it names
 
 Each prints its message and carries the values it names as attributes; each survives pickling.
 ``arguments`` of some are the words of the message that name the caller's arguments.
@@ -198,3 +199,7 @@ class MergeError(PkrayError):
 
 class UnsupportedError(PkrayError):
     """A valid thing that pkray does not do."""
+
+
+class MissingExtraError(PkrayError, ImportError):
+    """A package is not installed that this part of pkray needs."""

@@ -28,6 +28,11 @@ def to_column(values: Sequence[Any], data_type: DataType, name: str) -> pa.Chunk
     return cast_column(column, data_type, name, rounding=True)
 
 
+def nanoseconds(root: str) -> pa.DataType:
+    """Arrow's type of a TIMESTAMP or TIMESTAMP_LTZ in nanoseconds."""
+    return pa.timestamp("ns", "UTC" if root == "TIMESTAMP_LTZ" else None)
+
+
 def _array(values: Sequence[Any], data_type: DataType, name: str) -> pa.Array:
     if all(value is None for value in values):
         return pa.nulls(len(values), data_type.arrow)
@@ -125,14 +130,21 @@ def _scalars(values: Sequence[Any], data_type: DataType, name: str) -> pa.Array:
     arrow = None
     if data_type.root in (*TIMESTAMPS, "DATE", "TIME"):
         _check_times(values, data_type, name)
-        if any(getattr(value, "nanosecond", 0) for value in values):  # of pandas' Timestamp
-            arrow = pa.timestamp("ns", "UTC" if data_type.root == "TIMESTAMP_LTZ" else None)
+        if any(map(_has_nanoseconds, values)):
+            arrow = nanoseconds(data_type.root)
     if data_type.root == "DECIMAL":
         values = [Decimal(value) if type(value) is int else value for value in values]
     try:
         return pa.array(values, arrow)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise _first_unlike(values, data_type, name) from error
+
+
+def _has_nanoseconds(value: Any) -> bool:
+    """Whether it is a time of Arrow's in nanoseconds, or of pandas' with some."""
+    if isinstance(value, pa.TimestampScalar):
+        return bool(value.type.unit == "ns")
+    return bool(getattr(value, "nanosecond", 0))
 
 
 def _check_times(values: Sequence[Any], data_type: DataType, name: str) -> None:

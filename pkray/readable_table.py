@@ -12,6 +12,7 @@ from pkray.changelog.changes import Changes
 from pkray.commit.schemas import SchemaStore
 from pkray.commit.table_identity import TableIdentity
 from pkray.errors import SnapshotNotFoundError
+from pkray.extras import require_extra
 from pkray.format.snapshot import Snapshot
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.report import ScanReport
@@ -121,7 +122,12 @@ class ReadableTable:
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> Any:
-        """As `to_arrow`, as a pandas DataFrame."""
+        """As `to_arrow`, as a pandas DataFrame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        require_extra("pandas", "pandas", "to_pandas()")
         found = self.to_arrow(
             columns, filter, snapshot_id, tag=tag, timestamp=timestamp, watermark=watermark
         )

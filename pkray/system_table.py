@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pkray.arguments import ColumnNames, Name, SnapshotId, checked_class
 from pkray.errors import UnsupportedError
+from pkray.extras import require_extra
 from pkray.readable_table import ReadableTable
 from pkray.scan.predicate import Predicate
 from pkray.scan.split import arrow_schema
@@ -90,7 +91,12 @@ class SystemTable:
         tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> Any:
-        """As `to_arrow`, as a pandas DataFrame."""
+        """As `to_arrow`, as a pandas DataFrame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        require_extra("pandas", "pandas", "to_pandas()")
         found = self.to_arrow(columns, filter, snapshot_id, tag=tag, timestamp=timestamp)
         return found.to_pandas()
 

@@ -10,12 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-import pandas as pd
 import pyarrow as pa
 
 from pkray.column_checks import repeated
 from pkray.errors import InputError
-from pkray.python_values import to_column
+from pkray.python_values import nanoseconds, to_column
 from pkray.types import BINARIES, INTEGERS, TIMESTAMPS, DataType
 
 _BLOCK_BYTES = 4 << 20
@@ -124,8 +123,9 @@ def _of_text(text: str, root: str) -> Any:
     if root == "TIME":
         return time.fromisoformat(text)
     if root in TIMESTAMPS:
-        moment = datetime.fromisoformat(text)  # which cuts nanoseconds off
-        return pd.Timestamp(text) if _MORE_THAN_MICROS.search(text) else moment
+        if _MORE_THAN_MICROS.search(text):  # which Python's datetime cuts off
+            return pa.scalar(text).cast(nanoseconds(root))
+        return datetime.fromisoformat(text)
     return text
 
 

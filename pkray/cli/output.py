@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -237,14 +236,8 @@ def _records(
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
             part = batch.slice(start, _ROWS_AT_ONCE)
-            columns = [_plain(column) for column in part.columns]
-            plain = pa.RecordBatch.from_arrays(columns, names=part.schema.names)
-            records = plain.to_pylist()
-            for field in plain.schema:
-                if pa.types.is_nested(field.type):
-                    for row in records:
-                        row[field.name] = _plain_part(row[field.name])
-            waiting += records
+            names, columns = part.schema.names, [_values(column) for column in part.columns]
+            waiting += [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
             if len(waiting) >= least:
                 yield waiting
                 waiting = []
@@ -252,17 +245,26 @@ def _records(
         yield waiting
 
 
-def _plain_part(value: Any) -> Any:
-    """Binary and nanoseconds as text, wherever in a nested value they are."""
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, datetime) and type(value) is not datetime:  # pandas' Timestamp
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, list | tuple):
-        return [_plain_part(part) for part in value]
-    if isinstance(value, dict):
-        return {name: _plain_part(part) for name, part in value.items()}
-    return value
+def _values(column: pa.Array) -> list[Any]:
+    if pa.types.is_nested(column.type):
+        return [_nested(value) for value in column]
+    values: list[Any] = _plain(column).to_pylist()
+    return values
+
+
+def _nested(value: pa.Scalar) -> Any:
+    """A nested value, with binary and nanoseconds as text wherever they are in it."""
+    if not value.is_valid:
+        return None
+    if isinstance(value, pa.StructScalar):
+        return {name: _nested(part) for name, part in value.items()}
+    if isinstance(value, pa.MapScalar):
+        return [[_nested(part) for part in pair.values()] for pair in value.values]
+    if isinstance(value, pa.ListScalar):
+        return [_nested(part) for part in value.values]
+    if pa.types.is_binary(value.type) or str(value.type).startswith("timestamp[ns"):
+        return _values(pa.array([value]))[0]
+    return value.as_py()
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pkray.casts import plain_value
 from pkray.errors import SchemaError
 from pkray.format import binary_row
 from pkray.format.partition_text import check_type, escape, to_text
@@ -74,7 +75,9 @@ class PartitionSpec:
     def to_dict(self, partition: bytes) -> dict[str, Any]:
         """One partition as Python values by column name."""
         columns = self.values([partition])
-        return {name: column[0].as_py() for name, column in zip(self.names, columns, strict=True)}
+        return {
+            name: plain_value(column[0]) for name, column in zip(self.names, columns, strict=True)
+        }
 
     def of(self, values: Mapping[str, Any]) -> bytes:
         """The partition of these Python values, one for each partition column.

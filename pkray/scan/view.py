@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -80,7 +81,7 @@ class SnapshotView:
         names = keys.column_names
         if keys.num_rows == 0:
             return wanted.empty_table()
-        among = [(name, "in", keys.column(name).unique().to_pylist()) for name in names]
+        among = [(name, "in", _literals(keys.column(name).unique())) for name in names]
         columns = list(dict.fromkeys([*names, *wanted.names]))
         rows = self.to_arrow(columns, among)
         asked = keys.append_column(_POSITION, pa.array(range(keys.num_rows), pa.int64()))
@@ -100,7 +101,7 @@ class SnapshotView:
         names = keys.column_names
         if keys.num_rows == 0:
             return wanted.empty_table()
-        among = [(name, "in", keys.column(name).unique().to_pylist()) for name in names]
+        among = [(name, "in", _literals(keys.column(name).unique())) for name in names]
         every = [*names, *self.schema.trimmed_primary_keys, *self.schema.partition_keys]
         by_key = list(dict.fromkeys(every))
         rows = self.to_arrow(list(dict.fromkeys([*wanted.names, *by_key])), among)
@@ -124,3 +125,8 @@ class SnapshotView:
 
 def _arrays(table: pa.Table, names: Sequence[str]) -> list[pa.Array]:
     return [pa.concat_arrays(table.column(name).chunks) for name in names]
+
+
+def _literals(column: pa.ChunkedArray) -> list[Any]:
+    """Values for a filter: times as Arrow's scalars, as Python has no nanoseconds."""
+    return list(column) if pa.types.is_timestamp(column.type) else column.to_pylist()

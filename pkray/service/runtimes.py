@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pkray.errors import OptionError
+from pkray.extras import require_extra
 from pkray.service.local import LocalRuntime
 from pkray.service.runtime import Runtime
 
@@ -22,11 +23,13 @@ def open_runtime(
     Raises:
         OptionError: another name, an option that it does not take, or one that was given to the
             store.
+        MissingExtraError: Ray is not installed.
     """
     kind: Callable[..., Runtime]
     if name == "local":
         kind = LocalRuntime
     elif name == "ray":
+        require_extra("ray", "ray", "runtime 'ray'")
         from pkray.service.ray.runtime import RayRuntime
 
         kind = RayRuntime

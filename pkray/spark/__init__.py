@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pkray.extras import require_extra
+
 if TYPE_CHECKING:
     from pkray.spark.batch import ingest
     from pkray.spark.changes import read_stream
@@ -22,6 +24,8 @@ __all__ = [
     "start_ingest",
     "stop",
 ]
+
+require_extra("spark", "pyspark", "pkray.spark")
 
 _HOMES = {
     "IngestQuery": "stream",

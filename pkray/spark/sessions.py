@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 import pkray
 from pkray.arguments import checked
 from pkray.errors import ServiceUnavailableError, UnsupportedError
-from pkray.spark.java import REQUIRED, java_version, use_java
+from pkray.extras import require_extra
+from pkray.java import REQUIRED, java_version, use_java
 
 _OPENED = (
     "java.lang",
@@ -81,6 +82,7 @@ def session(
     Raises:
         ServiceUnavailableError: there is no Java, or Spark did not start.
         UnsupportedError: the Java found is not 17.
+        MissingExtraError: RayDP is not installed, for a session on Ray.
     """
     already_in_ray = _in_ray()
     java_before = shutil.which("java")
@@ -144,6 +146,7 @@ def _local(app_name: str, cores: int, memory: str, settings: Mapping[str, str]) 
 def _on_ray(
     app_name: str, executors: int, cores: int, memory: str, settings: dict[str, str]
 ) -> SparkSession:
+    require_extra("spark", "raydp", "session(ray=True)", "without ray=True it is not needed")
     import raydp
 
     if SparkContext._active_spark_context is not None:

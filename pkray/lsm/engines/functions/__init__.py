@@ -54,6 +54,7 @@ def aggregate_function(
     Raises:
         UnsupportedError: rbm64, or a name that nobody knows.
         SchemaError: the function is not for columns of this type.
+        MissingExtraError: the function's library is not installed.
     """
     function = FUNCTIONS.get(name)
     if function is None:

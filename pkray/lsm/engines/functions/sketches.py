@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasketches import compact_theta_sketch, hll_sketch, hll_union, tgt_hll_type, theta_union
 from pyroaring import BitMap
 
 from pkray.errors import MergeError
+from pkray.extras import require_extra
 from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.functions.hll_image import flaw_of_hll
 from pkray.lsm.engines.segments import Ints, Segments
 from pkray.lsm.key_groups import taken
+from pkray.options.fields import FieldOptions
+from pkray.types import DataType
+
+if TYPE_CHECKING:
+    from datasketches import hll_sketch
 
 
 class _Sketch(SkippingNulls):
@@ -71,7 +76,20 @@ class RoaringBitmap32(_Sketch):
         return bitmap.serialize()
 
 
-class HllSketch(_Sketch):
+class _DataSketch(_Sketch):
+    """A sketch of Apache DataSketches, whose library is an extra.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+
+    def __init__(self, field: str, data_type: DataType, options: FieldOptions) -> None:
+        super().__init__(field, data_type, options)
+        what = f"column {field!r}: the aggregate function {self.name!r}"
+        require_extra("sketches", "datasketches", what)
+
+
+class HllSketch(_DataSketch):
     """HLL sketches of Apache DataSketches; the result is compact, an HLL_4.
 
     A sketch with fewer registers than those before it makes the result as coarse, as in Paimon; the
@@ -82,6 +100,8 @@ class HllSketch(_Sketch):
     kind: ClassVar[str] = "HLL sketch of Apache DataSketches"
 
     def union(self, images: Iterable[bytes]) -> bytes:
+        from datasketches import hll_union, tgt_hll_type
+
         sketches = _hll_sketches(images)
         united = next(sketches)
         for sketch in sketches:
@@ -93,7 +113,7 @@ class HllSketch(_Sketch):
         return image
 
 
-class ThetaSketch(_Sketch):
+class ThetaSketch(_DataSketch):
     """Compact theta sketches of Apache DataSketches; the result keeps up to 4096 hashes."""
 
     name: ClassVar[str] = "theta_sketch"
@@ -101,6 +121,8 @@ class ThetaSketch(_Sketch):
     kind: ClassVar[str] = "compact theta sketch of Apache DataSketches"
 
     def union(self, images: Iterable[bytes]) -> bytes:
+        from datasketches import compact_theta_sketch, theta_union
+
         united = theta_union(lg_k=12)
         for image in images:
             united.update(compact_theta_sketch.deserialize(image))
@@ -109,6 +131,8 @@ class ThetaSketch(_Sketch):
 
 
 def _hll_sketches(images: Iterable[bytes]) -> Iterator[hll_sketch]:
+    from datasketches import hll_sketch
+
     for image in images:
         flaw = flaw_of_hll(image)
         if flaw:

