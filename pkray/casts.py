@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -123,7 +124,10 @@ def _cast(column: pa.ChunkedArray, data_type: DataType, name: str) -> pa.Chunked
         if data_type.root == "DECIMAL" and pa.types.is_integer(rows.type):
             # Arrow asks decimal128 for room for every int64, whatever the values are.
             rows = rows.cast(pa.decimal256(76, data_type.scale))
-        return rows.cast(data_type.arrow)
+        try:
+            return rows.cast(data_type.arrow)
+        except pa.ArrowTypeError:  # PyArrow 19 makes no nullable part NOT NULL
+            return _relabelled(rows.cast(_all_nullable(data_type).arrow), data_type.arrow)
 
     try:
         return convert(column)
@@ -145,6 +149,30 @@ def _cast(column: pa.ChunkedArray, data_type: DataType, name: str) -> pa.Chunked
             failure = error
     row = _first_failing(column, convert, copy=data_type.is_nested)
     raise _unfit(column, row, data_type, name) from failure
+
+
+def _all_nullable(data_type: DataType) -> DataType:
+    def parts(part: DataType | None) -> DataType | None:
+        return None if part is None else _all_nullable(part)
+
+    return replace(
+        data_type,
+        nullable=True,
+        element=parts(data_type.element),
+        key=parts(data_type.key),
+        value=parts(data_type.value),
+        fields=data_type.fields
+        and tuple(replace(each, type=_all_nullable(each.type)) for each in data_type.fields),
+    )
+
+
+def _relabelled(column: pa.ChunkedArray, arrow: pa.DataType) -> pa.ChunkedArray:
+    """The same bytes under a type that differs in what may be null."""
+    chunks = [
+        pa.Array._import_from_c_capsule(arrow.__arrow_c_schema__(), chunk.__arrow_c_array__()[1])
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, arrow)
 
 
 def _copy(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pkray.errors import InputError, SchemaError
 
 SEQUENCE = "_SEQUENCE_NUMBER"
@@ -27,3 +30,9 @@ def no_column(name: str, known: Sequence[str], what: str = "column") -> SchemaEr
     nearest = difflib.get_close_matches(str(name), known, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"columns are {', '.join(known)}"
     return SchemaError(f"{what} {name!r} is not in the table; {hint}", column=name)
+
+
+def filter_rows(batch: pa.RecordBatch, expression: pc.Expression) -> pa.RecordBatch:
+    """The rows that pass; PyArrow 19 does not filter a batch of which none does."""
+    rows = pa.Table.from_batches([batch]).filter(expression)
+    return rows.combine_chunks().to_batches()[0] if rows.num_rows else batch.slice(0, 0)

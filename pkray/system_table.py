@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from pkray.arguments import ColumnNames, Name, SnapshotId, checked_class
+from pkray.columns import filter_rows
 from pkray.errors import UnsupportedError
 from pkray.extras import require_extra
 from pkray.readable_table import ReadableTable
@@ -79,7 +80,7 @@ class SystemTable:
         wanted = arrow_schema(schema, columns).names
         found = pa.schema([rows.schema.field(name) for name in wanted])
         predicate = None if filter is None else Predicate.parse(filter, schema).to_expression()
-        kept = (batch if predicate is None else batch.filter(predicate) for batch in rows)
+        kept = (batch if predicate is None else filter_rows(batch, predicate) for batch in rows)
         return pa.RecordBatchReader.from_batches(found, (batch.select(wanted) for batch in kept))
 
     def to_pandas(

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray import row_kind
+from pkray.columns import filter_rows
 from pkray.default_values import with_defaults
 from pkray.scan.predicate import Predicate
 from pkray.scan.split import arrow_schema
@@ -82,7 +83,7 @@ class ChangeRequest:
         """
         rows = with_defaults(rows, self.schema.default_values)
         if self.predicate is not None:
-            rows = rows.filter(self.predicate.to_expression())
+            rows = filter_rows(rows, self.predicate.to_expression())
         count = rows.num_rows
         if kind is None:
             kinds = row_kind.names(rows.column(KIND))

@@ -163,7 +163,7 @@ def _term(term: Any, schema: TableSchema) -> Condition:
 
 def _referenced(expression: pc.Expression, schema: TableSchema) -> frozenset[str]:
     """The columns an expression does not work without; Arrow does not tell them."""
-    empty = pa.RecordBatch.from_pylist([], schema.arrow_schema)
+    empty = schema.arrow_schema.empty_table()
     try:
         empty.filter(expression)
     except (pa.ArrowException, NotImplementedError, TypeError) as error:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.arguments import checked_class
-from pkray.columns import refuse_text
+from pkray.columns import filter_rows, refuse_text
 from pkray.default_values import with_defaults
 from pkray.errors import InputError, SchemaError
 from pkray.format.data_file import DataFileMeta
@@ -85,7 +85,7 @@ class Split:
         expression = self.predicate.to_expression() if self.predicate else None
         for stored in rows:
             batch = with_defaults(stored, self.schema.default_values)
-            kept = batch if expression is None else batch.filter(expression)
+            kept = batch if expression is None else filter_rows(batch, expression)
             counters.rows_merged += batch.num_rows
             counters.rows_yielded += kept.num_rows
             if kept.num_rows and not self.columns:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from pkray.extras import require_extra
+from pkray.errors import UnsupportedError
+from pkray.extras import is_installed, require_extra
 
 if TYPE_CHECKING:
     from pkray.spark.batch import ingest
@@ -43,6 +45,13 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for alone: a task's Python worker needs little of this."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if _HOMES[name] in ("changes", "source") and not is_installed("pyspark.sql.datasource"):
+        raise UnsupportedError(
+            f"pkray.spark.{name} needs Spark 4 or newer, which has Python data sources, and this "
+            f"is Spark {version('pyspark')}: pip install 'pyspark>=4.0,<4.3', or read with "
+            "table.to_arrow()",
+            version=version("pyspark"),
+        )
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pkray.arguments import ColumnNames, Label, checked
@@ -27,7 +26,7 @@ from pkray.scan.travel import Timestamp
 from pkray.spark.arguments import Session, check_session, check_table
 from pkray.spark.bound_source import load
 from pkray.spark.failure import typed
-from pkray.spark.types import spark_schema, to_exchange
+from pkray.spark.types import spark_schema, to_arrow_schema, to_exchange
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.location import TableLocation
 
@@ -138,7 +137,7 @@ class ChangeReader(DataSourceStreamReader):
 
     def __init__(self, request: StreamRequest, schema: StructType) -> None:
         self._request = request
-        self._exchange = to_arrow_schema(schema, timezone="UTC")
+        self._exchange = to_arrow_schema(schema)
         self._plan: tuple[ChangeHistory, ChangePlanner, Progress | None] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pkray.arguments import ColumnNames, checked
@@ -27,7 +26,7 @@ from pkray.spark.failure import typed
 from pkray.spark.pushdown import narrowed
 from pkray.spark.source_options import SourceOptions
 from pkray.spark.system_source import SystemRequest, system_request
-from pkray.spark.types import spark_schema, to_exchange
+from pkray.spark.types import spark_schema, to_arrow_schema, to_exchange
 from pkray.storage.location import TableLocation
 from pkray.system_table import SystemTable
 
@@ -203,7 +202,7 @@ class TableReader(DataSourceReader):
 
     def __init__(self, request: ReadRequest | SystemRequest, schema: StructType) -> None:
         self._request = request
-        self._exchange = to_arrow_schema(schema, timezone="UTC")
+        self._exchange = to_arrow_schema(schema)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Prune by what is understood of the filters; Spark still applies them all."""

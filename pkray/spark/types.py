@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkTypeError
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas import types as conversion
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from pkray.errors import SchemaError
+
+_IN_UTC: dict[str, Any] = (
+    {"timezone": "UTC"}
+    if "timezone" in inspect.signature(conversion.to_arrow_schema).parameters
+    else {}  # as it is in Spark before 4.2, without being asked
+)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -18,6 +28,15 @@ def spark_schema(schema: pa.Schema) -> StructType:
     keeps microseconds.
     """
     return from_arrow_schema(exchange_schema(schema), prefer_timestamp_ntz=True)
+
+
+def to_arrow_schema(schema: StructType) -> pa.Schema:
+    """A Spark schema as Spark exchanges it with Python, its times in UTC.
+
+    Raises:
+        PySparkTypeError: a type that Spark does not exchange.
+    """
+    return conversion.to_arrow_schema(schema, **_IN_UTC)
 
 
 def exchange_schema(schema: pa.Schema) -> pa.Schema:
@@ -41,7 +60,7 @@ def incoming_schema(schema: StructType) -> pa.Schema:
     fields = []
     for field in schema:
         try:
-            fields += to_arrow_schema(StructType([field]), timezone="UTC")
+            fields += to_arrow_schema(StructType([field]))
         except PySparkTypeError as error:
             raise SchemaError(
                 f"column {field.name!r} has Spark type {field.dataType.simpleString()}, which "

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pkray.columns import filter_rows
 from pkray.storage.deleted_rows import DeletedRows, without_deleted
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet_metadata import checked, explained, read_footer
@@ -84,7 +85,7 @@ def read_batches(
             batches = without_deleted(deleted, batches, reader.row_ranges(groups))
         for batch in batches:
             if filter is not None:
-                batch = batch.filter(filter)
+                batch = filter_rows(batch, filter)
                 if batch.num_rows == 0:
                     continue
             yield batch.select(names) if batch.schema.names != names else batch

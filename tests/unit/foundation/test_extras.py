@@ -7,8 +7,9 @@ import pickle
 import pytest
 
 import pkray
+import pkray.spark
 from pkray import extras
-from pkray.errors import MissingExtraError, PkrayError
+from pkray.errors import MissingExtraError, PkrayError, UnsupportedError
 from pkray.spark import sessions
 
 
@@ -53,3 +54,10 @@ def test_dir_lists_spark_where_it_is_installed(monkeypatch):
     assert "spark" in dir(pkray)
     monkeypatch.setattr(pkray, "is_installed", lambda package: False)
     assert "spark" not in dir(pkray)
+
+
+@pytest.mark.parametrize("name", ["read", "read_stream", "register"])
+def test_reads_are_refused_where_spark_has_no_python_data_sources(monkeypatch, name):
+    monkeypatch.setattr(pkray.spark, "is_installed", lambda package: False)
+    with pytest.raises(UnsupportedError, match=f"{name} needs Spark 4 or newer"):
+        getattr(pkray.spark, name)

@@ -36,7 +36,7 @@ SCHEMA = TableSchema.create(
     ["id"],
 )
 NAN = float("nan")
-ROWS = pa.RecordBatch.from_pydict(
+ROWS = pa.Table.from_pydict(
     {
         "id": [1, 2, 3, 4],
         "tiny": [-128, 0, 127, None],
@@ -390,7 +390,7 @@ def _compare(operator: str, left: int | None, right: int | None) -> bool | None:
 @given(_trees, st.lists(st.tuples(_values, _values), max_size=8))
 def test_sql_follows_three_valued_logic(tree: tuple, pairs: list[tuple]) -> None:
     rows = [{"k": k, "a": a, "b": b} for k, (a, b) in enumerate(pairs)]
-    batch = pa.RecordBatch.from_pylist(rows, _SMALL.arrow_schema)
+    batch = pa.Table.from_pylist(rows, _SMALL.arrow_schema)
     found = batch.filter(Predicate.parse(_sql(tree), _SMALL).to_expression())
     assert found.column("k").to_pylist() == [row["k"] for row in rows if _truth(tree, row) is True]
 
