@@ -9,10 +9,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from pkray.commit.backoff import Backoff
 from pkray.commit.commit_name import CommitName, CommitToken
 from pkray.commit.overwriting import Partitions
+from pkray.errors import CommitFencedError, PkrayError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import APPEND
@@ -128,12 +130,12 @@ class Coordinator:
             if known is not None:
                 call_all(self._owners, "abort", lambda _: (session,))
             else:
-                self._generations.refuse_fenced(session)
-                outcome, forestalled = self._rounds.run(
-                    request,
-                    self._committers.of(session.user),
-                    self._generations.fenced_by(session),
-                )
+                try:
+                    outcome, forestalled = self._publish(request)
+                except CommitFencedError:  # `latest` is not to show what will not be committed
+                    with suppress(PkrayError):
+                        self.abort(session)
+                    raise
         if known is not None:
             self._complete(known)
             return known
@@ -203,6 +205,12 @@ class Coordinator:
             self._alarm.close()
         if self._upkeep is not None:
             self._upkeep.close()
+
+    def _publish(self, request: CommitRequest) -> tuple[CommitOutcome, list[CommitMessage]]:
+        session = request.session
+        self._generations.refuse_fenced(session)
+        committer = self._committers.of(session.user)
+        return self._rounds.run(request, committer, self._generations.fenced_by(session))
 
     def _overwrite(
         self,

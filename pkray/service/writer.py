@@ -20,6 +20,7 @@ from pkray.commit.commit_name import (
 )
 from pkray.errors import (
     CommitConflictError,
+    CommitFencedError,
     CommitUnknownError,
     LostBatchesError,
     SchemaChangedError,
@@ -79,6 +80,7 @@ class TableWriter(Closeable):
         weakref.finalize(self, session.stop).atexit = False
         self._unknown: CommitName | None = None
         self._is_closed = False
+        self._fenced: CommitFencedError | None = None
 
     def upsert(self, data: object) -> None:
         """Insert rows, or replace those of the same key.
@@ -173,6 +175,11 @@ class TableWriter(Closeable):
             except CommitConflictError:
                 self._doubt(None)
                 raise
+            except CommitFencedError as error:
+                self._fenced = error
+                self._session.renew()
+                self._session.stop()
+                raise
             except LostBatchesError as error:
                 raise self._lost(error) from error
             self._session.renew()
@@ -250,6 +257,8 @@ class TableWriter(Closeable):
 
     def _push(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._require_open()
+        if self._fenced is not None:
+            raise self._fenced
         self._require_known()
         try:
             self._session.push(batches)

@@ -41,6 +41,17 @@ def test_the_older_commits_nothing_once_the_newer_is_open(tables):
     assert ids(tables[0]) == [2]
 
 
+def test_rows_of_a_writer_that_finds_itself_fenced_leave_latest(tables):
+    with tables[0].open_writer("job") as old, tables[1].open_writer("job"):
+        old.upsert(row(1))
+        assert tables[0].lookup(row(1)).num_rows == 1
+        with pytest.raises(CommitFencedError):
+            old.commit()
+        assert tables[0].lookup(row(1)).num_rows == 0
+        with pytest.raises(CommitFencedError):
+            old.upsert(row(2))
+
+
 def test_the_older_stays_fenced_when_the_newer_is_closed(tables):
     with tables[0].open_writer("job") as old:
         tables[1].open_writer("job").close()
@@ -80,16 +91,16 @@ def test_the_older_is_told_what_it_had_committed(tables):
 
 def test_a_commit_that_a_newer_writer_overtakes_does_not_happen(tables, monkeypatch):
     """The older has seen that it is the newest, and publishes when the newer has committed."""
-    plain, newer = SnapshotStore.publish, []
+    plain, newer = SnapshotStore.create, []
 
-    def publish(snapshots, snapshot):
+    def create(snapshots, snapshot):
         if not newer:
             newer.append(tables[1].open_writer("job"))
             newer[0].upsert(row(2))
             newer[0].commit()
         return plain(snapshots, snapshot)
 
-    monkeypatch.setattr(SnapshotStore, "publish", publish)
+    monkeypatch.setattr(SnapshotStore, "create", create)
     with tables[0].open_writer("job") as old:
         old.upsert(row(1))
         with pytest.raises(CommitFencedError):
