@@ -43,7 +43,7 @@ from pkray.service.runtime import Runtime
 from pkray.service.runtimes import open_runtime
 from pkray.storage.location import TableLocation
 from pkray.storage.opening import in_url, open_store
-from pkray.storage.secrets import hide
+from pkray.storage.secrets import hide, shown_url
 from pkray.system import SYSTEM_TABLES, check_system_name
 from pkray.system_table import SystemTable
 from pkray.table import Table
@@ -119,6 +119,9 @@ class Catalog(Closeable):
         self._storage_options = hide(storage_options or {})
         store = open_store(self.warehouse, **self._storage_options)
         self._databases = Databases(store, self.warehouse)
+
+    def __repr__(self) -> str:
+        return f"Catalog({shown_url(self.warehouse)!r}, {type(self.runtime).__name__})"
 
     def create_table(
         self,

@@ -20,7 +20,9 @@ from pkray.scan.split import Split, arrow_schema
 from pkray.scan.travel import History, Moment, Timestamp, names_changes
 from pkray.scan.view import SnapshotView
 from pkray.schema import TableSchema
+from pkray.shown import html_table, html_values
 from pkray.storage.location import TableLocation
+from pkray.storage.secrets import shown_url
 from pkray.system import SystemTables
 
 
@@ -38,7 +40,17 @@ class ReadableTable:
         self._use(schema)
 
     def __repr__(self) -> str:
-        return f"Table({self.name!r}, {self.location.url!r})"
+        return f"Table({self.name!r}, {shown_url(self.location.url)!r})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (each.name, each.type, self._part(each.name), each.description)
+            for each in self.schema.fields
+        ]
+        said = [html_table(repr(self), rows, ("column", "type", "part of", "comment"))]
+        if self.comment:
+            said.append(html_values("comment", {"": self.comment}))
+        return "".join([*said, html_values("options", self.options)])
 
     @property
     def name(self) -> str:
@@ -254,6 +266,11 @@ class ReadableTable:
         if (snapshot_id, tag, timestamp) != (None, None, None):
             moment = self.view(snapshot_id, tag, timestamp).snapshot
         return SystemTables(self.location, self._store, self.schema).open(name, moment)
+
+    def _part(self, column: str) -> str | None:
+        """Of what a column is a part, for people."""
+        keys = {"primary key": self.primary_keys, "partition": self.partition_keys}
+        return ", ".join(what for what, names in keys.items() if column in names) or None
 
     def _use(self, schema: TableSchema) -> None:
         self.schema = schema

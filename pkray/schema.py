@@ -28,6 +28,8 @@ from pkray.types import DataField, DataType, NamedType
 __all__ = ["KEY_PREFIX", "KIND", "SEQUENCE", "VERSION", "TableSchema"]
 
 VERSION = 3
+_SHOWN = 8
+"""Columns that a schema prints."""
 
 Columns: TypeAlias = Annotated[
     pa.Schema | Sequence[tuple[str, NamedType]] | Mapping[str, NamedType],
@@ -107,6 +109,11 @@ class TableSchema:
         )
         check_table(created)
         return created
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{each.name!r} {each.type}" for each in self.fields[:_SHOWN])
+        more = f", {len(self.fields) - _SHOWN} more" if len(self.fields) > _SHOWN else ""
+        return f"TableSchema({self.id}, {columns}{more}, primary key {self.primary_keys})"
 
     @cached_property
     def core(self) -> TableOptions:

@@ -15,6 +15,7 @@ from pkray.scan.predicate import Predicate
 from pkray.scan.split import arrow_schema
 from pkray.scan.travel import Timestamp
 from pkray.schema import VERSION, TableSchema
+from pkray.storage.secrets import shown_url
 from pkray.types import DataField, DataType
 
 
@@ -36,7 +37,7 @@ class SystemTable:
         """``database.table$name``."""
 
     def __repr__(self) -> str:
-        return f"SystemTable({self.name!r}, {self.table.location.url!r})"
+        return f"SystemTable({self.name!r}, {shown_url(self.table.location.url)!r})"
 
     @property
     def arrow_schema(self) -> pa.Schema:

@@ -149,6 +149,9 @@ class DataType:
         """As SQL; ``DataType.parse`` reads it back (but for the field ids of a ROW)."""
         return self._sql() + self._null_suffix
 
+    def __repr__(self) -> str:
+        return f"DataType({str(self)!r})"
+
     @property
     def _null_suffix(self) -> str:
         return "" if self.nullable else " NOT NULL"
@@ -251,6 +254,9 @@ class DataField:
     name: str
     type: DataType
     description: str | None = None
+
+    def __repr__(self) -> str:
+        return f"DataField({self.id}, {self.name!r}, {str(self.type)!r})"
 
     @property
     def arrow(self) -> pa.Field:

@@ -96,6 +96,11 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
         self._given: int | None = None  # so it will be, once the next batch is asked for
         self._batches = self._run()
 
+    def __repr__(self) -> str:
+        begun = "not begun" if self.next_snapshot is None else f"next: {self.next_snapshot}"
+        at = "closed" if self._closed.is_set() else begun
+        return f"ChangeStream({self._location.name!r}, {at})"
+
     def __next__(self) -> pa.RecordBatch:
         if self._closed.is_set():
             raise StopIteration

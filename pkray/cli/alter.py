@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pkray.catalog import Catalog
-from pkray.cli import arguments, output
+from pkray.cli import arguments, completion, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.summaries import described
 from pkray.cli.warehouse import on_warehouse
@@ -150,7 +150,9 @@ def comment_table(
 def set_options(
     catalog: Catalog,
     table: TableName,
-    option: Annotated[list[str], typer.Argument(metavar="KEY=VALUE…")],
+    option: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE…", autocompletion=completion.options)
+    ],
     as_json: Json = False,
 ) -> None:
     """Set table options."""

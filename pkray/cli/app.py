@@ -29,7 +29,6 @@ app = typer.Typer(
     name="pkray",
     help="Primary-key tables in Apache Paimon's format.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
 )
 for _command in (

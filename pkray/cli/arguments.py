@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import pyarrow as pa
 import typer
 
+from pkray.cli import completion
 from pkray.cli.json_rows import once
 from pkray.errors import InputError
 from pkray.scan.literals import fit, literal, mismatch
@@ -42,7 +43,11 @@ Ray = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 TableName = Annotated[
     str,
-    typer.Argument(metavar="TABLE", help="database.table, or a branch: 'database.table$branch_b'."),
+    typer.Argument(
+        metavar="TABLE",
+        help="database.table, or a branch: 'database.table$branch_b'.",
+        autocompletion=completion.tables,
+    ),
 ]
 IfNotExists = Annotated[
     bool, typer.Option("--if-not-exists", help="Leave what is there as it is, without an error.")

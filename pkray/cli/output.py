@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +35,7 @@ from pkray.errors import PkrayError
 _ROWS_AT_ONCE = 1000
 _WIDE = 1_000_000
 _LOOK_SECONDS = 0.5
+_INDENTS: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 _NULL = Text("NULL", style="dim")
 
 
@@ -60,13 +63,13 @@ def rows(
         return
     console = _console()
     widths: list[int] | None = None
-    count = 0
+    printed = 0
     for records in _records(batches, least):
         widths = _print(console, schema, records, widths)
-        count += len(records)
+        printed += len(records)
     if widths is None:
         _print(console, schema, [], None)
-    console.print(f"{count:,} row{'' if count == 1 else 's'}", style="dim", highlight=False)
+    count(printed, "row")
 
 
 def record(values: Mapping[str, Any], as_json: bool) -> None:
@@ -90,6 +93,21 @@ def record(values: Mapping[str, Any], as_json: bool) -> None:
 def text(written: str, values: Mapping[str, Any], as_json: bool) -> None:
     """Print a text to people, its values to programs."""
     sys.stdout.write(_line(values).decode() if as_json else f"{written}\n")
+
+
+def entry(heading: str, *lines: str) -> None:
+    """Print a heading and lines below it, as wide as the terminal; 80 columns in a pipe."""
+    width = max(shutil.get_terminal_size().columns, 40)
+    wrapped = [textwrap.fill(line, width, **_INDENTS) for line in lines if line]
+    console = _console()
+    console.print(Text(heading, style="bold"))
+    console.print(Text("\n".join(wrapped)))
+
+
+def count(number: int, what: str) -> None:
+    """Print how many of something there are."""
+    plural = "" if number == 1 else "s"
+    _console().print(f"{number:,} {what}{plural}", style="dim", highlight=False)
 
 
 @contextmanager

@@ -25,11 +25,10 @@ def options(
     as_json: Json = False,
 ) -> None:
     """List the options that tables have, as --option takes them."""
-    empty = None if as_json else ""
     found = [
         {
             "option": each.key,
-            "default": _default(each) or empty,
+            "default": _default(each),
             "meaning": each.doc,
             "takes": " or ".join(each.only) or each.kind.allowed,
         }
@@ -37,7 +36,13 @@ def options(
         if word.lower() in f"{each.key} {each.doc}".lower()
     ]
     columns = [(name, pa.string()) for name in ("option", "default", "meaning", "takes")]
-    output.table(pa.Table.from_pylist(found, pa.schema(columns)), as_json)
+    if as_json:
+        output.table(pa.Table.from_pylist(found, pa.schema(columns)), as_json)
+        return
+    for each in found:
+        default = "" if each["default"] is None else f" = {each['default']}"
+        output.entry(f"{each['option']}{default}", str(each["meaning"]), f"Takes {each['takes']}.")
+    output.count(len(found), "option")
 
 
 def _default(option: Option) -> str | None:

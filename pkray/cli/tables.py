@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import typer
 
 from pkray.catalog import Catalog
-from pkray.cli import arguments, output
+from pkray.cli import arguments, completion, output
 from pkray.cli.arguments import IfExists, IfNotExists, Json, TableName
 from pkray.cli.summaries import described
 from pkray.cli.warehouse import on_service, on_warehouse
@@ -18,7 +18,12 @@ from pkray.errors import InputError
 
 database_app = typer.Typer(name="database", help="Make and drop databases.", no_args_is_help=True)
 
-Database = Annotated[str, typer.Argument(metavar="DATABASE", help="The database's name.")]
+Database = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATABASE", help="The database's name.", autocompletion=completion.databases
+    ),
+]
 
 
 @on_warehouse
@@ -42,7 +47,13 @@ def create(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", metavar="KEY=VALUE", help="A table option, such as bucket."),
+        typer.Option(
+            "--option",
+            "-o",
+            metavar="KEY=VALUE",
+            help="A table option, such as bucket.",
+            autocompletion=completion.options,
+        ),
     ] = None,
     comment: Annotated[str | None, typer.Option(help="What the table is.")] = None,
     if_not_exists: IfNotExists = False,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from pkray.shown import html_values
+
 
 class ExpiryReport(msgspec.Struct, frozen=True, kw_only=True):
     """Counts; reports add up.
@@ -19,6 +21,9 @@ class ExpiryReport(msgspec.Struct, frozen=True, kw_only=True):
     changelogs: int = 0
     data_files: int = 0
     metadata_files: int = 0
+
+    def _repr_html_(self) -> str:
+        return html_values("removed by expiry", msgspec.structs.asdict(self))
 
     def __add__(self, other: ExpiryReport) -> ExpiryReport:
         return ExpiryReport(

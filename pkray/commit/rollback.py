@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from pkray.commit.changelogs import ChangelogStore
 from pkray.commit.leftovers import delete_leftovers
@@ -13,6 +13,7 @@ from pkray.errors import StorageError, TableError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, encode
 from pkray.schema import TableSchema
+from pkray.shown import html_values
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
 
@@ -34,6 +35,10 @@ class RollbackReport:
     removed_snapshots: tuple[int, ...]
     removed_tags: tuple[str, ...]
     deleted_files: int
+
+    def _repr_html_(self) -> str:
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        return html_values(f"rollback to snapshot {self.snapshot.id}", said)
 
 
 class Rollback:

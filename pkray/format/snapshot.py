@@ -11,6 +11,7 @@ from pkray.checksums import seal_json
 from pkray.errors import CorruptFileError
 from pkray.json_files import Id, Long, Millis, SnapshotId
 from pkray.json_files import decode as decode_json
+from pkray.shown import html_values, time_text
 
 VERSION = 3
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
@@ -67,6 +68,15 @@ class Snapshot(
             self.statistics,
         )
         return [name for name in named if name is not None]
+
+    def __repr__(self) -> str:
+        commit = f"{self.commit_kind}, {self.commit_user!r}, {self.commit_identifier}"
+        rows = "" if self.total_record_count is None else f", {self.total_record_count} records"
+        return f"Snapshot({self.id}, {commit}, {time_text(self.time_millis)}{rows})"
+
+    def _repr_html_(self) -> str:
+        said = {name: getattr(self, name) for name in self.__struct_fields__}
+        return html_values(f"snapshot {self.id}", {**said, "time": time_text(self.time_millis)})
 
     def is_same(self, other: Snapshot | None) -> bool:
         """Whether both are one commit's: in a tag, other engines leave out fields that they do

@@ -30,6 +30,10 @@ class Tag:
     create_time: int | None = None
     time_retained: int | None = None
 
+    def __repr__(self) -> str:
+        kept = "" if self.time_retained is None else f", for {self.time_retained} ms"
+        return f"Tag({self.name!r}, snapshot {self.snapshot.id}{kept})"
+
     def has_expired(self, now: int) -> bool:
         if self.create_time is None or self.time_retained is None:
             return False

@@ -59,6 +59,10 @@ class Alter:
         self._schemas = SchemaStore(store, table)
         self._snapshots = SnapshotStore(store)
         self._changed = changed
+        self._table = table
+
+    def __repr__(self) -> str:
+        return f"Alter({self._table!r})"
 
     def add_column(
         self,

@@ -44,6 +44,9 @@ class Branches:
         self._replaced = replaced
         self._branches = branches.Branches(store, location.on_branch(None).name)
 
+    def __repr__(self) -> str:
+        return f"Branches({self._location.name!r})"
+
     def locate(self, name: Name) -> TableLocation:
         """Where a branch is; ``main`` is the table itself.
 

@@ -11,6 +11,7 @@ from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import SnapshotNotFoundError
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.secrets import shown_url
 from pkray.whole_number import check_snapshot
 
 _COLUMNS = pa.schema(
@@ -34,10 +35,14 @@ class Consumers:
     """
 
     def __init__(self, store: ObjectStore) -> None:
+        self._url = store.url
         _, history = main_and_history(store)
         self._consumers = ConsumerStore(history)
         self._snapshots = SnapshotStore(history)
         self._changelogs = ChangelogStore(history)
+
+    def __repr__(self) -> str:
+        return f"Consumers({shown_url(self._url)!r})"
 
     def list(self) -> pa.Table:
         """A row a consumer, by name: ``consumer_id``, ``next_snapshot_id``, ``modified``."""

@@ -47,6 +47,9 @@ class Tags:
         self._snapshots = SnapshotStore(store)
         self._tags = TagStore(store, self._snapshots, clock)
 
+    def __repr__(self) -> str:
+        return f"Tags({self._location.name!r})"
+
     def create(
         self,
         name: Name,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pkray.arguments import checked_class
 from pkray.scan.file_set import FileSet
 from pkray.scan.pruning import Pruned
+from pkray.shown import html_table, html_values
 
 
 @checked_class
@@ -58,6 +59,29 @@ class ScanReport:
     partitions_read: int = 0
     splits: int = 0
 
+    def __repr__(self) -> str:
+        at = "no snapshot" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
+        files = f"{self.files_read} of {self.files_total} files"
+        rows = f"at most {self.rows_at_most} of {self.rows_total} rows"
+        return f"ScanReport({self.table!r}, {at}, {files}, {rows})"
+
+    def _repr_html_(self) -> str:
+        asked = {"columns": ", ".join(self.columns), "filter": self.filter, "splits": self.splits}
+        rows = [(name, read, total) for name, read, total in self._counts()]
+        caption = str(self).partition("\n")[0]
+        return html_table(caption, rows, ("", "read", "of")) + html_values("", asked)
+
+    def _counts(self) -> list[tuple[str, int, int]]:
+        """What there is, how much of it is read, and of how much."""
+        return [
+            ("manifests", self.manifests_read, self.manifests_total),
+            ("partitions", self.partitions_read, self.partitions_total),
+            ("buckets", self.buckets_read, self.buckets_total),
+            ("files", self.files_read, self.files_total),
+            ("bytes", self.bytes_read, self.bytes_total),
+            ("rows", self.rows_at_most, self.rows_total),
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """The counts by name, for JSON."""
         return {**asdict(self), "columns": list(self.columns)}
@@ -70,14 +94,7 @@ class ScanReport:
             f"filter      {self.filter or '-'}",
             f"{'':<11} {'read':>15} {'of':>15}",
         ]
-        for name, read, total in (
-            ("manifests", self.manifests_read, self.manifests_total),
-            ("partitions", self.partitions_read, self.partitions_total),
-            ("buckets", self.buckets_read, self.buckets_total),
-            ("files", self.files_read, self.files_total),
-            ("bytes", self.bytes_read, self.bytes_total),
-            ("rows", self.rows_at_most, self.rows_total),
-        ):
+        for name, read, total in self._counts():
             lines.append(f"{name:<11} {read:>15,} {total:>15,}")
         lines.append(f"splits      {self.splits:>15,}")
         pruned = {

@@ -47,6 +47,10 @@ class Split:
     predicate: Predicate | None = None
     vector_files: tuple[IndexFileMeta, ...] = ()
 
+    def __repr__(self) -> str:
+        counts = f"files={len(self.files)}, rows={self.row_count}"
+        return f"Split({self.location.name!r}, bucket={self.bucket}, {counts})"
+
     @property
     def row_count(self) -> int:
         """Rows in the files; merging leaves at most so many."""

@@ -48,6 +48,10 @@ class SnapshotView:
         self._store = store
         self._planner = planner
 
+    def __repr__(self) -> str:
+        at = "no snapshot" if self.snapshot is None else f"snapshot {self.snapshot.id}"
+        return f"SnapshotView({at}, {len(self.schema.names)} columns)"
+
     def splits(self, columns: Sequence[str] | None, filter: object) -> list[Split]:
         """As of ``Table.splits``, as the methods below."""
         return self._planner.scan(self.snapshot, columns, self._predicate(filter))

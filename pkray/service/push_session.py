@@ -171,6 +171,10 @@ class PushSession:
         if committed is None:
             self._pulse.start()
 
+    def __repr__(self) -> str:
+        state = "committed" if self.is_committed else "open"
+        return f"PushSession({self._session.user!r}, {self._identifier}, {state})"
+
     @property
     def is_committed(self) -> bool:
         return self._committed is not None

@@ -82,6 +82,9 @@ class TableWriter(Closeable):
         self._is_closed = False
         self._fenced: CommitFencedError | None = None
 
+    def __repr__(self) -> str:
+        return f"TableWriter({self.commit_user!r}, {'closed' if self._is_closed else 'open'})"
+
     def upsert(self, data: object) -> None:
         """Insert rows, or replace those of the same key.
 

@@ -37,6 +37,7 @@ from pkray.service.job import Job
 from pkray.service.progress import WorkingThreads
 from pkray.service.protocol import Chosen
 from pkray.service.upkeep import Upkeep
+from pkray.shown import html_values
 from pkray.storage.location import TableLocation
 
 _log = logging.getLogger(__name__)
@@ -117,6 +118,10 @@ class CompactionReport:
     compacted: int = 0
     dropped: int = 0
     snapshot: Snapshot | None = None
+
+    def _repr_html_(self) -> str:
+        said = {"compacted": self.compacted, "dropped": self.dropped, "snapshot": self.snapshot}
+        return html_values("dedicated compaction of buckets", said)
 
 
 class DedicatedCompaction:

@@ -89,7 +89,18 @@ def test_options_are_found_by_a_word(capsys):
         "num-sorted-run.stop-trigger",
         "sort-spill-threshold",
     }
-    assert "0 rows" in run(capsys, "options", "nothing is called so")
+    assert "0 options" in run(capsys, "options", "nothing is called so")
+
+
+@pytest.mark.parametrize(("columns", "width"), [(None, 80), ("60", 60)])
+def test_the_options_fit_a_terminal_also_in_a_pipe(capsys, monkeypatch, columns, width):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    printed = run(capsys, "options").splitlines()
+    assert max(len(line) for line in printed if line.startswith(" ")) <= width
+    assert "merge-engine = deduplicate" in printed
+    assert "    How rows of one key become one." in printed
 
 
 def test_an_unknown_option_says_where_to_look(capsys, tmp_path):
