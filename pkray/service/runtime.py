@@ -103,15 +103,15 @@ def checked_lease(seconds: object) -> int:
     """What a user gave as the time that rows of silent writers are held, in milliseconds.
 
     Raises:
-        OptionError: it is no number of seconds of at least 1.
+        OptionError: it is no number of seconds of at least 2, as writers renew it every second.
     """
     if (
         isinstance(seconds, bool)
         or not isinstance(seconds, int | float)
-        or not 1 <= seconds < math.inf
+        or not 2 <= seconds < math.inf
     ):
         raise OptionError(
-            f"writer_lease cannot be {seconds!r}: give a number of seconds, 1 or more",
+            f"writer_lease cannot be {seconds!r}: give a number of seconds, 2 or more",
             key="writer_lease",
             value=seconds,
         )

@@ -275,7 +275,7 @@ def test_an_option_of_the_runtime_that_is_given_elsewhere_is_not_lost(tmp_path):
     [
         *(("owners", value) for value in (0, -1, "2", 1.5)),
         ("local_directory", 5),
-        *(("writer_lease", value) for value in (0.5, "30", None, True, float("nan"))),
+        *(("writer_lease", value) for value in (1, "30", None, True, float("nan"))),
     ],
 )
 def test_what_an_option_of_the_runtime_does_not_take_is_named(tmp_path, option, value):
