@@ -131,7 +131,7 @@ def test_names_are_text(table, name):
         table.tags.create(name)
     with pytest.raises(pkray.PkrayError, match="name"):
         table.branches.create(name)
-    with pytest.raises(pkray.PkrayError, match="is no name of a consumer"):
+    with pytest.raises(pkray.PkrayError, match="consumer"):
         table.consumers.reset(name)
     with pytest.raises(OptionError, match="next_snapshot_id cannot be True"):
         table.consumers.reset("job", True)
