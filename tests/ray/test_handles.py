@@ -34,7 +34,7 @@ def dead_owner(monkeypatch, tmp_path):
     with pkray.connect(tmp_path) as catalog:
         table = catalog.create_table("db.t", [("id", "BIGINT")], ["id"])
         look = TableIdentity.at(table.location).refuse_other
-        yield handle.RayHandle(Actor(), "owner", DEFAULT_LIMITS, look, 0), catalog
+        yield handle.RayHandle(Actor(), "owner", DEFAULT_LIMITS, look, patience_seconds=0), catalog
 
 
 def test_an_actor_of_a_table_that_is_there_may_answer_later(dead_owner):

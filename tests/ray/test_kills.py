@@ -116,6 +116,21 @@ def test_lookups_answer_again_after_an_owner_was_killed(table):
     assert found["id"].to_pylist() == [0, 1, 2, 999]
 
 
+@pytest.mark.parametrize("name", ["coordinator", "owner-1"])
+def test_what_ray_is_told_to_leave_dead_is_started_by_who_needs_it(table, name):
+    import ray
+    from ray.util import list_named_actors
+
+    with table.open_writer("job") as writer:
+        writer.upsert(rows(0, 1))
+        prefix = f"pkray-{table.location.fingerprint}-"
+        assert f"{prefix}{name}" in list_named_actors()
+        ray.kill(ray.get_actor(f"{prefix}{name}"))
+        writer.commit(commit_identifier=1)
+    assert rows_of(table.to_arrow(), ["id"]) == expected([rows(0, 1)])
+    assert table.lookup([{"id": 5}]).to_pylist() == [{"id": 5, "v": 1}]
+
+
 def test_a_second_writer_of_the_same_user_fences_the_first(table):
     import pkray
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ray
@@ -42,11 +43,25 @@ def owner_label(location: TableLocation, index: int) -> str:
 
 
 def owner_handle(
-    location: TableLocation, index: int, limits: CallLimits, look: Callable[[], None] = lambda: None
+    location: TableLocation,
+    index: int,
+    limits: CallLimits,
+    look: Callable[[], None] = lambda: None,
+    start: Callable[[], object] = lambda: None,
 ) -> RayHandle:
-    """The owner's methods, wherever it runs; other arguments as of `RayHandle`."""
+    """The owner's methods, wherever it runs.
+
+    Args:
+        look: as of `RayHandle`.
+        start: starts owners that are dead for good; by default others do.
+    """
+
+    def find() -> Any:
+        start()
+        return ray.get_actor(owner_name(location, index), NAMESPACE)
+
     actor = ray.get_actor(owner_name(location, index), NAMESPACE)
-    return RayOwnerHandle(actor, owner_label(location, index), limits, look)
+    return RayOwnerHandle(actor, owner_label(location, index), limits, look, find)
 
 
 def service_name(location: TableLocation) -> str:
@@ -210,21 +225,25 @@ class _Coordinator:
         limits: CallLimits,
     ) -> None:
         self.progress = CallProgress()
-        self._owners = [
-            OwnerActor.options(
+
+        def start(index: int) -> Any:
+            return OwnerActor.options(
                 name=owner_name(location, index),
                 namespace=NAMESPACE,
                 lifetime="detached",
                 get_if_exists=True,
                 num_cpus=owner_cpus,
             ).remote(location, index, owners, local, lease_millis, limits)
-            for index in range(owners)
-        ]
+
+        self._start = start
+        self._owners = [start(index) for index in range(owners)]
 
         def make() -> Coordinator:
             made = Coordinator(
                 [
-                    RayHandle(owner, owner_label(location, index), limits)
+                    RayHandle(
+                        owner, owner_label(location, index), limits, find=partial(start, index)
+                    )
                     for index, owner in enumerate(self._owners)
                 ],
                 Committers(location, now_millis),
@@ -253,6 +272,12 @@ class _Coordinator:
     @noted_call("ask")
     def stats(self) -> Any:
         return self._coordinator.stats()
+
+    @noted_call("ask")
+    def start_owners(self) -> None:
+        """Start those that are dead for good."""
+        for index in range(len(self._owners)):
+            self._start(index)
 
     @noted_call("ask")
     def owner_count(self) -> int:

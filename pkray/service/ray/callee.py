@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
 
 from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service.call_limits import CallLimits
@@ -39,6 +39,7 @@ class Callee:
     Args:
         name: what it is, for messages.
         look: where there is no answer, raises an error of its own if none will ever come.
+        find: the actor of its name, where this one is dead for good; started if there is none.
         clock: seconds.
     """
 
@@ -48,9 +49,11 @@ class Callee:
         name: str,
         limits: CallLimits,
         look: Callable[[], None] = lambda: None,
+        find: Callable[[], Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.actor = actor
+        self._find = find
         self.name = name
         self.limits = limits
         self.clock = clock
@@ -75,6 +78,8 @@ class Callee:
         except RayTaskError as error:
             raise _cause(error) from None
         except RayError as error:
+            if isinstance(error, ActorDiedError):
+                self._find_again()
             self.unavailable(
                 f"does not answer ({type(error).__name__}): it is restarting, or its node is gone; "
                 "try again",
@@ -117,6 +122,13 @@ class Callee:
         raise ServiceUnavailableError(
             f"{self} {what}", callee=self.name, node=self._node
         ) from error
+
+    def _find_again(self) -> None:
+        with suppress(StorageError):
+            self._look()
+        if self._find is not None:
+            with suppress(ValueError, RayError, ServiceUnavailableError):
+                self.actor = self._find()
 
     def __str__(self) -> str:
         return self.name if self._node is None else f"{self.name} on node {self._node}"

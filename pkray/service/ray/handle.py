@@ -31,7 +31,7 @@ class RayHandle:
 
     Args:
         name: what it is, for messages.
-        look: where there is no answer, raises an error of its own if none will ever come.
+        look, find: as of `Callee`.
         patience_seconds: how long `call` asks again while the actor restarts; default as the
             limits say.
     """
@@ -42,15 +42,16 @@ class RayHandle:
         name: str,
         limits: CallLimits,
         look: Callable[[], None] = lambda: None,
+        find: Callable[[], Any] | None = None,
         patience_seconds: float | None = None,
     ) -> None:
-        self._actor = actor
-        self._callee = Callee(actor, name, limits, look)
+        self._callee = Callee(actor, name, limits, look, find)
         self._patience = patience_seconds
         self.limits = limits
 
     def submit(self, method: str, *args: Any) -> Pending:
-        return RayPending(getattr(self._actor, method).remote(*args), self._callee, method)
+        callee = self._callee
+        return RayPending(getattr(callee.actor, method).remote(*args), callee, method)
 
     def call(self, method: str, *args: Any) -> Any:
         patience = self._patience

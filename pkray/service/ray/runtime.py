@@ -137,20 +137,28 @@ class RayRuntime:
         resources: Any = ray.cluster_resources  # it has no types
         processors = int(resources().get("CPU", 1))
         wanted = self._owners or default_owners(schema, processors)
-        coordinator = RayHandle(
-            CoordinatorActor.options(
+        count: int | None = None
+
+        def find() -> Any:
+            options = CoordinatorActor.options(
                 name=coordinator_name(location),
                 namespace=NAMESPACE,
                 lifetime="detached",
                 get_if_exists=True,
                 num_cpus=0,
-            ).remote(location, wanted, self._owner_cpus, self._local, self._lease_millis, limits),
-            f"the coordinator of table {location.name}",
-            limits,
-            look,
-        )
+            )
+            return options.remote(
+                location, count or wanted, self._owner_cpus, self._local, self._lease_millis, limits
+            )
+
+        name = f"the coordinator of table {location.name}"
+        coordinator = RayHandle(find(), name, limits, look, find)
         count = coordinator.call("owner_count")
-        owners = [owner_handle(location, index, limits, look) for index in range(count)]
+
+        def start() -> None:
+            coordinator.call_once("start_owners")
+
+        owners = [owner_handle(location, index, limits, look, start) for index in range(count)]
         address = ray.get_runtime_context().gcs_address
 
         def push_target(session: SessionId, schema: TableSchema) -> PushTarget:
