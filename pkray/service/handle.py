@@ -90,13 +90,16 @@ class LocalHandle:
         return pending
 
     def _pending(self, method: str, args: tuple[Any, ...]) -> _LocalPending:
-        noted = self.working if self.limits.total(method) is None else None
+        noted = None if method in _SHORT else self.working
         job = Job(getattr(self.target, method), args, noted)
         return _LocalPending(self, method, job)
 
 
 _BESIDE = frozenset({"prepare", "lookup", "assign", "heartbeat", "locate", "place", "locate_keys"})
 """What does not wait for the writes before it, as on Ray. Owners prepare one commit at a time."""
+
+_SHORT = frozenset({"lookup", "heartbeat", "compactions", "newest_generation", "stats", "ping"})
+"""What comes again and again, and would hide that other calls hang."""
 
 GLANCE_SECONDS = 0.5
 """How long one look at a late answer takes. Who waits for others is seen to live by it."""

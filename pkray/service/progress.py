@@ -21,10 +21,14 @@ START = "start"
 _HELPERS: dict[str, tuple[str, ...]] = {
     "write": ("write", "prepare", "assign"),
     "prepare": ("prepare", "compact"),
-    "compact": ("compact", "prepare"),
+    "compact": ("compact", "prepare", "commit"),
     "assign": ("assign", "write"),
+    "commit": ("commit", "compact", "ask"),
+    "ask": ("ask", "commit", "compact"),
 }
-"""By group of calls: the groups that such a call may have to wait for. Others wait for all."""
+"""By group of calls: the groups that such a call may have to wait for. Others wait for all.
+
+Calls that are short and come again and again are in none: they would hide that others hang."""
 
 
 class WorkingThreads:

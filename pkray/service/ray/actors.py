@@ -124,7 +124,7 @@ class _Owner:
     def ping(self) -> None:
         self._owner.ping()
 
-    @noted_call("hear")
+    @ray.method(concurrency_group="hear")
     def heartbeat(self, *args: Any) -> Any:
         return self._owner.heartbeat(*args)
 
@@ -148,7 +148,7 @@ class _Owner:
     def give_up(self, *args: Any) -> None:
         self._owner.give_up(*args)
 
-    @noted_call("assign")
+    @ray.method(concurrency_group="assign")
     def newest_generation(self, *args: Any) -> Any:
         return self._owner.newest_generation(*args)
 
@@ -156,7 +156,7 @@ class _Owner:
     def compact(self, *args: Any) -> Any:
         return self._owner.compact(*args)
 
-    @noted_call("compact")
+    @ray.method(concurrency_group="compact")
     def compactions(self, *args: Any) -> Any:
         return self._owner.compactions(*args)
 
@@ -265,21 +265,21 @@ class _Coordinator:
     def sign_of_life(self, method: str) -> Any:
         return sign_of_life(self, method)
 
-    @noted_call("ask")
+    @ray.method(concurrency_group="ask")
     def ping(self) -> None:
         self._coordinator.ping()
 
-    @noted_call("ask")
+    @ray.method(concurrency_group="ask")
     def stats(self) -> Any:
         return self._coordinator.stats()
 
-    @noted_call("ask")
+    @ray.method(concurrency_group="ask")
     def start_owners(self) -> None:
         """Start those that are dead for good."""
         for index in range(len(self._owners)):
             self._start(index)
 
-    @noted_call("ask")
+    @ray.method(concurrency_group="ask")
     def owner_count(self) -> int:
         return len(self._owners)
 
