@@ -31,8 +31,8 @@ from pkray.service.pusher import Pusher
 
 _ATTEMPTS = 8
 _FIRST_WAIT_SECONDS = 0.2
-_PATIENCE_CALLS = 3
-"""Limits of a call after which work that fails is not begun again."""
+_REPEATED = 3
+"""Repeated calls in whose time work that fails is begun again."""
 _PATIENCE_SECONDS = 10.0
 """How long lookups wait for rows that are being pushed again."""
 T = TypeVar("T")
@@ -136,7 +136,7 @@ class WriterSession:
             LostBatchesError, ServiceUnavailableError: still, or nothing is held on to.
         """
         wait, lost = _FIRST_WAIT_SECONDS, 0
-        end = time.monotonic() + _PATIENCE_CALLS * self._coordinator.limits.call_seconds
+        end = time.monotonic() + _REPEATED * self._coordinator.limits.patience("commit")
         for left in range(_ATTEMPTS, 0, -1):
             try:
                 return work()
