@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -58,6 +59,8 @@ import org.apache.paimon.types.RowType;
  * <p>Values: floating point numbers are the hexadecimal bits of a double, decimals text, bytes
  * hexadecimal, dates days, times milliseconds, timestamps [milliseconds, nanoseconds above], rows
  * and arrays lists, maps lists of pairs.
+ *
+ * <p>Compiled by Janino, which knows neither lambdas nor what type arguments make of a result.
  */
 public class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -126,20 +129,27 @@ public class Driver {
     private static void create(Path path, JsonNode request) throws Exception {
         Schema.Builder schema = Schema.newBuilder();
         for (JsonNode column : request.get("columns")) {
-            DataType type = DataTypeJsonParser.parseDataType(column.get(1));
-            schema.column(column.get(0).asText(), type);
+            DataType type = DataTypeJsonParser.parseDataType(at(column, 1));
+            schema.column(at(column, 0).asText(), type);
         }
         schema.primaryKey(texts(request.get("primary_keys")));
         schema.partitionKeys(texts(request.get("partition_keys")));
-        request.get("options")
-                .fields()
-                .forEachRemaining(option -> schema.option(option.getKey(), option.getValue().asText()));
+        for (Iterator names = request.get("options").fieldNames(); names.hasNext(); ) {
+            String name = (String) names.next();
+            schema.option(name, request.get("options").get(name).asText());
+        }
         new SchemaManager(LocalFileIO.create(), path).createTable(schema.build());
+    }
+
+    private static JsonNode at(JsonNode list, int index) {
+        return (JsonNode) list.get(index);
     }
 
     private static List<String> texts(JsonNode list) {
         List<String> found = new ArrayList<>();
-        list.forEach(item -> found.add(item.asText()));
+        for (JsonNode item : list) {
+            found.add(item.asText());
+        }
         return found;
     }
 
@@ -181,25 +191,30 @@ public class Driver {
 
     private void collect(TableRead read, Split split, RowType type, Long snapshot, List<Object> rows)
             throws Exception {
-        try (IOManager files = IOManager.create(scratch);
-                RecordReader<InternalRow> reader =
-                        read.withIOManager(files).createReader(split)) {
-            reader.forEachRemaining(
-                    row -> {
-                        List<Object> values = new ArrayList<>();
-                        if (snapshot != null) {
-                            values.add(snapshot);
-                            values.add(row.getRowKind().shortString());
-                        }
-                        values.addAll(plainRow(row, type));
-                        rows.add(values);
-                    });
+        IOManager files = IOManager.create(scratch);
+        RecordReader reader = read.withIOManager(files).createReader(split);
+        RecordReader.RecordIterator batch = reader.readBatch();
+        for (; batch != null; batch = reader.readBatch()) {
+            Object next = batch.next();
+            for (; next != null; next = batch.next()) {
+                InternalRow row = (InternalRow) next;
+                List<Object> values = new ArrayList<>();
+                if (snapshot != null) {
+                    values.add(snapshot);
+                    values.add(row.getRowKind().shortString());
+                }
+                values.addAll(plainRow(row, type));
+                rows.add(values);
+            }
+            batch.releaseBatch();
         }
+        reader.close();
+        files.close();
     }
 
     /** Writes and commits rows ([kind, values…]); the newest snapshot after that. */
     private Object write(Path path, FileStoreTable table, JsonNode request) throws Exception {
-        Writer writer = writers.remove(path);
+        Writer writer = (Writer) writers.remove(path);
         if (writer == null) {
             writer = new Writer(table, request.get("user").asText(), scratch);
         }
@@ -242,9 +257,9 @@ public class Driver {
                 for (Split split : table.newReadBuilder().newScan().plan().splits()) {
                     note(buckets, ((DataSplit) split).partition(), ((DataSplit) split).bucket());
                 }
-                for (Map.Entry<BinaryRow, Set<Integer>> entry : buckets.entrySet()) {
-                    for (int bucket : entry.getValue()) {
-                        write.compact(entry.getKey(), bucket, true);
+                for (BinaryRow of : buckets.keySet()) {
+                    for (Object bucket : (Set) buckets.get(of)) {
+                        write.compact(of, (Integer) bucket, true);
                     }
                 }
             }
@@ -280,7 +295,10 @@ public class Driver {
         }
 
         private static void note(Map<BinaryRow, Set<Integer>> buckets, BinaryRow of, int bucket) {
-            buckets.computeIfAbsent(of, any -> new HashSet<>()).add(bucket);
+            if (!buckets.containsKey(of)) {
+                buckets.put(of, new HashSet<>());
+            }
+            ((Set) buckets.get(of)).add(bucket);
         }
 
         void close() throws Exception {
@@ -291,9 +309,9 @@ public class Driver {
     }
 
     private static InternalRow row(JsonNode item, RowType type) {
-        GenericRow row = new GenericRow(rowKind(item.get(0).asText()), type.getFieldCount());
+        GenericRow row = new GenericRow(rowKind(at(item, 0).asText()), type.getFieldCount());
         for (int index = 0; index < type.getFieldCount(); index++) {
-            row.setField(index, internal(item.get(index + 1), type.getTypeAt(index)));
+            row.setField(index, internal(at(item, index + 1), type.getTypeAt(index)));
         }
         return row;
     }
@@ -340,7 +358,7 @@ public class Driver {
                 return fromHex(value.asText());
             case TIMESTAMP_WITHOUT_TIME_ZONE:
             case TIMESTAMP_WITH_LOCAL_TIME_ZONE:
-                return Timestamp.fromEpochMillis(value.get(0).asLong(), value.get(1).asInt());
+                return Timestamp.fromEpochMillis(at(value, 0).asLong(), at(value, 1).asInt());
             case ARRAY:
                 return new GenericArray(internals(value, ((ArrayType) type).getElementType()));
             case MAP:
@@ -348,14 +366,14 @@ public class Driver {
                 Map<Object, Object> entries = new LinkedHashMap<>();
                 for (JsonNode pair : value) {
                     entries.put(
-                            internal(pair.get(0), map.getKeyType()),
-                            internal(pair.get(1), map.getValueType()));
+                            internal(at(pair, 0), map.getKeyType()),
+                            internal(at(pair, 1), map.getValueType()));
                 }
                 return new GenericMap(entries);
             case ROW:
                 GenericRow row = new GenericRow(((RowType) type).getFieldCount());
                 for (int index = 0; index < row.getFieldCount(); index++) {
-                    row.setField(index, internal(value.get(index), ((RowType) type).getTypeAt(index)));
+                    row.setField(index, internal(at(value, index), ((RowType) type).getTypeAt(index)));
                 }
                 return row;
             default:
@@ -366,7 +384,7 @@ public class Driver {
     private static Object[] internals(JsonNode values, DataType type) {
         Object[] found = new Object[values.size()];
         for (int index = 0; index < found.length; index++) {
-            found[index] = internal(values.get(index), type);
+            found[index] = internal(at(values, index), type);
         }
         return found;
     }

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.java_gateway import JavaGateway
 
 from pkray.java import require_java
 
 ARCHIVE = "pypaimon==0.2.0"
 JAR = "paimon-python-java-bridge-0.9.0.jar"
 _HERE = Path(__file__).parent
+_JARS = Path(pyspark.__file__).parent / "jars"
 _OF_SPARK = ("hadoop-client-*", "slf4j-api-*", "jcl-over-slf4j-*", "commons-logging-*")
+_OF_COMPILER = ("janino-*", "commons-compiler-*")
 
 
 def find_jar() -> Path:
@@ -63,6 +66,32 @@ def _extract(archive: Path, jar: Path) -> None:
     archive.unlink()
 
 
+def _jars(names: Sequence[str]) -> list[Path]:
+    return [jar for name in names for jar in sorted(_JARS.glob(name))]
+
+
+def _compile(java: Path, jars: Sequence[Path], folder: Path) -> None:
+    """Compile the driver by the compiler that Spark brings: a Java to run has none."""
+    (py4j,) = _jars(["py4j-*"])
+    gateway = JavaGateway.launch_gateway(
+        classpath=os.pathsep.join(map(str, [*jars, *_jars(_OF_COMPILER)])),
+        jarpath=str(py4j),
+        java_path=str(java),
+        die_on_exit=True,
+    )
+    try:
+        jvm = gateway.jvm
+        compiler = jvm.org.codehaus.janino.CompilerFactory().newCompiler()
+        compiler.setSourceVersion(8)
+        compiler.setTargetVersion(8)
+        compiler.setDestinationDirectory(jvm.java.io.File(str(folder)), False)
+        sources = gateway.new_array(jvm.java.io.File, 1)
+        sources[0] = jvm.java.io.File(str(_HERE / "Driver.java"))
+        compiler.compile(sources)
+    finally:
+        gateway.shutdown()
+
+
 class JavaError(Exception):
     """What the Java core threw."""
 
@@ -77,20 +106,21 @@ class JavaCore:
     def __init__(self, jar: Path, folder: Path) -> None:
         scratch = folder / "scratch"
         scratch.mkdir()
-        jars = Path(pyspark.__file__).parent / "jars"
-        found = [jar, *(other for name in _OF_SPARK for other in jars.glob(name))]
+        java = require_java() / "bin" / "java"
+        jars = [jar, *_jars(_OF_SPARK)]
+        _compile(java, jars, folder)
         self._log = folder / "java.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    str(require_java() / "bin" / "java"),
+                    str(java),
                     "--add-opens=java.base/java.nio=ALL-UNNAMED",
                     "-Xmx512m",
                     "-XX:+UseSerialGC",
                     "-XX:TieredStopAtLevel=1",
                     "-cp",
-                    os.pathsep.join(map(str, found)),
-                    str(_HERE / "Driver.java"),
+                    os.pathsep.join(map(str, [folder, *jars])),
+                    "Driver",
                     str(scratch),
                 ],
                 stdin=subprocess.PIPE,
