@@ -57,13 +57,13 @@ from pkray.extras import is_installed
 
 if TYPE_CHECKING:
     from pkray import spark as spark
-    from pkray.catalog import Catalog, connect
     from pkray.format.snapshot import Snapshot
-    from pkray.schema import TableSchema
-    from pkray.service.writer import TableWriter
-    from pkray.system_table import SystemTable
-    from pkray.table import Table
-    from pkray.types import DataType
+    from pkray.schema.table_schema import TableSchema
+    from pkray.schema.types import DataType
+    from pkray.service.client.writer import TableWriter
+    from pkray.table.catalog import Catalog, connect
+    from pkray.table.system_table import SystemTable
+    from pkray.table.table import Table
 
 __version__ = "0.1.0"
 
@@ -114,14 +114,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Catalog": "pkray.catalog",
-    "DataType": "pkray.types",
+    "Catalog": "pkray.table.catalog",
+    "DataType": "pkray.schema.types",
     "Snapshot": "pkray.format.snapshot",
-    "SystemTable": "pkray.system_table",
-    "Table": "pkray.table",
-    "TableSchema": "pkray.schema",
-    "TableWriter": "pkray.service.writer",
-    "connect": "pkray.catalog",
+    "SystemTable": "pkray.table.system_table",
+    "Table": "pkray.table.table",
+    "TableSchema": "pkray.schema.table_schema",
+    "TableWriter": "pkray.service.client.writer",
+    "connect": "pkray.table.catalog",
 }
 _MODULES = ("spark",)
 

@@ -12,7 +12,7 @@ from pkray.errors import StorageError
 from pkray.format import binary_row
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import DataFileMeta, SimpleStats
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 from tests.delegating_store import DelegatingStore
 

@@ -11,18 +11,19 @@ import pytest
 
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import DataFileMeta, SimpleStats
-from pkray.lsm import memtable, upper_lookup
-from pkray.lsm import merge_read as merge_read_module
-from pkray.lsm.bucket_writer import BucketWriter
+from pkray.lsm.compaction import upper_lookup
+from pkray.lsm.compaction.fresh_rows import FreshRows
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.fresh_rows import FreshRows
 from pkray.lsm.levels import Levels, SortedRun
-from pkray.lsm.live_rows import LiveRows
-from pkray.lsm.merge_read import merge_read
-from pkray.lsm.raw_read import raw_read
-from pkray.schema import KIND, TableSchema
+from pkray.lsm.merge import merge_read as merge_read_module
+from pkray.lsm.merge.live_rows import LiveRows
+from pkray.lsm.merge.merge_read import merge_read
+from pkray.lsm.merge.raw_read import raw_read
+from pkray.lsm.writer import memtable
+from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.opening import open_store
 
 FRESH_BYTES = 4 << 10

@@ -14,7 +14,6 @@ from typing import Literal, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray import row_kind
 from pkray.changelog.history import ChangeHistory
 from pkray.changelog.images import BucketImage
 from pkray.changelog.live_buckets import BucketId
@@ -23,15 +22,16 @@ from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
 from pkray.changelog.splits import DifferenceSplit
 from pkray.changelog.sums import last_changes, merged_deltas
 from pkray.commit.index_files import index_files
-from pkray.commit.live import changelog_entries, delta_entries, live_files, unless_expired
 from pkray.errors import OptionError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
-from pkray.lsm.compaction import skips_level_0
+from pkray.lsm.compaction.pick import skips_level_0
+from pkray.metadata.live import changelog_entries, delta_entries, live_files, unless_expired
 from pkray.options import TableOptions
 from pkray.scan.travel import Timestamp, epoch_millis
-from pkray.schema import KIND
+from pkray.schema import row_kind
+from pkray.schema.table_schema import KIND
 from pkray.storage.object_store import ObjectStore
 
 BetweenMode = Literal["auto", "delta", "changelog", "diff"]

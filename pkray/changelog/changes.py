@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from pkray.arguments.whole_number import check_snapshot
 from pkray.changelog.between import (
     BetweenMode,
     ChangesBetween,
@@ -23,16 +24,15 @@ from pkray.changelog.reader import ChangelogReader
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.start import Start, StartMode
 from pkray.changelog.stream import ChangeStream, StreamBounds, Wait
-from pkray.commit.consumers import ConsumerStore
 from pkray.errors import OptionError, UnsupportedError
+from pkray.metadata.consumers import ConsumerStore
 from pkray.options import TableOptions
 from pkray.scan.split import arrow_schema
 from pkray.scan.travel import Timestamp
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
-from pkray.whole_number import check_snapshot
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()

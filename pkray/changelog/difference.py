@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.changelog.images import BucketImage
-from pkray.lsm.changelog_rows import differences
-from pkray.lsm.key_groups import KeyGroups, RowOrder
-from pkray.lsm.sorted_streams import MergeLimits, group_sorted
-from pkray.schema import KIND, TableSchema
+from pkray.lsm.compaction.changelog_rows import differences
+from pkray.lsm.keys.key_groups import KeyGroups, RowOrder
+from pkray.lsm.merge.sorted_streams import MergeLimits, group_sorted
+from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pkray.commit.changelogs import ChangelogStore
-from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.tags import TagStore
+from pkray.arguments.whole_number import check_snapshot
 from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.format import paths
 from pkray.format.snapshot import COMPACT, Snapshot
+from pkray.metadata.changelogs import ChangelogStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.tags import TagStore
 from pkray.scan.travel import Timestamp, epoch_millis
 from pkray.storage.object_store import ObjectStore
-from pkray.whole_number import check_snapshot
 
 
 class ChangeHistory:

@@ -13,9 +13,9 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
-from pkray.lsm.live_rows import LiveRows
-from pkray.lsm.merge_read import merge_read
-from pkray.schema import TableSchema
+from pkray.lsm.merge.live_rows import LiveRows
+from pkray.lsm.merge.merge_read import merge_read
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 

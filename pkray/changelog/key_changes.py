@@ -10,21 +10,21 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.changelog.images import BucketImage
+from pkray.clock import now_millis
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.levels import lookup_levels
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
-from pkray.lsm.bucket_files import now_millis
-from pkray.lsm.changelog_rows import differences
+from pkray.lsm.compaction.changelog_rows import differences
+from pkray.lsm.compaction.upper_lookup import ScanLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import Deduplicate, merge_engine
-from pkray.lsm.key_groups import RowOrder
+from pkray.lsm.keys.key_groups import RowOrder
 from pkray.lsm.levels import Levels
-from pkray.lsm.live_rows import LiveRows
-from pkray.lsm.merge import without_deletes
-from pkray.lsm.merge_read import merge_read
-from pkray.lsm.upper_lookup import ScanLookup
-from pkray.schema import KIND, TableSchema
+from pkray.lsm.merge.live_rows import LiveRows
+from pkray.lsm.merge.merge_function import without_deletes
+from pkray.lsm.merge.merge_read import merge_read
+from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.owned_directory import default_local_directory
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pkray.commit.live import live_files
 from pkray.format.data_file import DELETE, DataFileMeta, ManifestEntry
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.live import live_files
 from pkray.storage.object_store import ObjectStore
 
 BucketId = tuple[bytes, int]

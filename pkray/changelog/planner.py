@@ -19,12 +19,12 @@ from pkray.changelog.splits import (
     OverwriteSplit,
 )
 from pkray.commit.index_files import index_files
-from pkray.commit.live import changelog_entries, delta_entries, live_files, unless_expired
 from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format.data_file import ADD, DELETE, DataFileMeta, ManifestEntry
 from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
 from pkray.format.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
-from pkray.lsm.compaction import skips_level_0
+from pkray.lsm.compaction.pick import skips_level_0
+from pkray.metadata.live import changelog_entries, delta_entries, live_files, unless_expired
 from pkray.options import TableOptions
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.split import Split

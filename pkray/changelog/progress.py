@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from pkray.changelog.start import Position
-from pkray.commit.consumers import Consumer, ConsumerStore
+from pkray.metadata.consumers import Consumer, ConsumerStore
 
 
 class Progress:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pkray import row_kind
-from pkray.columns import filter_rows
-from pkray.default_values import with_defaults
 from pkray.scan.predicate import Predicate
 from pkray.scan.split import arrow_schema
-from pkray.schema import KIND, TableSchema
+from pkray.schema import row_kind
+from pkray.schema.columns import filter_rows
+from pkray.schema.default_values import with_defaults
+from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 

@@ -12,15 +12,15 @@ from pkray.changelog.difference import difference
 from pkray.changelog.images import BucketImage
 from pkray.changelog.key_changes import key_changes
 from pkray.changelog.request import ChangeRequest
-from pkray.commit.live import unless_expired
 from pkray.format.data_file import DataFileMeta
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
-from pkray.lsm.merge_read import merge_read
-from pkray.row_kind import DELETE, INSERT
+from pkray.lsm.merge.merge_read import merge_read
+from pkray.metadata.live import unless_expired
 from pkray.scan.split import Split
-from pkray.schema import KIND
+from pkray.schema.row_kind import DELETE, INSERT
+from pkray.schema.table_schema import KIND
 from pkray.storage.object_store import ObjectStore
 
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pkray.arguments import checked_class
+from pkray.arguments.facade import checked_class
 from pkray.changelog.history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.progress import Progress
 from pkray.changelog.splits import ChangeSplit
 from pkray.changelog.start import Position, Start
 from pkray.closing import Closeable
-from pkray.commit.table_identity import TableIdentity
 from pkray.errors import SnapshotNotFoundError, TableError
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.table_identity import TableIdentity
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from pkray.catalog import Catalog
 from pkray.cli import arguments, completion, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.summaries import described
 from pkray.cli.warehouse import on_warehouse
-from pkray.schema_changes import (
+from pkray.schema.changes import (
     AddColumn,
     ChangeNullability,
     ChangeType,
@@ -25,6 +24,7 @@ from pkray.schema_changes import (
     SetOptions,
     UnsetOptions,
 )
+from pkray.table.catalog import Catalog
 
 app = typer.Typer(
     name="alter", help="Change a table's columns, options and comments.", no_args_is_help=True

@@ -13,8 +13,8 @@ from pkray.cli import completion
 from pkray.cli.json_rows import once
 from pkray.errors import InputError
 from pkray.scan.literals import fit, literal, mismatch
-from pkray.schema import TableSchema
-from pkray.types import BINARIES, DataField
+from pkray.schema.table_schema import TableSchema
+from pkray.schema.types import BINARIES, DataField
 
 Warehouse = Annotated[
     str,

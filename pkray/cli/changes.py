@@ -7,7 +7,6 @@ from typing import Annotated, cast
 
 import typer
 
-from pkray.catalog import Catalog
 from pkray.changelog.history import ChangeHistory
 from pkray.changelog.reader import ChangelogReader
 from pkray.changelog.request import ChangeRequest
@@ -15,6 +14,7 @@ from pkray.changelog.start import StartMode
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.warehouse import on_warehouse
+from pkray.table.catalog import Catalog
 
 
 @on_warehouse

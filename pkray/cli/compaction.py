@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from pkray.catalog import Catalog
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.summaries import committed
 from pkray.cli.warehouse import on_service
-from pkray.table import Table
+from pkray.table.catalog import Catalog
+from pkray.table.table import Table
 
 
 @on_service

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pkray.column_checks import repeated
 from pkray.errors import InputError
-from pkray.python_values import nanoseconds, to_column
-from pkray.types import BINARIES, INTEGERS, TIMESTAMPS, DataType
+from pkray.rows.python_values import nanoseconds, to_column
+from pkray.schema.column_checks import repeated
+from pkray.schema.types import BINARIES, INTEGERS, TIMESTAMPS, DataType
 
 _BLOCK_BYTES = 4 << 20
 _MORE_THAN_MICROS = re.compile(r"\.\d{7}")

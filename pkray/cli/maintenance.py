@@ -8,12 +8,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from pkray.catalog import Catalog
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.warehouse import on_service, on_warehouse
 from pkray.errors import OptionError
-from pkray.table import Table
+from pkray.table.catalog import Catalog
+from pkray.table.table import Table
 
 consumers_app = typer.Typer(
     name="consumers", help="Readers of the changes that keep their place.", no_args_is_help=True

@@ -20,8 +20,8 @@ import typer
 from pkray.cli import json_rows
 from pkray.cli.hexadecimal import from_hex
 from pkray.errors import InputError, UnsupportedError
-from pkray.schema import TableSchema
-from pkray.types import DataType
+from pkray.schema.table_schema import TableSchema
+from pkray.schema.types import DataType
 
 _BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 65_536

@@ -9,15 +9,15 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from pkray.catalog import Catalog
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Columns, Json, Moment, SnapshotId, TableName, TagName, Timestamp
 from pkray.cli.row_files import FileFormat, RowFile
 from pkray.cli.summaries import committed
 from pkray.cli.warehouse import on_service, on_warehouse
 from pkray.scan.split import arrow_schema
-from pkray.system_table import SystemTable
-from pkray.table import Table
+from pkray.table.catalog import Catalog
+from pkray.table.system_table import SystemTable
+from pkray.table.table import Table
 
 CommitUser = Annotated[
     str | None,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pkray.format.snapshot import Snapshot
-from pkray.system_table import SystemTable
-from pkray.table import Table
-from pkray.types import DataType
+from pkray.schema.types import DataType
+from pkray.table.system_table import SystemTable
+from pkray.table.table import Table
 
 
 def described(table: Table | SystemTable) -> dict[str, Any]:

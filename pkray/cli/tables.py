@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from pkray.catalog import Catalog
 from pkray.cli import arguments, completion, output
 from pkray.cli.arguments import IfExists, IfNotExists, Json, TableName
 from pkray.cli.summaries import described
 from pkray.cli.warehouse import on_service, on_warehouse
 from pkray.errors import InputError
+from pkray.table.catalog import Catalog
 
 database_app = typer.Typer(name="database", help="Make and drop databases.", no_args_is_help=True)
 

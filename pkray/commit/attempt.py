@@ -6,11 +6,8 @@ from collections.abc import Callable
 
 from pkray.commit.change import Change
 from pkray.commit.index_files import apply_changes, index_entries
-from pkray.commit.live import data_manifests, delta_entries, live_files
 from pkray.commit.manifest_files import ManifestFiles, WrittenList
 from pkray.commit.manifest_merge import merge_manifests
-from pkray.commit.snapshots import Below, SnapshotStore
-from pkray.commit.table_identity import TableIdentity
 from pkray.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -22,7 +19,10 @@ from pkray.errors import (
 from pkray.format import paths
 from pkray.format.data_file import ADD
 from pkray.format.snapshot import VERSION, Snapshot
-from pkray.schema import TableSchema
+from pkray.metadata.live import data_manifests, delta_entries, live_files
+from pkray.metadata.snapshots import Below, SnapshotStore
+from pkray.metadata.table_identity import TableIdentity
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 MAX_UNANSWERED = 3

@@ -16,7 +16,7 @@ from pkray.commit.table_state import TableState
 from pkray.commit.writer_fences import WriterFences
 from pkray.errors import CommitBaseMovedError, CommitConflictError
 from pkray.format.snapshot import COMPACT, Snapshot
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 

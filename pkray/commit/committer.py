@@ -8,24 +8,25 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from pkray.arguments.whole_number import GREATEST
+from pkray.clock import now_millis
 from pkray.commit.backoff import Backoff
 from pkray.commit.change import Change
 from pkray.commit.checks import CommitChecks
-from pkray.commit.commit_name import CommitName, CommitToken
 from pkray.commit.committable import Committable
 from pkray.commit.message_files import missing_files
 from pkray.commit.overwriting import Partitions, overwrite_entries
 from pkray.commit.publisher import CommittedElsewhere, OutrunError, Publisher
-from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.table_identity import TableIdentity
 from pkray.commit.table_state import TableState
 from pkray.errors import CommitConflictError, CommitError, CommitUnknownError
 from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
 from pkray.format.snapshot import Snapshot
-from pkray.schema import TableSchema
+from pkray.metadata.commit_name import CommitName, CommitToken
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.table_identity import TableIdentity
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
-from pkray.whole_number import GREATEST
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Committer:
         store: ObjectStore,
         schema: TableSchema | Callable[[], TableSchema],
         commit_user: str,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock: Callable[[], int] = now_millis,
         rng: random.Random | None = None,
         *,
         sleep: Callable[[float], None] = time.sleep,

@@ -12,7 +12,7 @@ import numpy as np
 from pkray.format.commit_message import files_digest
 from pkray.format.data_file import DELETE, ManifestEntry
 from pkray.format.key_range import rank_ranges
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 BucketId = tuple[bytes, int]
 """(partition, bucket)."""

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from pkray.commit import manifest_cache
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import ADD
 from pkray.format.index_file import DELETION_VECTORS, HASH, IndexFileMeta
 from pkray.format.manifest import IndexManifestEntry
 from pkray.format.snapshot import APPEND, Snapshot
+from pkray.metadata import manifest_cache
 from pkray.storage.object_store import ObjectStore
 
 BucketId = tuple[bytes, int]

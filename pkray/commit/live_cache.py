@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pkray.commit.conflicts import BucketId, FileKey, LiveFile, LiveFiles
-from pkray.commit.live import delta_entries, live_files
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.data_file import DELETE, ManifestEntry
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.live import delta_entries, live_files
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.object_store import ObjectStore
 
 MAX_DELTAS = 64

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from pkray.commit import manifest_cache
 from pkray.errors import StorageError
 from pkray.format import binary_row, paths
 from pkray.format.data_file import ADD, ManifestEntry, SimpleStats
@@ -20,7 +19,8 @@ from pkray.format.manifest import (
     write_manifest_list,
 )
 from pkray.format.stats import EMPTY_STATS, StatsCollector
-from pkray.schema import TableSchema
+from pkray.metadata import manifest_cache
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 ENTRY_BYTES = 100

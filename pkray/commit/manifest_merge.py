@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pkray.commit.live import merge_entries, read_entries
 from pkray.commit.manifest_files import ENTRY_BYTES, ManifestFiles
 from pkray.format.manifest import ManifestFileMeta
+from pkray.metadata.live import merge_entries, read_entries
 from pkray.options import TableOptions
 from pkray.storage.object_store import ObjectStore
 

@@ -9,7 +9,7 @@ from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import DataFileMeta
 from pkray.format.partition import PartitionSpec
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 _LOOKS = 32

@@ -8,11 +8,11 @@ from typing import Protocol
 from pkray.commit.committable import message_entries
 from pkray.commit.conflicts import LiveFiles
 from pkray.commit.index_files import IndexChange, index_entries
-from pkray.commit.live import live_files
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import ADD, DELETE, ManifestEntry
 from pkray.format.snapshot import Snapshot
-from pkray.schema import TableSchema
+from pkray.metadata.live import live_files
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 

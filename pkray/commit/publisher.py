@@ -12,7 +12,7 @@ from pkray.commit.table_state import TableState
 from pkray.errors import CommitError, MissingFileError, PkrayError, SnapshotNotFoundError
 from pkray.format import paths
 from pkray.format.snapshot import COMPACT, Snapshot
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 

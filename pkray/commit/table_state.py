@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pkray.commit.change import Change
-from pkray.commit.history import CommitHistory
 from pkray.commit.live_cache import LiveCache
-from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.table_identity import TableIdentity
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.history import CommitHistory
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.table_identity import TableIdentity
 from pkray.storage.object_store import ObjectStore
 
 

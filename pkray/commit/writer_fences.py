@@ -7,9 +7,9 @@ import hashlib
 import msgspec
 
 from pkray.checksums import check_json, seal_json
-from pkray.commit.table_identity import TableIdentity
 from pkray.errors import CommitFencedError, CorruptFileError, MissingFileError, TableError
 from pkray.format import paths
+from pkray.metadata.table_identity import TableIdentity
 from pkray.storage.object_store import ObjectStore
 
 

@@ -28,7 +28,7 @@ from pkray.format.words import (
     header_words,
     unaligned_view,
 )
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 EMPTY_ROW = bytes(12)
 """The row without columns, with its arity: the partition of an unpartitioned table."""

@@ -27,7 +27,7 @@ from pkray.format.words import (
     header_words,
     one_array,
 )
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 Hashes = npt.NDArray[np.int32]
 State = npt.NDArray[np.uint32]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pkray.file_names import checked
+from pkray.arguments.file_names import checked
 
 ADD, DELETE = 0, 1
 APPEND_SOURCE, COMPACT_SOURCE = 0, 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from pkray.arguments.file_names import checked
 from pkray.errors import UnsupportedError
-from pkray.file_names import checked
 from pkray.format import paths
 
 HASH = "HASH"

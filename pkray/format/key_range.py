@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pkray.format import binary_row
 from pkray.format.words import null_mask
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 Ranks = npt.NDArray[np.int64]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from pkray.arguments.file_names import checked
 from pkray.errors import CorruptFileError
-from pkray.file_names import checked
 from pkray.format import avro_schemas
 from pkray.format.avro_file import Expected, read_records, write_records
 from pkray.format.data_file import DataFileMeta, ManifestEntry, SimpleStats

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pkray.casts import plain_value
 from pkray.errors import SchemaError
 from pkray.format import binary_row
 from pkray.format.partition_text import check_type, escape, to_text
-from pkray.schema import TableSchema
-from pkray.types import DataType
+from pkray.schema.casts import plain_value
+from pkray.schema.table_schema import TableSchema
+from pkray.schema.types import DataType
 
 Codes = npt.NDArray[np.int32]
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from pkray.errors import UnsupportedError
-from pkray.types import BINARIES, TIMESTAMPS, DataType
+from pkray.schema.types import BINARIES, TIMESTAMPS, DataType
 
 _EPOCH = date(1970, 1, 1)
 _ERA_YEARS, _ERA_DAYS = 400, 146_097  # after which the calendar repeats

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 
-from pkray import file_names
+from pkray.arguments import file_names
 from pkray.errors import CorruptFileError
 
 SCHEMA_DIR = "schema"

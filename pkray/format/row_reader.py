@@ -23,7 +23,7 @@ from pkray.format.words import (
     header_words,
     text_bytes,
 )
-from pkray.types import BINARIES, STRINGS, TIMESTAMPS, DataType
+from pkray.schema.types import BINARIES, STRINGS, TIMESTAMPS, DataType
 
 _OFFSET_SHIFT = np.uint64(32)
 

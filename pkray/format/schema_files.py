@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pkray.errors import CorruptFileError, MissingFileError
 from pkray.format import paths
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from pkray import file_names
+from pkray.arguments import file_names
 from pkray.checksums import seal_json
 from pkray.errors import CorruptFileError
 from pkray.json_files import Id, Long, Millis, SnapshotId

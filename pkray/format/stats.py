@@ -21,7 +21,7 @@ from pkray.format import binary_row
 from pkray.format.data_file import SimpleStats
 from pkray.format.words import fixed_values, unaligned_view
 from pkray.options import TableOptions
-from pkray.types import BINARIES, STRINGS, DataType
+from pkray.schema.types import BINARIES, STRINGS, DataType
 
 DEFAULT_MODE = "truncate(16)"
 EMPTY_STATS = SimpleStats(binary_row.EMPTY_ROW, binary_row.EMPTY_ROW, ())

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pkray.errors import UnsupportedError
-from pkray.types import BINARIES, STRINGS, TIMESTAMPS, DataType
+from pkray.schema.types import BINARIES, STRINGS, TIMESTAMPS, DataType
 
 Words = npt.NDArray[np.uint64]
 AnyWords = npt.NDArray[np.unsignedinteger[Any]]

@@ -11,8 +11,8 @@ from pkray.lookup.block_layout import MAX_BLOCK_ROWS, NESTED_ROWS, BlockLayout, 
 from pkray.lookup.block_store import BlockFile, BlockStore
 from pkray.lookup.file_index import FileIndex
 from pkray.lookup.key_hash import equal_rows, hash_keys, one_chunk
-from pkray.lsm.key_prefixes import KeyPrefixes
-from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.keys.key_prefixes import KeyPrefixes
+from pkray.lsm.keys.keys import NormalizedKeys
 
 SLICE_ROWS = 65_536
 SLICE_BYTES = 16 << 20

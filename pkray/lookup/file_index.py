@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from pkray.lookup.block_layout import BlockLayout, Hashes, Ints, records_at
 from pkray.lookup.block_store import INDEX_BYTES_PER_ENTRY
-from pkray.lsm.key_prefixes import KeyPrefixes, SortedPrefixes, spread
-from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.keys.key_prefixes import KeyPrefixes, SortedPrefixes, spread
+from pkray.lsm.keys.keys import NormalizedKeys
 
 Pairs = tuple[Ints, Ints]
 """Query positions and the row (or block) numbers that may answer them."""

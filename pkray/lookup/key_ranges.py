@@ -10,10 +10,10 @@ import pyarrow as pa
 from pkray.format import binary_row
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
-from pkray.lsm.key_prefixes import KeyPrefixes, SortedPrefixes, spread
-from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.keys.key_prefixes import KeyPrefixes, SortedPrefixes, spread
+from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.lsm.levels import SortedRun
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 _REMEMBERED = "lookup_ranges"
 

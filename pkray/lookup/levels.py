@@ -13,11 +13,11 @@ from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.key_ranges import run_ranges
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
-from pkray.lsm.key_groups import RowOrder, row_schema
+from pkray.lsm.keys.key_groups import RowOrder, row_schema
 from pkray.lsm.levels import Levels, SortedRun, Vectors
-from pkray.lsm.merge import MergeEngine, is_add, newest_images
-from pkray.lsm.merge_read import row_order
-from pkray.schema import KIND, TableSchema
+from pkray.lsm.merge.merge_function import MergeEngine, is_add, newest_images
+from pkray.lsm.merge.merge_read import row_order
+from pkray.schema.table_schema import KIND, TableSchema
 
 
 def lookup_levels(

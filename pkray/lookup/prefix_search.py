@@ -11,12 +11,12 @@ from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.key_ranges import run_ranges
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
-from pkray.lsm.key_groups import concat, empty_rows, row_schema
-from pkray.lsm.key_prefixes import KeyPrefixes
+from pkray.lsm.keys.key_groups import concat, empty_rows, row_schema
+from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from pkray.lsm.levels import Levels, SortedRun
-from pkray.lsm.merge import MergeEngine, newest_images
-from pkray.lsm.merge_read import row_order
-from pkray.schema import TableSchema
+from pkray.lsm.merge.merge_function import MergeEngine, newest_images
+from pkray.lsm.merge.merge_read import row_order
+from pkray.schema.table_schema import TableSchema
 
 
 def lookup_prefixes(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pkray.format.words import Words
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.key_hash import equal_rows, hash_keys, one_chunk
-from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.keys.keys import NormalizedKeys
 
 _BITS_PER_KEY = 3
 """Binary digits the table of hashes has more than the number of keys."""

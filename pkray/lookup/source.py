@@ -8,9 +8,9 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.evolution import RowEvolution
 from pkray.format.data_file import DataFileMeta
-from pkray.schema import KIND, SEQUENCE
+from pkray.schema.evolution import RowEvolution
+from pkray.schema.table_schema import KIND, SEQUENCE
 
 SYSTEM_COLUMNS = (SEQUENCE, KIND)
 

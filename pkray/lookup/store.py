@@ -18,9 +18,9 @@ from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.scan_search import ScanSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.stats import LookupStats
-from pkray.lsm.key_prefixes import KeyPrefixes
-from pkray.schema import KIND
-from pkray.storage.row_groups import numbered
+from pkray.lsm.keys.key_prefixes import KeyPrefixes
+from pkray.schema.table_schema import KIND
+from pkray.storage.parquet.row_groups import numbered
 
 MANY_KEYS = 8_192
 FEW_KEYS = 64

@@ -13,13 +13,13 @@ from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.levels import RunsSearch, lookup_runs
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
-from pkray.lsm.key_groups import RowOrder, row_schema
-from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.compaction.upper_lookup import FoundRows, ScanLookup, in_key_order_of
+from pkray.lsm.keys.key_groups import RowOrder, row_schema
+from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.lsm.levels import SortedRun, Vectors
-from pkray.lsm.located_rows import LocatedRows, placed
-from pkray.lsm.merge import MergeEngine
-from pkray.lsm.upper_lookup import FoundRows, ScanLookup, in_key_order_of
-from pkray.schema import TableSchema
+from pkray.lsm.merge.located_rows import LocatedRows, placed
+from pkray.lsm.merge.merge_function import MergeEngine
+from pkray.schema.table_schema import TableSchema
 
 
 class StoreLookup:

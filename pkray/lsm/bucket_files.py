@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from pkray.clock import now_millis
 from pkray.format import paths
 from pkray.format.data_file import DataFileMeta
 from pkray.format.partition import PartitionSpec
-from pkray.lsm.fresh_rows import FreshRows
+from pkray.lsm.compaction.fresh_rows import FreshRows
 from pkray.options import TableOptions
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 Clock = Callable[[], int]
 """Epoch milliseconds."""
-
-
-def now_millis() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class BucketFiles:

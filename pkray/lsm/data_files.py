@@ -8,20 +8,21 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.evolution import RowEvolution
+from pkray.clock import now_millis
 from pkray.format import paths
 from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
 from pkray.format.schema_files import SchemaFiles
-from pkray.lsm.bucket_files import BucketFiles, Clock, now_millis
-from pkray.lsm.fresh_rows import FreshRows
-from pkray.lsm.key_groups import row_schema
+from pkray.lsm.bucket_files import BucketFiles, Clock
+from pkray.lsm.compaction.fresh_rows import FreshRows
+from pkray.lsm.keys.key_groups import row_schema
 from pkray.lsm.run_writer import RunWriter
-from pkray.schema import KIND, TableSchema
+from pkray.schema.evolution import RowEvolution
+from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import read_batches
-from pkray.storage.parquet_reader import BATCH_BYTES
-from pkray.storage.row_groups import RowGroupFilter, numbered, row_groups_with
+from pkray.storage.parquet.reader import BATCH_BYTES
+from pkray.storage.parquet.row_groups import RowGroupFilter, numbered, row_groups_with
 
 READ_ROWS = 64 << 10
 

@@ -8,9 +8,9 @@ from pkray.format import binary_row
 from pkray.format.data_file import DataFileMeta
 from pkray.format.stats import StatsCollector, column_modes
 from pkray.lsm.bucket_files import BucketFiles
-from pkray.lsm.merge import count_deletes
+from pkray.lsm.merge.merge_function import count_deletes
 from pkray.options import TableOptions
-from pkray.schema import KEY_PREFIX, SEQUENCE
+from pkray.schema.table_schema import KEY_PREFIX, SEQUENCE
 from pkray.storage.parquet import ParquetWriter
 
 

@@ -13,11 +13,11 @@ from pkray.format import binary_row
 from pkray.format.data_file import DataFileMeta
 from pkray.format.words import fixed_values
 from pkray.lsm.levels import Levels
-from pkray.lsm.merge import is_add
-from pkray.schema import KIND
+from pkray.lsm.merge.merge_function import is_add
+from pkray.schema.table_schema import KIND
 
 if TYPE_CHECKING:
-    from pkray.schema import TableSchema
+    from pkray.schema.table_schema import TableSchema
 
 _LEAST_MILLIS = 1_000_000_000_000
 """BIGINT times from here on are milliseconds, below it seconds, unless the table says which."""

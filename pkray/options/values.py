@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pkray import file_names
+from pkray.arguments import file_names
 
 MB = 1 << 20
 HOUR = 3_600_000

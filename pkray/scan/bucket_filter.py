@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pkray.format.bucket import assign_buckets
 from pkray.scan.predicate import Predicate
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 MAX_KEYS = 10_000
 """Bucket keys hashed at most; a filter that names more prunes no buckets."""

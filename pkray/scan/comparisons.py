@@ -13,7 +13,7 @@ import pyarrow as pa
 from pkray.errors import InputError
 from pkray.scan.conditions import AllOf, Always, AnyOf, Compare, Condition, IsNull, Like, OneOf
 from pkray.scan.literals import Literal, fit, mismatch
-from pkray.types import STRINGS, DataField
+from pkray.schema.types import STRINGS, DataField
 
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 SWAPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}

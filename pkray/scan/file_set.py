@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.commit.live import FileId, file_id, merge_entries
 from pkray.format.data_file import DataFileMeta, ManifestEntry, SimpleStats
+from pkray.metadata.live import FileId, file_id, merge_entries
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]

@@ -6,10 +6,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 
-from pkray.commit.live import read_entries
 from pkray.errors import CorruptFileError
 from pkray.format import paths
 from pkray.format.manifest import ManifestFileMeta
+from pkray.metadata.live import read_entries
 from pkray.scan.file_set import FileSet
 from pkray.storage.object_store import ObjectStore
 

@@ -13,8 +13,8 @@ from pkray.format import binary_row
 from pkray.format.words import header_words
 from pkray.scan.conditions import Statistics
 from pkray.scan.file_set import FileSet
-from pkray.schema import TableSchema
-from pkray.types import DataField, DataType
+from pkray.schema.table_schema import TableSchema
+from pkray.schema.types import DataField, DataType
 
 Places = npt.NDArray[np.intp]
 Schemas = Callable[[int], TableSchema]

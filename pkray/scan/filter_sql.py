@@ -13,7 +13,7 @@ from pkray.errors import InputError, UnsupportedError
 from pkray.scan.comparisons import NEVER, SWAPPED, between, compare, like, one_of
 from pkray.scan.conditions import AllOf, Always, AnyOf, Condition, IsNull
 from pkray.scan.literals import Clock, Instant, Literal
-from pkray.types import DataField
+from pkray.schema.types import DataField
 
 _DIALECT = "spark"
 _SHOWN = 200

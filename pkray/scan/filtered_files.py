@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
 from pkray.lsm.data_files import READ_ROWS, DataFileStore
-from pkray.storage.parquet_reader import BATCH_BYTES
-from pkray.storage.row_groups import RowGroupFilter
+from pkray.storage.parquet.reader import BATCH_BYTES
+from pkray.storage.parquet.row_groups import RowGroupFilter
 
 
 @dataclass

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.errors import InputError
-from pkray.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataField, DataType
+from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataField, DataType
 
 _SECOND = 10**9
 _DAY = 86_400 * _SECOND

@@ -11,7 +11,7 @@ from pkray.format import binary_row
 from pkray.format.manifest import ManifestFileMeta
 from pkray.scan.conditions import Statistics
 from pkray.scan.predicate import Predicate
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 
 def holding_partitions(

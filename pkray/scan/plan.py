@@ -8,16 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from pkray.columns import refuse_text
 from pkray.commit.index_files import index_files
-from pkray.commit.live import data_manifests
-from pkray.commit.schemas import SchemaStore
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import InputError, StorageError
 from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
 from pkray.format.manifest import ManifestFileMeta
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.live import data_manifests
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.bucket_filter import BucketFilter
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
@@ -27,7 +26,8 @@ from pkray.scan.pruning import Pruned, prune
 from pkray.scan.report import ScanReport, counted
 from pkray.scan.split import Split
 from pkray.scan.split_packing import pack
-from pkray.schema import TableSchema
+from pkray.schema.columns import refuse_text
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 

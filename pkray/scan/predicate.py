@@ -15,8 +15,8 @@ from pkray.errors import InputError
 from pkray.scan.comparisons import compare, one_of
 from pkray.scan.conditions import AllOf, AnyOf, Compare, Condition, OneOf, Opaque, Statistics
 from pkray.scan.literals import literal
-from pkray.schema import TableSchema
-from pkray.types import DataField
+from pkray.schema.table_schema import TableSchema
+from pkray.schema.types import DataField
 
 _OPERATORS = {
     "=": "=",

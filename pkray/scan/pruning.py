@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pkray.lsm.compaction import skips_level_0
+from pkray.lsm.compaction.pick import skips_level_0
 from pkray.scan.bucket_filter import BucketFilter
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_statistics import FileStatistics, Schemas
 from pkray.scan.predicate import Predicate
 from pkray.scan.value_pruning import needed
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 Places = npt.NDArray[np.intp]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pkray.arguments import checked_class
+from pkray.arguments.facade import checked_class
 from pkray.scan.file_set import FileSet
 from pkray.scan.pruning import Pruned
 from pkray.shown import html_table, html_values

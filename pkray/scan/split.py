@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.arguments import checked_class
-from pkray.columns import filter_rows, refuse_text
-from pkray.default_values import with_defaults
+from pkray.arguments.facade import checked_class
 from pkray.errors import InputError, SchemaError
 from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import IndexFileMeta
@@ -18,11 +16,13 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
-from pkray.lsm.merge_read import merge_read
-from pkray.lsm.raw_read import raw_read
+from pkray.lsm.merge.merge_read import merge_read
+from pkray.lsm.merge.raw_read import raw_read
 from pkray.scan.filtered_files import FilteredFiles, ReadCounters
 from pkray.scan.predicate import Predicate
-from pkray.schema import TableSchema
+from pkray.schema.columns import filter_rows, refuse_text
+from pkray.schema.default_values import with_defaults
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pkray.format.data_file import DataFileMeta
-from pkray.lsm.key_ranges import sections
+from pkray.lsm.keys.key_ranges import sections
 from pkray.lsm.levels import Levels
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 
 def pack(files: Sequence[DataFileMeta], schema: TableSchema) -> list[tuple[DataFileMeta, ...]]:

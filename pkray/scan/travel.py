@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
-from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.tags import TagStore
+from pkray.arguments.whole_number import check_snapshot
 from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from pkray.format.snapshot import COMPACT, Snapshot
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.tags import TagStore
 from pkray.options import TableOptions
 from pkray.storage.object_store import ObjectStore
-from pkray.whole_number import check_snapshot
 
 Timestamp = int | datetime | str
 """Epoch milliseconds, a date and time, or ISO text; those without a zone are local time."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pkray.format.key_range import rank_ranges
 from pkray.scan.file_set import FileSet
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 Bools = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.intp]

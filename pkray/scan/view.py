@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pkray.arguments import checked_class
-from pkray.commit.live import unless_expired
+from pkray.arguments.facade import checked_class
 from pkray.format.snapshot import Snapshot
-from pkray.lsm.key_prefixes import KeyPrefixes
-from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.keys.key_prefixes import KeyPrefixes
+from pkray.lsm.keys.keys import NormalizedKeys
+from pkray.metadata.live import unless_expired
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
 from pkray.scan.report import ScanReport
 from pkray.scan.split import Split, arrow_schema
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 _POSITION = "__position"

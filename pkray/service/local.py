@@ -5,28 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pkray.commit.table_identity import TableIdentity
+from pkray.clock import now_millis
 from pkray.errors import PkrayError, ServiceUnavailableError, StorageError
-from pkray.schema import TableSchema
+from pkray.metadata.table_identity import TableIdentity
+from pkray.schema.table_schema import TableSchema
 from pkray.service.alarm import Alarm
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
-from pkray.service.commit_queue import CommitQueue
-from pkray.service.committers import Committers
-from pkray.service.compaction.dedicated import spread_over_threads
-from pkray.service.coordinator import Coordinator
+from pkray.service.client.open_writers import OpenWriters
+from pkray.service.client.push_session import PushTarget, SpoolTarget
+from pkray.service.coordinator.commit_queue import CommitQueue
+from pkray.service.coordinator.committers import Committers
+from pkray.service.coordinator.coordinator import Coordinator
+from pkray.service.coordinator.upkeep import Upkeep
+from pkray.service.dedicated_compaction import spread_over_threads
 from pkray.service.handle import LocalHandle
 from pkray.service.leases import beat_seconds
-from pkray.service.open_writers import OpenWriters
-from pkray.service.owner import BucketOwner
+from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import LEASE_MILLIS, OwnerSettings
 from pkray.service.protocol import SessionId
-from pkray.service.push_session import PushTarget, SpoolTarget
 from pkray.service.runtime import (
     TableService,
     checked_directory,
@@ -34,18 +35,12 @@ from pkray.service.runtime import (
     checked_owners,
     default_owners,
 )
-from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 
 _log = logging.getLogger(__name__)
 
 _RENEWAL_SECONDS = 3600.0
-
-
-def now_millis() -> int:
-    """Epoch milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 class LocalRuntime:

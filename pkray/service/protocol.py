@@ -11,14 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pkray.commit.commit_name import CommitName
 from pkray.errors import CommitFencedError
 from pkray.format.index_file import IndexFileMeta
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.commit_name import CommitName
 
 Visibility = Literal["latest", "committed"]
 DRIVER = -1
 """The source of a writer that pushes in its own process; Spark tasks count from 0."""
+
+ASSIGNER = 0
+"""The owner that places the rows of the whole table, where keys cross partitions."""
 
 Attempts = dict[int, tuple[int, int]]
 """By source: the attempt that counts, and its number of batches."""

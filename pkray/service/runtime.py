@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pkray.arguments.whole_number import whole_number
 from pkray.errors import OptionError
 from pkray.options import DYNAMIC
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
+from pkray.service.client.open_writers import OpenWriters
+from pkray.service.client.push_session import PushTarget
 from pkray.service.handle import Handle
-from pkray.service.open_writers import OpenWriters
 from pkray.service.protocol import RoutedBatch, SessionId
-from pkray.service.push_session import PushTarget
 from pkray.storage.location import TableLocation
-from pkray.whole_number import whole_number
 
 
 @dataclass(frozen=True)

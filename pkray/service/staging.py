@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pkray.errors import LostBatchesError, StorageError
-from pkray.service import spool
+from pkray.service.client import spool
 from pkray.service.protocol import RoutedBatch
 
 Attempt = tuple[int, int]

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pkray.argument_checks import CheckedInside
+from pkray.arguments.checks import CheckedInside
 from pkray.errors import InputError
 
 Frame: TypeAlias = Annotated[DataFrame, CheckedInside]

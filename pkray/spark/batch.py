@@ -12,20 +12,20 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from pkray.arguments import Label, checked
+from pkray.arguments.facade import Label, checked
 from pkray.errors import InputError, OptionError, PkrayError, ServiceError
-from pkray.input import Missing
-from pkray.schema import TableSchema
+from pkray.rows.input import Missing
+from pkray.schema.table_schema import TableSchema
+from pkray.service.client.push_session import PushTarget
+from pkray.service.client.pusher import incoming
 from pkray.service.protocol import PushReport
-from pkray.service.push_session import PushTarget
-from pkray.service.pusher import incoming
 from pkray.spark.arguments import Frame, check_dataframe, check_table
 from pkray.spark.failure import ErrorChannel, typed, worth_another_run
 from pkray.spark.types import incoming_schema
 
 if TYPE_CHECKING:
     from pkray.format.snapshot import Snapshot
-    from pkray.table import Table
+    from pkray.table.table import Table
 
 BATCH_COMMIT = 2**63 - 1
 """The commit identifier of a job that runs once, as Paimon writes it."""

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pkray.arguments import ColumnNames, Label, checked
+from pkray.arguments.facade import ColumnNames, Label, checked
 from pkray.changelog.changes import check_streamable, warn_of_cost
 from pkray.changelog.history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
@@ -20,8 +20,8 @@ from pkray.changelog.progress import Progress
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.splits import ChangeSplit
 from pkray.changelog.start import Position, Start, StartMode
-from pkray.commit.consumers import ConsumerStore
 from pkray.errors import OptionError, SnapshotNotFoundError
+from pkray.metadata.consumers import ConsumerStore
 from pkray.scan.travel import Timestamp
 from pkray.spark.arguments import Session, check_session, check_table
 from pkray.spark.bound_source import load
@@ -31,7 +31,7 @@ from pkray.storage.branch_store import main_and_history
 from pkray.storage.location import TableLocation
 
 if TYPE_CHECKING:
-    from pkray.table import Table
+    from pkray.table.table import Table
 
 FORMAT = "pkray-changes"
 

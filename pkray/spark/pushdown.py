@@ -9,7 +9,7 @@ from pyspark.sql import datasource as spark
 from pkray.errors import PkrayError
 from pkray.scan.conditions import AllOf
 from pkray.scan.predicate import Predicate
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 _OPERATORS: dict[type[spark.Filter], str] = {
     spark.EqualTo: "=",

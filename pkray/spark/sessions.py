@@ -16,7 +16,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 import pkray
-from pkray.arguments import checked
+from pkray.arguments.facade import checked
 from pkray.errors import ServiceUnavailableError, UnsupportedError
 from pkray.extras import require_extra
 from pkray.java import REQUIRED, java_version, use_java

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from pkray.arguments import ColumnNames, checked
+from pkray.arguments.facade import ColumnNames, checked
 from pkray.errors import InputError, OptionError, UnsupportedError
 from pkray.format.snapshot import Snapshot
 from pkray.scan.plan import ScanPlanner
@@ -19,7 +19,7 @@ from pkray.scan.predicate import Predicate
 from pkray.scan.split import Split, arrow_schema
 from pkray.scan.travel import Timestamp
 from pkray.scan.view import SnapshotView
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.spark.arguments import Session, check_session, check_table
 from pkray.spark.bound_source import load
 from pkray.spark.failure import typed
@@ -28,10 +28,10 @@ from pkray.spark.source_options import SourceOptions
 from pkray.spark.system_source import SystemRequest, system_request
 from pkray.spark.types import spark_schema, to_arrow_schema, to_exchange
 from pkray.storage.location import TableLocation
-from pkray.system_table import SystemTable
+from pkray.table.system_table import SystemTable
 
 if TYPE_CHECKING:
-    from pkray.table import Table
+    from pkray.table.table import Table
 
 FORMAT = "pkray"
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -150,7 +150,7 @@ class TableSource(DataSource):
         if "provider" in options:
             raise _unsupported("CREATE TABLE", f"{_VIEW}, or catalog.create_table for a new table")
         asked = SourceOptions.parse(options)
-        from pkray.catalog import connect
+        from pkray.table.catalog import connect
 
         with connect(asked.path, **asked.storage) as catalog:
             return request_of(

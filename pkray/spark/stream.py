@@ -9,16 +9,16 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pkray.arguments import Label, checked
+from pkray.arguments.facade import Label, checked
 from pkray.errors import InputError, PkrayError
-from pkray.input import Missing
+from pkray.rows.input import Missing
 from pkray.spark.arguments import Frame, check_dataframe, check_table
 from pkray.spark.batch import check_columns, push_and_commit
 from pkray.spark.failure import typed
 from pkray.spark.types import incoming_schema
 
 if TYPE_CHECKING:
-    from pkray.table import Table
+    from pkray.table.table import Table
 
 _QUERY_ID = "sql.streaming.queryId"
 

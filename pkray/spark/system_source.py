@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
-from pkray.readable_table import ReadableTable
 from pkray.scan.travel import Timestamp
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
-from pkray.system_table import SystemTable
+from pkray.table.readable_table import ReadableTable
+from pkray.table.system_table import SystemTable
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pkray.arguments.file_names import leads_out
 from pkray.closing import Abortable
 from pkray.errors import StorageError
-from pkray.file_names import leads_out
 
 Paths = list[str]
 

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.commit.index_files import index_entries
-from pkray.commit.live import data_manifests, read_list
 from pkray.format import binary_row
 from pkray.format.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFileMeta
 from pkray.format.partition import PartitionSpec
+from pkray.metadata.live import data_manifests, read_list
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
 from pkray.scan.file_statistics import FileStatistics

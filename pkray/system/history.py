@@ -11,12 +11,12 @@ from collections.abc import Iterable
 import msgspec
 import pyarrow as pa
 
-from pkray.commit.branches import Branches
-from pkray.commit.consumers import ConsumerStore
-from pkray.commit.tags import TagStore
 from pkray.errors import CorruptFileError
+from pkray.expiration.branches import Branches
 from pkray.format import paths
 from pkray.json_files import Long, decode
+from pkray.metadata.consumers import ConsumerStore
+from pkray.metadata.tags import TagStore
 from pkray.system.source import MILLIS, Source, required, table
 
 _LONG, _TEXT = pa.int64(), pa.string()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.changelog.reader import ROW_KIND, ChangelogReader
-from pkray.lsm.compaction import skips_level_0
+from pkray.lsm.compaction.pick import skips_level_0
 from pkray.scan.plan import ScanPlanner
 from pkray.system.source import Source
 

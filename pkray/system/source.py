@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pkray.commit.schemas import SchemaStore
-from pkray.commit.snapshots import SnapshotStore
 from pkray.format.snapshot import Snapshot
-from pkray.schema import TableSchema
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pkray.errors import TableNotFoundError
 from pkray.format.snapshot import Snapshot
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 from pkray.system import contents, history, rows

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from pkray.format.partition_text import value_text
-from pkray.types import INTEGERS, STRINGS, DataType
+from pkray.schema.types import INTEGERS, STRINGS, DataType
 
 NULL = "null"
 

@@ -34,14 +34,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import Measured, batches, in_own_process, measure, report, warm_up
 
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
-from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.data_files import DataFileStore
-from pkray.lsm.key_groups import row_schema
+from pkray.lsm.keys.key_groups import row_schema
 from pkray.lsm.levels import Levels
-from pkray.schema import TableSchema
-from pkray.storage.encoding import choose_encodings
+from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.opening import open_store
-from pkray.storage.parquet_writer import ROW_GROUP_ROWS
+from pkray.storage.parquet.encoding import choose_encodings
+from pkray.storage.parquet.writer import ROW_GROUP_ROWS
 
 if TYPE_CHECKING:
     from datafusion import ParquetWriterOptions
@@ -162,7 +162,7 @@ def as_pkray_writes(folder: str) -> ParquetWriterOptions:
 
 
 def run_one(engine: str, folder: str, codec: str) -> None:
-    warm_up("datafusion", "pkray.lsm.compactor")
+    warm_up("datafusion", "pkray.lsm.compaction.compactor")
     pa.set_cpu_count(1)
     work = {
         "pkray": lambda: pkray(folder),

@@ -17,19 +17,19 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.commit.committer import Committer
-from pkray.commit.schemas import SchemaStore
-from pkray.commit.snapshots import SnapshotStore
 from pkray.format.binary_row import EMPTY_ROW
 from pkray.format.bucket import hash_rows
 from pkray.format.commit_message import CommitMessage
 from pkray.format.hash_index import unique, write_hashes
 from pkray.format.paths import FileNames
-from pkray.schema import KIND, TableSchema
-from pkray.service.dynamic.assigner import BucketAssigner
-from pkray.service.dynamic.assigner_client import AssignerClient
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.schema.table_schema import KIND, TableSchema
+from pkray.service.assignment.assigner import BucketAssigner
+from pkray.service.client.assigner_client import AssignerClient
+from pkray.service.client.routing import Router
 from pkray.service.handle import LocalHandle
 from pkray.service.protocol import SessionId
-from pkray.service.routing import Router
 from pkray.storage.location import TableLocation
 
 COLUMNS = [("id", "BIGINT"), ("v", "BIGINT")]

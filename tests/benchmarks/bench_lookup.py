@@ -28,7 +28,7 @@ from pkray.lookup.upper_levels import StoreLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.opening import open_store
 
 CHANGELOG_ROWS = 5_000_000

@@ -23,14 +23,14 @@ import pyarrow.compute as pc
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness
 
-from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.key_groups import take
-from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.keys.key_groups import take
+from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.lsm.levels import Levels
-from pkray.lsm.merge_read import merge_read
-from pkray.schema import KEY_PREFIX, KIND, SEQUENCE, TableSchema
+from pkray.lsm.merge.merge_read import merge_read
+from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.schema.table_schema import KEY_PREFIX, KIND, SEQUENCE, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter

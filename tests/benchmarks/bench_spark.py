@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import measure, peak_bytes, reset_peak, resident_bytes
 
 import pkray
+from pkray.service.client.pusher import Pusher
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
-from pkray.service.pusher import Pusher
 
 
 class DropTarget:

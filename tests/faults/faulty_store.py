@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-import pkray.catalog
 import pkray.storage.location
+import pkray.table.catalog
 from pkray.errors import StorageError
 from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile
 from pkray.storage.opening import open_store
@@ -304,7 +304,7 @@ def faulty(storage: Storage) -> Iterator[None]:
         return FaultyStore(store, storage) if storage.has(store.url) else store
 
     with pytest.MonkeyPatch.context() as patch:
-        for opener in (pkray.catalog, pkray.storage.location):
+        for opener in (pkray.table.catalog, pkray.storage.location):
             patch.setattr(opener, "open_store", open_faulty)
         yield
 

@@ -15,7 +15,7 @@ import pytest
 
 import pkray
 from pkray.errors import CorruptFileError, MissingFileError, PkrayError, UnsupportedError
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter, read_batches
 from tests.damaged_json import mutations

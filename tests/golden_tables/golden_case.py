@@ -14,7 +14,7 @@ from golden_values import fits, from_arrow, to_arrow
 import pkray
 from pkray.errors import PkrayError
 from pkray.format.bucket import assign_buckets
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 _KIND = "__kind"
 _EITHER = ("content", "changelog")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = dt.datetime(1970, 1, 1)

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 _ROOM = 2**63 - 1
 

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import pkray
 from pkray.errors import SchemaError
-from pkray.service.writer import TableWriter
-from pkray.table import Table
-from pkray.types import DataType
+from pkray.schema.types import DataType
+from pkray.service.client.writer import TableWriter
+from pkray.table.table import Table
 from tests.integration.readers import RustCatalog, rows_of
 
 KEYS = range(12)

@@ -12,7 +12,7 @@ import pkray
 from pkray.cli import main
 from pkray.errors import InputError, StorageFullError
 from pkray.lsm import data_files
-from pkray.lsm.handed_over import HandedOver
+from pkray.lsm.writer.handed_over import HandedOver
 from tests.integration.readers import read_with_rust
 
 SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string())])

@@ -13,10 +13,10 @@ import pytest
 
 import pkray
 from pkray.commit.index_files import index_files
-from pkray.commit.snapshots import SnapshotStore
 from pkray.format.deletion_vector import write_index
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.lsm.deletion_files import read_vectors
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.opening import open_store
 from tests.integration.readers import RustCatalog, rows_of
 

@@ -16,11 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import pkray
 from pkray.commit.index_files import index_files
-from pkray.commit.live import live_files
 from pkray.errors import CommitConflictError, SchemaError
 from pkray.format.bucket import hash_rows
 from pkray.format.hash_index import read_hashes
 from pkray.format.index_file import HASH
+from pkray.metadata.live import live_files
 from pkray.scan.split import Split
 from tests.integration.readers import read_with_rust, rows_of
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pkray
-from pkray.storage import parquet_writer
+from pkray.storage.parquet import writer as parquet_writer
 from tests.effort import examples
 from tests.integration.readers import RustCatalog
 from tests.integration.scalars import SCALARS, Filter, Scalar, exact, filters

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pkray
-from pkray.types import DataType
+from pkray.schema.types import DataType
 from tests.integration.readers import read_with_rust
 
 COLUMNS = {

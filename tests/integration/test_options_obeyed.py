@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray.commit.expiry import SnapshotExpirer
+from pkray.expiration.expiry import SnapshotExpirer
 
 PLAIN = [("k", "INT NOT NULL"), ("v", "STRING")]
 BY_DAY = [("k", "INT NOT NULL"), ("day", "DATE NOT NULL")]

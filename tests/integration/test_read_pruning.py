@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pkray
 from pkray.scan.filtered_files import ReadCounters
 from pkray.scan.predicate import Predicate
-from pkray.schema_changes import AddColumn, DropColumn, RenameColumn
+from pkray.schema.changes import AddColumn, DropColumn, RenameColumn
 from tests.effort import examples
 
 COLUMNS = [

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pkray
-from pkray.commit.live import live_files
 from pkray.errors import (
     CommitConflictError,
     OptionError,
@@ -20,8 +19,9 @@ from pkray.errors import (
     SchemaChangedError,
 )
 from pkray.format.bucket import assign_buckets
+from pkray.metadata.live import live_files
 from pkray.scan.split import Split
-from pkray.service import rescale
+from pkray.service.client import rescale
 from tests.integration.readers import read_with_rust, rows_of
 
 SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string())])
@@ -350,13 +350,14 @@ def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkey
     def finish(self):
         calls.append(self)
         if len(calls) == 1:
-            monkeypatch.setattr("pkray.commit.schemas.SchemaStore.newest", lambda _: rival._schema)
+            newest = "pkray.metadata.schemas.SchemaStore.newest"
+            monkeypatch.setattr(newest, lambda _: rival._schema)
             rival.commit()
             monkeypatch.undo()
             monkeypatch.setattr(rescale.OverwriteWriter, "finish", finish)
         return original(self)
 
-    monkeypatch.setattr("pkray.service.newest_schema.NewestSchema.catch_up", lambda *_: None)
+    monkeypatch.setattr("pkray.service.schema_cache.NewestSchema.catch_up", lambda *_: None)
     monkeypatch.setattr(rescale.OverwriteWriter, "finish", finish)
     table.rescale(3)
     assert len(calls) == 2

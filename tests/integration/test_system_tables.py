@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray.commit.branches import Branches
-from pkray.commit.consumers import ConsumerStore
-from pkray.commit.tags import TagStore
 from pkray.errors import SnapshotNotFoundError, TableNotFoundError
+from pkray.expiration.branches import Branches
+from pkray.metadata.consumers import ConsumerStore
+from pkray.metadata.tags import TagStore
 from tests.integration.readers import RustCatalog
 
 COLUMNS = [

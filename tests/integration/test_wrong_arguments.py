@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray import schema_changes
 from pkray.errors import PkrayError
-from pkray.schema import TableSchema
-from pkray.types import DataType
+from pkray.schema import changes as schema_changes
+from pkray.schema.table_schema import TableSchema
+from pkray.schema.types import DataType
 
 
 def nested(wrap: Callable[[Any], Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import pkray
-from pkray.types import DataType
+from pkray.schema.types import DataType
 from tests.interop_java.java_core import JavaCore
 from tests.interop_java.plain_values import from_arrow, in_order, to_arrow
 

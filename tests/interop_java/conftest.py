@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pkray.errors import PkrayError
-from pkray.storage import parquet_writer
+from pkray.storage.parquet import writer as parquet_writer
 from tests.interop_java.both import Both
 from tests.interop_java.java_core import JavaCore, find_jar
 

@@ -6,7 +6,7 @@ import random
 import struct
 from typing import Any
 
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 _TINY = 2.0**-149
 _TEXTS = ("", "a", "b", "a,b", "b,,c", " ", "żółw", "a longer text than fits a slot")

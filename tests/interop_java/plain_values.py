@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 

@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 from typing import Any
 
-from pkray.types import DataType
+from pkray.schema.types import DataType
 from tests.interop_java import column_types as types
 from tests.interop_java.both import Row
 from tests.interop_java.history import Batch, History

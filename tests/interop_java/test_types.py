@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pkray.types import DataType
+from pkray.schema.types import DataType
 from tests.integration.scalars import SCALARS, Scalar
 from tests.interop_java.both import Row
 from tests.interop_java.plain_values import from_arrow

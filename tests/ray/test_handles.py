@@ -15,7 +15,7 @@ def dead_owner(monkeypatch, tmp_path):
     """A handle to an actor that was killed, of a table of a catalog."""
     from ray.exceptions import RayActorError
 
-    from pkray.commit.table_identity import TableIdentity
+    from pkray.metadata.table_identity import TableIdentity
     from pkray.service.call_limits import DEFAULT_LIMITS
     from pkray.service.ray import callee, handle
 

@@ -6,15 +6,15 @@ import logging
 from collections.abc import Callable
 
 from pkray.errors import SchemaError
-from pkray.lsm.compaction import forces_level_0_up
+from pkray.lsm.compaction.pick import forces_level_0_up
 from pkray.lsm.engines.aggregation import Aggregation
 from pkray.lsm.engines.deduplicate import Deduplicate
 from pkray.lsm.engines.fieldwise import FieldwiseEngine
 from pkray.lsm.engines.first_row import FirstRow
 from pkray.lsm.engines.functions import aggregate_function
 from pkray.lsm.engines.partial_update import PartialUpdate
-from pkray.lsm.merge import MergeEngine
-from pkray.schema import TableSchema
+from pkray.lsm.merge.merge_function import MergeEngine
+from pkray.schema.table_schema import TableSchema
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from pkray.lsm.engines.fieldwise import FieldwiseEngine, Selected, merge_column
 from pkray.lsm.engines.functions import aggregate_function
 from pkray.lsm.engines.functions.arithmetic import Count
 from pkray.lsm.engines.segments import Segments
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 DEFAULT_FUNCTION = "last_non_null_value"
 

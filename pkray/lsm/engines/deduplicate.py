@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pkray.lsm.key_groups import KeyGroups
-from pkray.lsm.merge import MergeEngine
+from pkray.lsm.keys.key_groups import KeyGroups
+from pkray.lsm.merge.merge_function import MergeEngine
 
 
 class Deduplicate(MergeEngine):

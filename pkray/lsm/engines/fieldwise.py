@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from pkray.lsm.engines.functions import AggregateFunction
 from pkray.lsm.engines.segments import Bools, Ints, Segments
-from pkray.lsm.key_groups import KeyGroups, take, taken
-from pkray.lsm.merge import MergeEngine, is_add
-from pkray.row_kind import DELETE, INSERT
-from pkray.schema import KIND, SEQUENCE, TableSchema
+from pkray.lsm.keys.key_groups import KeyGroups, take, taken
+from pkray.lsm.merge.merge_function import MergeEngine, is_add
+from pkray.schema.row_kind import DELETE, INSERT
+from pkray.schema.table_schema import KIND, SEQUENCE, TableSchema
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.errors import MergeError
-from pkray.lsm.key_groups import KeyGroups
-from pkray.lsm.merge import MergeEngine, is_add
-from pkray.schema import KIND
+from pkray.lsm.keys.key_groups import KeyGroups
+from pkray.lsm.merge.merge_function import MergeEngine, is_add
+from pkray.schema.table_schema import KIND
 
 
 class FirstRow(MergeEngine):

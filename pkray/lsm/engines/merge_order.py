@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pkray.lsm.engines.fieldwise import FieldwiseEngine
 from pkray.lsm.engines.functions import AggregateFunction
 from pkray.lsm.engines.functions.arithmetic import Sum
-from pkray.lsm.merge import MergeEngine
-from pkray.schema import TableSchema
+from pkray.lsm.merge.merge_function import MergeEngine
+from pkray.schema.table_schema import TableSchema
 
 
 def depends_on_merges(schema: TableSchema, engine: MergeEngine) -> list[str]:

@@ -11,8 +11,8 @@ from pkray.lsm.engines.fieldwise import FieldwiseEngine, Selected, merge_column
 from pkray.lsm.engines.functions import AggregateFunction, aggregate_function
 from pkray.lsm.engines.segments import Segments, take_valid
 from pkray.lsm.engines.sequence_group import SequenceGroup
-from pkray.lsm.key_groups import taken
-from pkray.schema import TableSchema
+from pkray.lsm.keys.key_groups import taken
+from pkray.schema.table_schema import TableSchema
 
 
 class PartialUpdate(FieldwiseEngine):

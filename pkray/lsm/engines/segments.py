@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pkray.format.words import fixed_values
-from pkray.lsm.key_groups import taken
-from pkray.lsm.one_width import OneWidth
+from pkray.lsm.keys.key_groups import taken
+from pkray.lsm.keys.one_width import OneWidth
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -11,8 +11,8 @@ import pyarrow as pa
 from pkray.lsm.engines.fieldwise import Selected, keep_asis
 from pkray.lsm.engines.functions import AggregateFunction
 from pkray.lsm.engines.segments import Bools, Ints, Segments, take_numbers, valid_at
-from pkray.lsm.key_groups import taken
-from pkray.lsm.keys import NormalizedKeys
+from pkray.lsm.keys.key_groups import taken
+from pkray.lsm.keys.keys import NormalizedKeys
 
 _SPAN = 1 << 62
 

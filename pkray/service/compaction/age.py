@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pkray.commit.live import delta_entries, live_files
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
 from pkray.format.snapshot import COMPACT, Snapshot
-from pkray.schema import TableSchema
-from pkray.service.committed import BucketId
+from pkray.metadata.live import delta_entries, live_files
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.schema.table_schema import TableSchema
+from pkray.service.committed_files import BucketId
 from pkray.storage.object_store import ObjectStore
 
 

@@ -8,12 +8,12 @@ from numbers import Integral
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.commit.live import live_files
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import InputError
 from pkray.format.partition import PartitionSpec
+from pkray.metadata.live import live_files
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.literals import fit, literal
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.service.protocol import Chosen
 from pkray.storage.object_store import ObjectStore
 

@@ -9,12 +9,12 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 
 from pkray.format.commit_message import CommitMessage
-from pkray.lsm.compaction import CompactionUnit
-from pkray.lsm.compaction_result import CompactionResult
-from pkray.lsm.compactor import Compactor
+from pkray.lsm.compaction.compactor import Compactor
+from pkray.lsm.compaction.pick import CompactionUnit
+from pkray.lsm.compaction.result import CompactionResult
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
-from pkray.service.committed import BucketId
+from pkray.service.committed_files import BucketId
 from pkray.service.compaction.held import UNNAMED_MILLIS, HeldCompaction
 from pkray.service.compaction.rests import CompactionRests
 from pkray.service.compaction.stop import CompactionStopped, Stop

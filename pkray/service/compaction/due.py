@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pkray.lsm.compaction import CompactionUnit, forces_level_0_up, pick, with_one_image
+from pkray.lsm.compaction.pick import CompactionUnit, forces_level_0_up, pick, with_one_image
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 
 def due(

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from pkray.errors import ServiceUnavailableError
-from pkray.lsm.compaction import (
+from pkray.lsm.compaction.pick import (
     CompactionUnit,
     forces_level_0_up,
     is_free,
@@ -16,11 +16,11 @@ from pkray.lsm.compaction import (
 )
 from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
-from pkray.service.committed import BucketId, CommittedFiles
+from pkray.service.committed_files import BucketId, CommittedFiles
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.compactions import Compactions
 from pkray.service.compaction.due import compacts_inline, due
-from pkray.service.newest_schema import NewestSchema
+from pkray.service.schema_cache import NewestSchema
 
 _log = logging.getLogger(__name__)
 

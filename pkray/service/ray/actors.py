@@ -9,20 +9,20 @@ from typing import Any
 
 import ray
 
+from pkray.clock import now_millis
 from pkray.service.alarm import Alarm
 from pkray.service.call_limits import CallLimits
-from pkray.service.commit_queue import CommitQueue
-from pkray.service.committers import Committers
-from pkray.service.coordinator import Coordinator
+from pkray.service.client.lookup_wire import decode_request, encode_answer
+from pkray.service.coordinator.commit_queue import CommitQueue
+from pkray.service.coordinator.committers import Committers
+from pkray.service.coordinator.coordinator import Coordinator
+from pkray.service.coordinator.upkeep import Upkeep
 from pkray.service.handle import Handle, LocalHandle
 from pkray.service.late import Late
-from pkray.service.local import now_millis
-from pkray.service.lookup_wire import decode_request, encode_answer
-from pkray.service.owner import BucketOwner
+from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.progress import START, CallProgress, in_group
 from pkray.service.ray.handle import RayHandle, RayOwnerHandle
-from pkray.service.upkeep import Upkeep
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 

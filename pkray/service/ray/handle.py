@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pkray.service.call_limits import CallLimits
+from pkray.service.client.lookup_wire import decode_answer, encode_request
 from pkray.service.handle import Pending
-from pkray.service.lookup_wire import decode_answer, encode_request
 from pkray.service.ray.callee import Callee
 from pkray.service.retry import persist
 

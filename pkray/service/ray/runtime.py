@@ -13,20 +13,20 @@ import ray
 from ray.exceptions import GetTimeoutError
 from ray.util import list_named_actors
 
-from pkray.arguments import checked_class
-from pkray.commit.table_identity import TableIdentity
+from pkray.arguments.facade import checked_class
 from pkray.errors import OptionError, ServiceUnavailableError
-from pkray.schema import TableSchema
+from pkray.metadata.table_identity import TableIdentity
+from pkray.schema.table_schema import TableSchema
+from pkray.service.assignment.staged_pushes import StagingPusher
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
-from pkray.service.dynamic.clients import dynamic_client
-from pkray.service.dynamic.staged_pushes import StagingPusher
+from pkray.service.client.clients import dynamic_client
+from pkray.service.client.open_writers import OpenWriters
+from pkray.service.client.push_session import PushTarget
+from pkray.service.client.pusher import Pusher
 from pkray.service.handle import Pending
 from pkray.service.leases import beat_seconds
-from pkray.service.open_writers import OpenWriters
 from pkray.service.owner_settings import LEASE_MILLIS
 from pkray.service.protocol import Push, RoutedBatch, SessionId
-from pkray.service.push_session import PushTarget
-from pkray.service.pusher import Pusher
 from pkray.service.ray.actors import (
     NAMESPACE,
     CoordinatorActor,

@@ -16,10 +16,10 @@ import pkray
 from pkray.changelog import changes as changes_module
 from pkray.changelog.changes import Changes
 from pkray.changelog.history import ChangeHistory
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from pkray.format import paths
 from pkray.format.snapshot import encode, replace
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 

@@ -17,7 +17,7 @@ from pkray.errors import StorageError
 from pkray.format import paths
 from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import HASH, IndexFileMeta
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 from tests import commit_samples as samples
 

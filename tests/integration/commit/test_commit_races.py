@@ -9,8 +9,8 @@ import uuid
 import pytest
 
 from pkray.commit.committer import Committer
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitUnknownError, MissingFileError, StorageError
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.files import live_files
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store

@@ -15,18 +15,18 @@ from expiry_samples import KilledError, KillingStore, Walk, Writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkray.commit.changelogs import ChangelogStore
 from pkray.commit.committer import Committer
-from pkray.commit.consumers import ConsumerStore
-from pkray.commit.expiry import SnapshotExpirer
-from pkray.commit.live import live_files
-from pkray.commit.retention import Retention
-from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.tags import TagStore
 from pkray.errors import SnapshotNotFoundError
+from pkray.expiration.expiry import SnapshotExpirer
+from pkray.expiration.retention import Retention
 from pkray.format.partition import PartitionSpec
 from pkray.format.partition_filter import PartitionFilter
 from pkray.format.snapshot import encode
+from pkray.metadata.changelogs import ChangelogStore
+from pkray.metadata.consumers import ConsumerStore
+from pkray.metadata.live import live_files
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.tags import TagStore
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 from tests import commit_samples as samples

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from expiry_samples import Walk, Writer
 
-from pkray.commit.expiry import SnapshotExpirer
-from pkray.commit.orphans import OrphanFiles
-from pkray.commit.retention import Retention
-from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.tags import TagStore
 from pkray.errors import MissingFileError
+from pkray.expiration.expiry import SnapshotExpirer
+from pkray.expiration.orphans import OrphanFiles
+from pkray.expiration.retention import Retention
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.tags import TagStore
 from pkray.storage.branch_store import BranchStore
 from pkray.storage.opening import open_store
 from tests import commit_samples as samples

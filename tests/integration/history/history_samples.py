@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pkray
-from pkray.commit.live import changelog_entries, live_files
-from pkray.commit.schemas import SchemaStore
-from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.tags import TagStore
-from pkray.schema import TableSchema
+from pkray.metadata.live import changelog_entries, live_files
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.tags import TagStore
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store

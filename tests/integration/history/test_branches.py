@@ -19,15 +19,15 @@ from history_samples import (
 )
 
 import pkray
-from pkray.commit.branches import Branches
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
     BranchExistsError,
     BranchNotFoundError,
     TableError,
     TagNotFoundError,
 )
+from pkray.expiration.branches import Branches
 from pkray.format import paths
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.branch_store import BranchStore
 
 

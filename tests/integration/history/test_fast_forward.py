@@ -19,8 +19,8 @@ from history_samples import (
 )
 
 import pkray
-from pkray.commit.branches import Branches
 from pkray.errors import ServiceUnavailableError, TableError
+from pkray.expiration.branches import Branches
 from pkray.format import paths
 
 

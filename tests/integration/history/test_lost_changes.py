@@ -8,8 +8,8 @@ import pytest
 from history_samples import create, put, root
 
 import pkray
-from pkray.commit.changelogs import ChangelogStore
 from pkray.errors import MissingFileError, SnapshotNotFoundError
+from pkray.metadata.changelogs import ChangelogStore
 
 INPUT = {"changelog-producer": "input", "num-sorted-run.compaction-trigger": "20"}
 OUTLIVING = {"changelog.num-retained.max": "30", "changelog.num-retained.min": "20"}

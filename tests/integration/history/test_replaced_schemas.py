@@ -7,7 +7,7 @@ from history_samples import create, put
 
 import pkray
 from pkray.errors import SchemaChangedError, TableNotFoundError
-from pkray.service.session import OwnerSession
+from pkray.service.owner.session import OwnerSession
 
 KEYS = [{"k": 1}, {"k": 9}]
 

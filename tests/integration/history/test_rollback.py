@@ -22,11 +22,6 @@ from history_samples import (
 
 import pkray
 from pkray.commit.committer import Committer
-from pkray.commit.expiry import SnapshotExpirer
-from pkray.commit.retention import Retention
-from pkray.commit.rollback import Rollback
-from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.tags import TagStore
 from pkray.errors import (
     CommitConflictError,
     OptionError,
@@ -34,9 +29,14 @@ from pkray.errors import (
     TableError,
     TagNotFoundError,
 )
+from pkray.expiration.expiry import SnapshotExpirer
+from pkray.expiration.retention import Retention
+from pkray.expiration.rollback import Rollback
 from pkray.format import paths
 from pkray.format.snapshot import replace
 from pkray.format.tag import Tag, encode
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.tags import TagStore
 
 OPTIONS = {"changelog_producer": "input", "num_sorted_run.compaction_trigger": "3"}
 

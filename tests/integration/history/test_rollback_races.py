@@ -10,8 +10,6 @@ import pytest
 from history_samples import contents, create, now, put, root, schema
 
 import pkray
-from pkray.commit.rollback import Rollback
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
     CommitConflictError,
     LostBatchesError,
@@ -20,7 +18,9 @@ from pkray.errors import (
     ServiceError,
     SnapshotNotFoundError,
 )
-from pkray.lsm.bucket_writer import BucketWriter
+from pkray.expiration.rollback import Rollback
+from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.metadata.snapshots import SnapshotStore
 
 REFUSED = (CommitConflictError, MissingFileError, ServiceError, SnapshotNotFoundError)
 

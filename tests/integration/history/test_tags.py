@@ -8,11 +8,6 @@ from history_samples import content, create, data_files, named_files, put, root,
 
 import pkray
 from pkray import checksums
-from pkray.commit.expiry import SnapshotExpirer
-from pkray.commit.retention import Retention
-from pkray.commit.snapshots import SnapshotStore
-from pkray.commit.tag_removal import TagRemoval
-from pkray.commit.tags import TagStore
 from pkray.errors import (
     CorruptFileError,
     OptionError,
@@ -21,8 +16,13 @@ from pkray.errors import (
     TagExistsError,
     TagNotFoundError,
 )
+from pkray.expiration.expiry import SnapshotExpirer
+from pkray.expiration.retention import Retention
+from pkray.expiration.tag_removal import TagRemoval
 from pkray.format import paths
 from pkray.format.tag import decode, encode
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.tags import TagStore
 
 DAY = 86_400_000
 

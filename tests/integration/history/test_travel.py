@@ -8,17 +8,17 @@ import pytest
 from history_samples import content, create, put, root, schema
 
 import pkray
-from pkray.commit.expiry import SnapshotExpirer
-from pkray.commit.retention import Retention
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import (
     OptionError,
     SnapshotNotFoundError,
     TagNotFoundError,
     UnsupportedError,
 )
+from pkray.expiration.expiry import SnapshotExpirer
+from pkray.expiration.retention import Retention
 from pkray.format import paths
 from pkray.format.snapshot import encode, replace
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.travel import History, Moment, epoch_millis
 
 START = 1_700_000_000_000

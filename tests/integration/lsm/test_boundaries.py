@@ -19,11 +19,11 @@ from boundary_tables import TABLES, BoundaryTable, Key, Row
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import LookupStore
-from pkray.lsm.compaction import CompactionUnit, forces_level_0_up, level_count
-from pkray.lsm.compactor import Compactor
+from pkray.lsm.compaction.compactor import Compactor
+from pkray.lsm.compaction.pick import CompactionUnit, forces_level_0_up, level_count
+from pkray.lsm.compaction.upper_lookup import ScanLookup
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.upper_lookup import ScanLookup
-from pkray.service.bucket_lookup import BucketLookup
+from pkray.service.owner.bucket_lookup import BucketLookup
 from tests.effort import EFFORT
 from tests.lsm_samples import Bucket, make_schema, rows_of
 

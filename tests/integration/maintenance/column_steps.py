@@ -7,7 +7,7 @@ from collections.abc import Callable
 from line_model import KEY, SUMMED, Column, Columns, under
 from table_checks import CheckedTable
 
-from pkray.maintenance.alter import Alter
+from pkray.table.maintenance.alter import Alter
 
 WIDER = {"INT": "BIGINT", "BIGINT": "DECIMAL(25, 2)"}
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 Key = tuple[str, int]
 Row = dict[int, Any]

@@ -27,7 +27,7 @@ from line_model import (
 
 import pkray
 from pkray.format.binary_row import decode
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 COMPLETE = ("lookup", "full-compaction")
 """Changelog producers that tell of rows before and after."""

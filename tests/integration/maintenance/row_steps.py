@@ -20,7 +20,7 @@ from line_model import (
 from table_checks import CheckedTable
 
 from pkray.errors import PartitionBucketsError, SchemaChangedError
-from pkray.types import DataType
+from pkray.schema.types import DataType
 from tests.integration.readers import read_with_rust
 
 

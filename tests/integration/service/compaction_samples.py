@@ -7,17 +7,17 @@ from concurrent.futures import Executor, Future
 import numpy as np
 import pyarrow as pa
 
-from pkray.commit.schemas import SchemaStore
-from pkray.commit.snapshots import SnapshotStore
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.files import live_files
-from pkray.schema import KIND, TableSchema
-from pkray.service.committers import Committers
-from pkray.service.coordinator import Coordinator
+from pkray.schema.table_schema import KIND, TableSchema
+from pkray.service.client.routing import Router
+from pkray.service.coordinator.committers import Committers
+from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
-from pkray.service.owner import BucketOwner
+from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import DRIVER, Chosen, CommitRequest, Lookup, Push, PushReport
-from pkray.service.routing import Router
 from pkray.storage.location import TableLocation
 
 COLUMNS = pa.schema([("id", pa.int64()), ("v", pa.string())])

@@ -6,7 +6,7 @@ import pytest
 
 import pkray
 from pkray.errors import SchemaChangedError
-from pkray.schema_changes import AddColumn, ChangeType, DropColumn, RenameColumn
+from pkray.schema.changes import AddColumn, ChangeType, DropColumn, RenameColumn
 
 COLUMNS = [("id", "INT"), ("a", "INT"), ("b", "STRING")]
 

@@ -5,9 +5,9 @@ import threading
 import pytest
 from compaction_samples import ManualExecutor
 
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import StorageFullError
 from pkray.format.snapshot import COMPACT
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.files import live_files
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.changelog.reader import ChangelogReader
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import StorageFullError
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.files import live_files
 from tests.effort import examples
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pkray.commit.schemas import SchemaStore
+from pkray.clock import now_millis
 from pkray.errors import CommitConflictError, LostBatchesError, ServiceUnavailableError
-from pkray.schema import TableSchema
-from pkray.service.committers import Committers
-from pkray.service.coordinator import Coordinator
-from pkray.service.dynamic.staged_pushes import StagingPusher
+from pkray.metadata.schemas import SchemaStore
+from pkray.schema.table_schema import TableSchema
+from pkray.service.assignment.staged_pushes import StagingPusher
+from pkray.service.client.lookup_client import LookupClient
+from pkray.service.client.push_session import PushSession
+from pkray.service.client.writer import TableWriter
+from pkray.service.coordinator.committers import Committers
+from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
-from pkray.service.local import now_millis
-from pkray.service.lookup_client import LookupClient
-from pkray.service.owner import BucketOwner
+from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.push_session import PushSession
-from pkray.service.writer import TableWriter
 from pkray.storage.location import TableLocation
 
 COLUMNS = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("v", pa.string())])

@@ -6,8 +6,8 @@ import pytest
 from compaction_samples import missing_files
 
 from pkray.errors import StorageFullError
-from pkray.lsm.bucket_writer import BucketWriter
-from pkray.maintenance.orphans import remove_orphan_files
+from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.table.maintenance.orphans import remove_orphan_files
 
 ROWS = dict.fromkeys(range(10), "x")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import pkray
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitFencedError, CorruptFileError
+from pkray.metadata.snapshots import SnapshotStore
 
 
 def row(key):

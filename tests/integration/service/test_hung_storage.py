@@ -8,8 +8,8 @@ import time
 import pytest
 
 import pkray
-import pkray.catalog
 import pkray.storage.location
+import pkray.table.catalog
 from pkray.errors import ServiceUnavailableError
 from pkray.storage.opening import open_store
 from tests.delegating_store import DelegatingStore
@@ -45,7 +45,7 @@ def table(tmp_path, monkeypatch, answers):
     def open_hanging(url, **options):
         return HangingStore(open_store(url, **options), answers)
 
-    for opener in (pkray.catalog, pkray.storage.location):
+    for opener in (pkray.table.catalog, pkray.storage.location):
         monkeypatch.setattr(opener, "open_store", open_hanging)
     limits = {"call_timeout": 1, "lookup_timeout": 1, "local_directory": tmp_path / "local"}
     with pkray.connect(tmp_path / "warehouse", runtime_options=limits) as catalog:
@@ -109,7 +109,7 @@ def test_a_service_that_cannot_start_is_given_up(table, answers):
 
 def test_a_dedicated_compaction_is_given_up(table, monkeypatch):
     ended = threading.Event()
-    monkeypatch.setattr("pkray.service.compaction.dedicated.run_task", lambda _: ended.wait(20))
+    monkeypatch.setattr("pkray.service.dedicated_compaction.run_task", lambda _: ended.wait(20))
     with pytest.raises(ServiceUnavailableError, match=r"compactions .* no progress"):
         table.compact_dedicated(full=True)
     ended.set()

@@ -11,7 +11,7 @@ import pytest
 import pkray
 from pkray.errors import CommitUnknownError
 from pkray.format.partition_filter import ExactPartitions
-from pkray.lsm.compactor import Compactor
+from pkray.lsm.compaction.compactor import Compactor
 
 SUMS = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray.service.owner_lookups import OwnerLookups
+from pkray.service.owner.lookups import OwnerLookups
 
 ROWS = 40_000
 BUCKETS = 4

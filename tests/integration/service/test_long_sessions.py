@@ -10,7 +10,7 @@ from compaction_samples import missing_files
 
 import pkray
 from pkray.errors import LostBatchesError
-from pkray.maintenance.orphans import remove_orphan_files
+from pkray.table.maintenance.orphans import remove_orphan_files
 
 DAY = 86_400
 FLUSHING = {"write-buffer-size": "1 b", "changelog-producer": "input"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from compaction_samples import live_names, missing_files
 
-from pkray.commit.rollback import Rollback
 from pkray.errors import CommitUnknownError, LostBatchesError
+from pkray.expiration.rollback import Rollback
 
 
 def lose_the_answer(process, user, *, publish=True):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 import pkray
-from pkray.commit.commit_name import CommitToken
-from pkray.commit.expiry import SnapshotExpirer
-from pkray.commit.retention import Retention
-from pkray.commit.snapshots import SnapshotStore
+from pkray.clock import now_millis
 from pkray.errors import CommitConflictError, CommitUnknownError, ServiceUnavailableError
+from pkray.expiration.expiry import SnapshotExpirer
+from pkray.expiration.retention import Retention
 from pkray.format.partition_filter import ExactPartitions
+from pkray.metadata.commit_name import CommitToken
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.files import live_files
-from pkray.service.local import now_millis
-from pkray.service.overwrite import OverwriteWriter
-from pkray.service.pusher import incoming
+from pkray.service.client.overwrite import OverwriteWriter
+from pkray.service.client.pusher import incoming
 
 COLUMNS = [("p", "STRING"), ("id", "BIGINT"), ("v", "INT")]
 

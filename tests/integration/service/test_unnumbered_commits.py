@@ -6,11 +6,11 @@ import pytest
 from compaction_samples import Process
 
 import pkray
-from pkray.commit.commit_name import CommitToken
-from pkray.commit.expiry import SnapshotExpirer
-from pkray.commit.retention import Retention
 from pkray.errors import CommitFencedError, CommitUnknownError, ServiceUnavailableError
-from pkray.service.writer import TableWriter
+from pkray.expiration.expiry import SnapshotExpirer
+from pkray.expiration.retention import Retention
+from pkray.metadata.commit_name import CommitToken
+from pkray.service.client.writer import TableWriter
 
 COLUMNS = [("id", "BIGINT"), ("n", "BIGINT")]
 SUM = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}

@@ -12,7 +12,7 @@ import pytest
 import pkray
 from pkray.commit.committer import Committer
 from pkray.commit.manifest_files import ManifestFiles
-from pkray.commit.snapshots import SnapshotStore
+from pkray.metadata.snapshots import SnapshotStore
 from tests.integration.readers import rows_of
 
 MOMENTS = {
@@ -41,7 +41,8 @@ class Stopped:
 @pytest.fixture
 def processes(tmp_path, monkeypatch):
     """Two processes of a warehouse, each with its own owners and coordinator."""
-    monkeypatch.setattr("pkray.service.commit_queue._PATIENCE_SECONDS", 0.05)  # for who is stopped
+    # For who is stopped.
+    monkeypatch.setattr("pkray.service.coordinator.commit_queue._PATIENCE_SECONDS", 0.05)
     with (
         pkray.connect(tmp_path) as first,
         pkray.connect(tmp_path) as second,

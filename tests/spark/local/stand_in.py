@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pkray.errors import LostBatchesError
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
+from pkray.service.client.push_session import SpoolTarget
+from pkray.service.client.spool import read_spool
 from pkray.service.protocol import SessionId
-from pkray.service.push_session import SpoolTarget
-from pkray.service.spool import read_spool
 
 
 class StandInTable:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pkray.commit.commit_name import CommitToken
 from pkray.commit.committer import Committer
-from pkray.commit.snapshots import SnapshotStore
 from pkray.errors import CommitError, CommitUnknownError, StorageError
+from pkray.metadata.commit_name import CommitToken
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.files import live_files
 from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, message, schema

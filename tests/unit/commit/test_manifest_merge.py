@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.commit.committer import Committer
-from pkray.commit.live import data_manifests, merge_entries
 from pkray.commit.manifest_merge import plan_merge
 from pkray.format.data_file import ADD, DELETE, ManifestEntry
 from pkray.format.manifest import ManifestFileMeta
 from pkray.format.stats import EMPTY_STATS
+from pkray.metadata.live import data_manifests, merge_entries
 from pkray.scan.files import live_files
 from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, message, schema

@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from pkray.commit.committer import Committer
-from pkray.commit.live import live_files
 from pkray.errors import CommitUnknownError
 from pkray.format.partition import PartitionSpec
 from pkray.format.partition_filter import ExactPartitions, PartitionFilter
 from pkray.format.snapshot import OVERWRITE
+from pkray.metadata.live import live_files
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 from tests import commit_samples as samples
@@ -90,7 +90,7 @@ def test_what_others_commit_first_is_overwritten_too(store):
 
 
 def _named(store: ObjectStore) -> set[str]:
-    from pkray.commit.references import References, collect
+    from pkray.expiration.references import References, collect
 
     found = References()
     collect(store, store, found, deltas=False)

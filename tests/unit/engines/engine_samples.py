@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.key_groups import RowOrder, concat, row_schema
-from pkray.lsm.merge import is_add
-from pkray.schema import KIND, SEQUENCE, TableSchema
+from pkray.lsm.keys.key_groups import RowOrder, concat, row_schema
+from pkray.lsm.merge.merge_function import is_add
+from pkray.schema.table_schema import KIND, SEQUENCE, TableSchema
 
 ADD, BACK, UPDATE, DELETE = range(4)
 Row = tuple[int, tuple[Any, ...]]

@@ -6,7 +6,7 @@ import struct
 from datetime import date, time
 from typing import Any
 
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 _FORMATS = {
     "BOOLEAN": "<?7x",

@@ -16,7 +16,7 @@ from row_reference import hash_of, row_of
 from pkray.errors import CorruptFileError, UnsupportedError
 from pkray.format import binary_row
 from pkray.format.bucket import hash_rows
-from pkray.types import DataType
+from pkray.schema.types import DataType
 from tests.effort import examples
 
 PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}

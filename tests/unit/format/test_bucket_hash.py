@@ -16,7 +16,7 @@ from row_reference import bucket_of, hash_of, row_of
 from pkray.errors import UnsupportedError
 from pkray.format.binary_row import encode
 from pkray.format.bucket import BLOCK_ROWS, assign_buckets, hash_rows
-from pkray.types import DataType
+from pkray.schema.types import DataType
 from tests.effort import examples
 
 VECTORS = [

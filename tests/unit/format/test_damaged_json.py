@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pkray.commit.consumers import Consumer, ConsumerStore
 from pkray.errors import CorruptFileError, UnsupportedError
 from pkray.format import snapshot as snapshots
 from pkray.format import tag as tags
 from pkray.format.tag import Tag
-from pkray.schema import TableSchema
+from pkray.metadata.consumers import Consumer, ConsumerStore
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.opening import open_store
 from tests.commit_samples import schema
 from tests.damaged_json import mutations

@@ -19,7 +19,7 @@ from pkray.format.snapshot import Snapshot
 from pkray.format.snapshot import decode as decode_snapshot
 from pkray.format.snapshot import encode as encode_snapshot
 from pkray.format.stats import StatsCollector
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 datafusion = pytest.importorskip("pypaimon_rust.datafusion")
 

@@ -16,8 +16,8 @@ from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
 from pkray.format.binary_row import EMPTY_ROW
 from pkray.format.partition import PartitionSpec
 from pkray.format.partition_text import escape
-from pkray.schema import TableSchema
-from pkray.types import DataField, DataType
+from pkray.schema.table_schema import TableSchema
+from pkray.schema.types import DataField, DataType
 
 
 def spec_of(columns: list[tuple[str, str]], **options: str) -> PartitionSpec:

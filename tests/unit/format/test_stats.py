@@ -17,8 +17,8 @@ from pkray.format.binary_row import EMPTY_ROW, decode, encode
 from pkray.format.data_file import SimpleStats
 from pkray.format.key_range import rank_keys, rank_ranges
 from pkray.format.stats import StatsCollector, column_modes
-from pkray.schema import TableSchema
-from pkray.types import DataType
+from pkray.schema.table_schema import TableSchema
+from pkray.schema.types import DataType
 
 
 def collect(

@@ -12,7 +12,7 @@ import pytest
 from pkray.format.data_file import DataFileMeta, SimpleStats
 from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.store import LookupStore
-from pkray.storage.row_groups import numbered
+from pkray.storage.parquet.row_groups import numbered
 
 NO_STATS = SimpleStats(b"", b"", ())
 

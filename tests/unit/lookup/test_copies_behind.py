@@ -19,7 +19,7 @@ from pkray.lookup import store as store_module
 from pkray.lookup.copies import RETRY_MILLIS
 from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.store import FEW_KEYS, SMALL_ROWS, LookupStore
-from pkray.lsm.key_prefixes import KeyPrefixes
+from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from tests.unit.lookup.conftest import Clock, MemoryFiles
 
 ROWS = 10_000

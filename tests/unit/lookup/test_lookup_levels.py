@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from pkray.format import binary_row
 from pkray.lookup.levels import lookup_levels
 from pkray.lookup.upper_levels import StoreLookup
+from pkray.lsm.compaction.upper_lookup import ScanLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.key_groups import row_schema
+from pkray.lsm.keys.key_groups import row_schema
 from pkray.lsm.levels import Levels
-from pkray.lsm.merge import without_deletes
-from pkray.lsm.upper_lookup import ScanLookup
-from pkray.schema import TableSchema
+from pkray.lsm.merge.merge_function import without_deletes
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.opening import open_store
 from tests.effort import examples
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pkray.lookup.block_store import LocalDiskError
 from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.store import LookupStore
-from pkray.lsm.key_prefixes import KeyPrefixes
+from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from tests.effort import examples
 
 KEYS = ["a", "b", "c"]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 
 from pkray.errors import OptionError, SchemaError
-from pkray.lsm.bucket_writer import BucketWriter
 from pkray.lsm.record_expiry import RecordExpiry
-from pkray.schema import KIND, TableSchema
+from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.schema.table_schema import KIND, TableSchema
 from tests.effort import examples
 from tests.lsm_samples import Bucket, make_schema
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pkray.lsm.compaction import CompactionUnit, pick
-from pkray.lsm.compactor import Compactor
+from pkray.lsm.compaction.compactor import Compactor
+from pkray.lsm.compaction.pick import CompactionUnit, pick
+from pkray.lsm.compaction.upper_lookup import ScanLookup
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import SortedRun
-from pkray.lsm.upper_lookup import ScanLookup
 from tests.lsm_samples import Bucket, make_schema, run_of
 
 SUMS = {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pkray.errors import InputError, UnsupportedError
 from pkray.scan.predicate import Predicate
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 SCHEMA = TableSchema.create(
     [

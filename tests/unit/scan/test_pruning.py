@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pkray.scan.predicate import Predicate
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 SCHEMA = TableSchema.create(
     [("id", "INT"), ("name", "STRING"), ("price", "DOUBLE"), ("ok", "BOOLEAN"), ("day", "DATE")],

@@ -2,8 +2,8 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import CorruptFileError, LostBatchesError
+from pkray.service.client.spool import SpoolWriter, read_spool
 from pkray.service.protocol import RoutedBatch, Slice
-from pkray.service.spool import SpoolWriter, read_spool
 from pkray.service.staging import StagingArea
 
 

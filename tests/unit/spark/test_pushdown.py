@@ -10,7 +10,7 @@ from pyspark.sql import datasource as spark
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThanOrEqual, Not
 
 from pkray.scan.predicate import Predicate
-from pkray.schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.spark.pushdown import narrowed
 
 SCHEMA = TableSchema.create(

@@ -113,7 +113,7 @@ def test_a_file_holds_the_checksums_of_its_data(store):
 def test_a_damaged_block_of_a_file_is_named(store, buffered, monkeypatch):
     table = written(store, 300_000)
     if buffered:
-        monkeypatch.setattr("pkray.storage.parquet_reader.CHUNKS_BYTES", 0)
+        monkeypatch.setattr("pkray.storage.parquet.reader.CHUNKS_BYTES", 0)
     assert pa.Table.from_batches(read_batches(store, "f")).equals(table)
     data = bytearray(store.read("f"))
     for place in (100, len(data) // 2, len(data) - 20_000):

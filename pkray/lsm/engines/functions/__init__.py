@@ -18,7 +18,7 @@ from pkray.lsm.engines.functions.place import (
 from pkray.lsm.engines.functions.sketches import HllSketch, RoaringBitmap32, ThetaSketch
 from pkray.lsm.engines.functions.text import ListAgg
 from pkray.options.fields import UNSUPPORTED_FUNCTIONS, FieldOptions
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 FUNCTIONS: dict[str, type[AggregateFunction]] = {
     function.name: function

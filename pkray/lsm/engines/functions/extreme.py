@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.segments import Segments, take_numbers
-from pkray.lsm.key_groups import taken
-from pkray.lsm.key_words import sort_words
-from pkray.lsm.keys import NormalizedKeys, sort_within_groups
+from pkray.lsm.keys.key_groups import taken
+from pkray.lsm.keys.key_words import sort_words
+from pkray.lsm.keys.keys import NormalizedKeys, sort_within_groups
 
 
 class _Extreme(SkippingNulls):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pkray.lsm.engines.functions.function import AggregateFunction
 from pkray.lsm.engines.segments import Segments, take_numbers
 from pkray.options.fields import FieldOptions
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 
 class LastValue(AggregateFunction):

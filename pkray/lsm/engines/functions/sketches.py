@@ -15,9 +15,9 @@ from pkray.extras import require_extra
 from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.functions.hll_image import flaw_of_hll
 from pkray.lsm.engines.segments import Ints, Segments
-from pkray.lsm.key_groups import taken
+from pkray.lsm.keys.key_groups import taken
 from pkray.options.fields import FieldOptions
-from pkray.types import DataType
+from pkray.schema.types import DataType
 
 if TYPE_CHECKING:
     from datasketches import hll_sketch

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.lsm.engines.functions.codes import codes
 from pkray.lsm.engines.functions.function import SkippingNulls
-from pkray.lsm.engines.functions.lists import first_of_each, list_array
 from pkray.lsm.engines.segments import Segments
-from pkray.lsm.key_groups import taken
+from pkray.lsm.keys.key_groups import taken
+from pkray.lsm.keys.list_parts import first_of_each, list_array
+from pkray.lsm.keys.value_codes import codes
 from pkray.options.fields import FieldOptions
-from pkray.types import STRINGS, DataType
+from pkray.schema.types import STRINGS, DataType
 
 
 class ListAgg(SkippingNulls):

@@ -1,0 +1,10 @@
+"""The time of day, as tables keep it."""
+
+from __future__ import annotations
+
+import time
+
+
+def now_millis() -> int:
+    """Return epoch milliseconds."""
+    return time.time_ns() // 1_000_000

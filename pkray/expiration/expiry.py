@@ -1,0 +1,241 @@
+"""Removes the oldest snapshots and changelogs, and the files that nothing else names."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from pkray.clock import now_millis
+from pkray.errors import SnapshotNotFoundError
+from pkray.expiration.expiry_journal import Expiring, ExpiryJournal
+from pkray.expiration.expiry_report import ExpiryReport
+from pkray.expiration.retention import (
+    Retention,
+    changelog_retention,
+    first_kept,
+    snapshot_retention,
+)
+from pkray.expiration.unreferenced_files import DoomedFiles
+from pkray.format import paths
+from pkray.format.snapshot import Snapshot
+from pkray.metadata.changelogs import ChangelogStore
+from pkray.metadata.consumers import ConsumerStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.schema.table_schema import TableSchema
+from pkray.storage.branch_store import main_and_history
+from pkray.storage.object_store import ObjectStore
+
+
+class SnapshotExpirer:
+    """Expires the snapshots of a table, or of one of its branches.
+
+    An expiry can be killed between any two steps, and the next one ends what it began: what is
+    to go is written down first, then the snapshots' own files go, then what only they named.
+    So a reader finds a snapshot whole or not at all, and a tag made while the snapshot was there
+    keeps its files. Two processes may expire at once. Not thread-safe.
+
+    Args:
+        store: the table's root, or a branch.
+        schema: the table's newest schema, or what returns it.
+        clock: epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema | Callable[[], TableSchema],
+        clock: Callable[[], int] = now_millis,
+    ) -> None:
+        main, self._history = main_and_history(store)
+        self._schema_source = schema
+        self._clock = clock
+        self._snapshots = SnapshotStore(self._history)
+        self._changelogs = ChangelogStore(self._history)
+        self._consumers = ConsumerStore(self._history)
+        self._journal = ExpiryJournal(self._history)
+        self._doomed = DoomedFiles(main, self._history)
+        self._earliest: Snapshot | None = None
+        self._oldest_changelog: Snapshot | None = None
+        self._has_changelogs: bool | None = None
+        self._resumed = False
+
+    def expire(
+        self,
+        retention: Retention | None = None,
+        changelogs: Retention | None = None,
+        *,
+        latest: int | None = None,
+    ) -> ExpiryReport:
+        """Expire what has been kept for long enough.
+
+        Args:
+            retention: of snapshots. Default the table's options.
+            changelogs: of changelogs. Default the table's options; none is kept for less long
+                than the snapshots.
+            latest: the newest snapshot's id, where it is known.
+
+        Raises:
+            StorageError: the storage failed; the next expiry goes on from there.
+        """
+        options = self._schema.core
+        snapshots = retention or snapshot_retention(options)
+        changelogs = changelogs or changelog_retention(options, snapshots)
+        report = self._resume()
+        if latest is None:
+            latest = self._snapshots.latest_id()
+        if latest is None:
+            return report
+        report += self._expire_snapshots(latest, snapshots, changelogs.outlives(snapshots))
+        report += self._expire_changelogs(latest, changelogs)
+        return report
+
+    @property
+    def _schema(self) -> TableSchema:
+        source = self._schema_source
+        return source if isinstance(source, TableSchema) else source()
+
+    def _resume(self) -> ExpiryReport:
+        """End what a killed process began. Once is enough: `_carry_out` meets later ones."""
+        if self._resumed:
+            return ExpiryReport()
+        begun = self._journal.read()
+        report = self._finish(begun, resumed=True) if begun is not None else ExpiryReport()
+        self._resumed = True
+        return report
+
+    def _expire_snapshots(
+        self, latest: int, retention: Retention, keep_changelogs: bool
+    ) -> ExpiryReport:
+        earliest = self._find_earliest()
+        if earliest is None:
+            return ExpiryReport()
+        end = self._first_kept(earliest, latest, retention, self._time_of_snapshot)
+        if end <= earliest.id:
+            return ExpiryReport()
+        dead = list(self._fresh(range(earliest.id, end)))
+        kept = next(iter(self._fresh(range(end, end + 1))), None)
+        if not dead or kept is None:  # another process is at it
+            self._earliest = None
+            return ExpiryReport()
+        return self._carry_out(
+            Expiring(
+                token=str(uuid.uuid4()),
+                dead=tuple(dead),
+                kept=kept,
+                keep_changelogs=keep_changelogs,
+            )
+        )
+
+    def _expire_changelogs(self, latest: int, retention: Retention) -> ExpiryReport:
+        if self._has_changelogs is False:
+            return ExpiryReport()
+        first = self._oldest_changelog = self._oldest_changelog or self._find_changelog()
+        self._has_changelogs = first is not None
+        kept = self._find_earliest()
+        if first is None or kept is None:
+            return ExpiryReport()
+        end = self._first_kept(first, latest, retention, self._time_of_changelog)
+        if end <= first.id:
+            return ExpiryReport()
+        newest = self._changelogs.latest_id() or first.id
+        dead = tuple(self._changelogs.range(first.id, min(end, newest + 1) - 1))
+        if not dead:
+            self._oldest_changelog = None
+            return ExpiryReport()
+        return self._carry_out(
+            Expiring(token=str(uuid.uuid4()), dead=dead, kept=kept, changelogs=True)
+        )
+
+    def _first_kept(
+        self,
+        earliest: Snapshot,
+        latest: int,
+        retention: Retention,
+        time_of: Callable[[int], int | None],
+    ) -> int:
+        now = self._clock()
+        if first_kept(earliest.id, latest, retention, now, time_of) <= earliest.id:
+            return earliest.id
+        idle = self._schema.core.consumer_expiration_time
+        if idle is not None:
+            self._consumers.expire(now - idle)
+        protected = self._consumers.min_next()
+        return first_kept(earliest.id, latest, retention, now, time_of, protected)
+
+    def _carry_out(self, expiring: Expiring) -> ExpiryReport:
+        if self._journal.begin(expiring):
+            return self._finish(expiring, resumed=False)
+        other = self._journal.read()
+        self._earliest = None
+        return ExpiryReport() if other is None else self._finish(other, resumed=True)
+
+    def _finish(self, expiring: Expiring, *, resumed: bool) -> ExpiryReport:
+        self._earliest = self._oldest_changelog = None
+        dead = list(expiring.dead)
+        if not self._snapshots.holds(expiring.kept):
+            # Rolled back below it, or expired by another engine since.
+            kept = self._find_earliest()
+            if kept is None or not expiring.changelogs:
+                self._journal.end(expiring)
+                return ExpiryReport()
+            expiring = msgspec.structs.replace(expiring, kept=kept)
+        if expiring.changelogs:
+            report = ExpiryReport(changelogs=len(dead))
+            left = [number for number in self._changelogs.ids() if number > dead[-1].id]
+            self._changelogs.delete([each.id for each in dead], min(left, default=None))
+            self._has_changelogs = bool(left)
+        else:
+            report = ExpiryReport(snapshots=len(dead))
+            if expiring.keep_changelogs:
+                self._changelogs.write(dead)
+                self._has_changelogs = True
+            self._delete_snapshots(expiring, resumed=resumed)
+        report += self._doomed.delete(expiring, self._schema)
+        self._journal.end(expiring)
+        return report
+
+    def _delete_snapshots(self, expiring: Expiring, *, resumed: bool) -> None:
+        for snapshot in expiring.dead:
+            # After a rollback another snapshot may have the id.
+            if not resumed or self._snapshots.holds(snapshot):
+                self._history.delete(paths.snapshot(snapshot.id))
+        self._history.write(paths.EARLIEST_HINT, str(expiring.kept.id).encode())
+
+    def _find_earliest(self) -> Snapshot | None:
+        """The oldest snapshot: as remembered, until something is to be expired."""
+        while self._earliest is None:
+            number = self._snapshots.earliest_id()
+            if number is None:
+                return None
+            for snapshot in self._fresh([number]):
+                self._earliest = snapshot
+        return self._earliest
+
+    def _find_changelog(self) -> Snapshot | None:
+        earliest = self._changelogs.earliest_id()
+        return None if earliest is None else self._changelogs.read(earliest)
+
+    def _fresh(self, numbers: Iterable[int]) -> Iterable[Snapshot]:
+        for number in numbers:
+            try:
+                yield self._snapshots.read(number, fresh=True)
+            except SnapshotNotFoundError:
+                continue
+
+    def _time_of_snapshot(self, number: int) -> int | None:
+        if self._earliest is not None and number == self._earliest.id:
+            return self._earliest.time_millis
+        try:
+            return self._snapshots.read(number).time_millis
+        except SnapshotNotFoundError:
+            return None
+
+    def _time_of_changelog(self, number: int) -> int | None:
+        if self._oldest_changelog is not None and number == self._oldest_changelog.id:
+            return self._oldest_changelog.time_millis
+        try:
+            return self._changelogs.read(number).time_millis
+        except SnapshotNotFoundError:
+            return None

@@ -1,0 +1,245 @@
+"""The files of dead snapshots that nothing kept names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+
+from pkray.expiration.expiry_journal import Expiring
+from pkray.expiration.expiry_report import ExpiryReport
+from pkray.expiration.references import (
+    FileNames,
+    References,
+    branch_roots,
+    collect,
+    data_metadata,
+    entries_if_there,
+    list_files,
+    live_hashes,
+)
+from pkray.format import paths
+from pkray.format.data_file import ADD, COMPACT_SOURCE, ManifestEntry
+from pkray.format.partition import PartitionSpec
+from pkray.format.snapshot import Snapshot
+from pkray.metadata.changelogs import ChangelogStore
+from pkray.metadata.history import CLOCKS_APART_MILLIS
+from pkray.metadata.tags import TagStore
+from pkray.schema.table_schema import TableSchema
+from pkray.storage.empty_folders import remove_empty_parents
+from pkray.storage.object_store import ObjectStore
+
+_CACHED_TAGS = 2
+
+
+class DoomedFiles:
+    """Deletes what dead snapshots and changelogs leave behind.
+
+    What it costs grows with what the dead changed and, where there are tags or branches, with
+    what these hold.
+
+    Args:
+        store: where manifests and data lie.
+        history: the root of the snapshots.
+    """
+
+    def __init__(self, store: ObjectStore, history: ObjectStore) -> None:
+        self._store = store
+        self._history = history
+        self._tags = TagStore(history)
+        self._changelogs = ChangelogStore(history)
+        self._tagged: OrderedDict[str, FileNames] = OrderedDict()
+        self._tag_metadata: dict[str, set[str]] = {}
+        self._delta_lists: dict[int, set[str]] = {}
+        self._others: dict[str, tuple[Hashable, References]] = {}
+
+    def delete(self, expiring: Expiring, schema: TableSchema) -> ExpiryReport:
+        """Delete the files of the dead; what is gone already is passed over.
+
+        Data goes before the manifests that lead to it, manifests before the lists that name them:
+        whenever this is cut short, doing it again finds what is left.
+        """
+        kept = _Kept(
+            sorted(self._tags.all().values(), key=lambda tag: tag.id), self._elsewhere(schema)
+        )
+        data = self._data(expiring, kept, schema)
+        self._store.delete(data)
+        if schema.core.snapshot_clean_empty_directories:
+            remove_empty_parents(self._store, {path.rpartition("/")[0] for path in data})
+        lists, others = self._metadata(expiring, kept, schema)
+        self._store.delete(others)
+        self._store.delete(lists)
+        return ExpiryReport(data_files=len(data), metadata_files=len(lists) + len(others))
+
+    def _elsewhere(self, schema: TableSchema) -> References:
+        """What other branches name, and the table itself where this is a branch."""
+        found = References()
+        for root in (self._store, *branch_roots(self._store)):
+            if root.url == self._history.url:
+                continue
+            state = _state(root)
+            if self._others.get(root.url, (None,))[0] != state:
+                named = References()
+                collect(self._store, root, named, deltas=_reads_deltas(schema))
+                self._others[root.url] = state, named
+            named = self._others[root.url][1]
+            found.metadata |= named.metadata
+            found.data.update(named.data)
+        return found
+
+    def _data(self, expiring: Expiring, kept: _Kept, schema: TableSchema) -> list[str]:
+        partitions = PartitionSpec(schema)
+        doomed: dict[str, list[str]] = {}
+        for snapshot in expiring.dead:
+            if not expiring.keep_changelogs:
+                for entry in entries_if_there(self._store, snapshot.changelog_manifest_list):
+                    if entry.kind == ADD:
+                        doomed.update(_paths(entry, partitions))
+        dead = expiring.dead if expiring.changelogs else (*expiring.dead[1:], expiring.kept)
+        spare_new = expiring.keep_changelogs and _reads_deltas(schema)
+        for snapshot in dead:
+            removed = self._removed_by(snapshot, partitions)
+            if spare_new:  # the changelog is read from these
+                removed = {
+                    path: entry
+                    for path, entry in removed.items()
+                    if entry.file.file_source == COMPACT_SOURCE
+                }
+            for path, entry in self._untagged(removed, kept.tags_before(snapshot.id)).items():
+                doomed[path] = _paths(entry, partitions)[path]
+        return [
+            path
+            for first, every in doomed.items()
+            if first.rpartition("/")[2] not in kept.elsewhere.data
+            for path in every
+        ]
+
+    def _untagged(
+        self, removed: dict[str, ManifestEntry], tags: Sequence[Snapshot]
+    ) -> dict[str, ManifestEntry]:
+        """Of files those that none of these tags has, the newest first.
+
+        Files never come back: what the newest has not got older ones have not either, unless a
+        branch took the table's place in between. So those that are younger than the file are
+        asked as well.
+        """
+        untagged = dict(removed)
+        for position, tag in enumerate(tags):
+            latest = tag.time_millis + CLOCKS_APART_MILLIS
+            asked = [
+                path
+                for path, entry in untagged.items()
+                if position == 0 or (entry.file.creation_time or 0) <= latest
+            ]
+            if not asked:
+                break
+            names = self._names_of(tag)
+            for path in asked:
+                if untagged[path].file.file_name in names:
+                    del untagged[path]
+        return untagged
+
+    def _removed_by(
+        self, snapshot: Snapshot, partitions: PartitionSpec
+    ) -> dict[str, ManifestEntry]:
+        """Files a snapshot no longer has, by their path; those that only changed level it has."""
+        removed: dict[str, ManifestEntry] = {}
+        for entry in entries_if_there(self._store, snapshot.delta_manifest_list):
+            path = paths.data_file(
+                partitions.path(entry.partition), entry.bucket, entry.file.file_name
+            )
+            if entry.kind == ADD:
+                removed.pop(path, None)
+            else:
+                removed[path] = entry
+        return removed
+
+    def _metadata(
+        self, expiring: Expiring, kept: _Kept, schema: TableSchema
+    ) -> tuple[list[str], list[str]]:
+        """Paths of the manifest lists, and of all else, that nothing kept names."""
+        dead, reads_deltas = expiring.dead, _reads_deltas(schema)
+        doomed: set[str] = set()
+        lists: set[str] = set()
+        for snapshot in dead:
+            names = [snapshot.base_manifest_list]
+            doomed |= data_metadata(self._store, snapshot)
+            names.append(snapshot.delta_manifest_list)
+            if not expiring.keep_changelogs and snapshot.changelog_manifest_list is not None:
+                doomed |= list_files(self._store, snapshot.changelog_manifest_list)
+                names.append(snapshot.changelog_manifest_list)
+            lists.update(paths.manifest(name) for name in names)
+        named = data_metadata(self._store, expiring.kept, strict=True)
+        named |= self._metadata_of(kept.tags_before(expiring.kept.id + 1))
+        if reads_deltas:
+            named |= self._deltas_of_changelogs()
+        doomed -= named | kept.elsewhere.metadata
+        return sorted(doomed & lists), sorted(doomed - lists)
+
+    def _deltas_of_changelogs(self) -> set[str]:
+        """Delta lists and manifests of the changelogs there are; each is read once."""
+        ids = set(self._changelogs.ids())
+        for number in [number for number in self._delta_lists if number not in ids]:
+            del self._delta_lists[number]
+        for number in ids - self._delta_lists.keys():
+            for changelog in self._changelogs.range(number, number):
+                self._delta_lists[number] = list_files(self._store, changelog.delta_manifest_list)
+        return set().union(*self._delta_lists.values())
+
+    def _metadata_of(self, tags: Iterable[Snapshot]) -> set[str]:
+        """Lists, manifests and indexes of tags; each tag's are read once."""
+        by_key = {_key(tag): tag for tag in tags}
+        for key in [key for key in self._tag_metadata if key not in by_key]:
+            del self._tag_metadata[key]
+        for key in by_key.keys() - self._tag_metadata.keys():
+            self._tag_metadata[key] = data_metadata(self._store, by_key[key])
+        return set().union(*self._tag_metadata.values())
+
+    def _names_of(self, tag: Snapshot) -> FileNames:
+        key = _key(tag)
+        if key not in self._tagged:
+            names = FileNames()
+            names.add(live_hashes(self._store, tag))
+            self._tagged[key] = names
+            if len(self._tagged) > _CACHED_TAGS:
+                self._tagged.popitem(last=False)
+        self._tagged.move_to_end(key)
+        return self._tagged[key]
+
+
+class _Kept:
+    """What protects files besides the snapshots that follow the dead.
+
+    Args:
+        tags: tagged snapshots by ascending id.
+    """
+
+    def __init__(self, tags: Sequence[Snapshot], elsewhere: References) -> None:
+        self._tags = tags
+        self.elsewhere = elsewhere
+
+    def tags_before(self, snapshot_id: int) -> list[Snapshot]:
+        """Tags of older snapshots, the newest first."""
+        return [tag for tag in reversed(self._tags) if tag.id < snapshot_id]
+
+
+def _key(tag: Snapshot) -> str:
+    return f"{tag.base_manifest_list}/{tag.delta_manifest_list}"
+
+
+def _state(root: ObjectStore) -> Hashable:
+    """What changes when a history names other files."""
+    folders = (paths.SNAPSHOT_DIR, paths.TAG_DIR, paths.CHANGELOG_DIR)
+    return tuple(file for folder in folders for file in root.list(folder, recursive=False))
+
+
+def _reads_deltas(schema: TableSchema) -> bool:
+    """Whether changelogs are what snapshots added, there being no producer."""
+    return schema.core.changelog_producer == "none"
+
+
+def _paths(entry: ManifestEntry, partitions: PartitionSpec) -> dict[str, list[str]]:
+    """A file's path, and with it those of the files beside it."""
+    folder = partitions.path(entry.partition)
+    names = [entry.file.file_name, *entry.file.extra_files]
+    every = [paths.data_file(folder, entry.bucket, name) for name in names]
+    return {every[0]: every}

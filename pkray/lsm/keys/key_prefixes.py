@@ -1,0 +1,100 @@
+"""Leading parts of keys, by which all rows are found whose key begins so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pkray.lsm.keys.keys import NormalizedKeys
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class KeyPrefixes:
+    """Values of the leading key columns, some of them asked for more than once.
+
+    Those with a null are in no key. Strings are whole values, not the beginnings of some.
+
+    Args:
+        columns: of what is asked for, a row a question.
+    """
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        asked = np.flatnonzero(
+            np.logical_and.reduce([c.is_valid().to_numpy(zero_copy_only=False) for c in columns])
+        )
+        valid = [column.take(pa.array(asked)) for column in columns]
+        order, starts = NormalizedKeys(valid).sort()
+        self._questions = asked[order]
+        self._sizes = np.diff(starts, append=len(order))
+        self._starts = starts
+        self.columns = [column.take(pa.array(order[starts])) for column in valid]
+        """Each prefix once, ascending."""
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def width(self) -> int:
+        """The number of key columns."""
+        return len(self.columns)
+
+    @cached_property
+    def keys(self) -> NormalizedKeys:
+        return NormalizedKeys(self.columns)
+
+    def typed_like(self, columns: Sequence[pa.Array]) -> KeyPrefixes:
+        """The prefixes, each once, in these columns' types."""
+        if all(a.type == b.type for a, b in zip(self.columns, columns, strict=True)):
+            return self
+        return KeyPrefixes([a.cast(b.type) for a, b in zip(self.columns, columns, strict=True)])
+
+    def begin(self, columns: Sequence[pa.Array]) -> Bools:
+        """Whether keys with these leading columns begin with one of the prefixes."""
+        return self.keys.search(NormalizedKeys(columns))[1]
+
+    def answers(self, columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
+        """Positions in what was asked, and the rows that answer each, in the rows' order.
+
+        Args:
+            columns: the leading key columns of rows that are sorted by key.
+        """
+        if not len(self) or not len(columns[0]):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        rows = SortedPrefixes(columns)
+        low, high = rows.spans(self)
+        each = np.repeat(np.arange(len(self)), self._sizes)
+        question, numbers = spread(low[each], high[each])
+        return self._questions[question], numbers
+
+
+class SortedPrefixes:
+    """The leading columns of sorted keys; of many keys they may be the same."""
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        self._keys = NormalizedKeys(columns)
+        self._starts = self._keys.group_starts()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def spans(self, prefixes: KeyPrefixes) -> tuple[Ints, Ints]:
+        """For each prefix where the keys that begin with it start and end."""
+        low, hit = self._keys.search(prefixes.keys)
+        ends = np.append(self._starts[1:], len(self._keys))
+        high = low.copy()
+        high[hit] = ends[np.searchsorted(self._starts, low[hit], side="right") - 1]
+        return low, high
+
+
+def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """All numbers of the ranges ``low .. high``, and which range each is of."""
+    sizes = np.maximum(high - low, 0)
+    which = np.repeat(np.arange(len(sizes)), sizes)
+    before = np.cumsum(sizes) - sizes
+    return which, np.arange(len(which)) - before[which] + low[which]

@@ -1,0 +1,287 @@
+"""Keys of one or several columns: sort, group, search and cut them without a loop over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.lsm.keys.key_words import BytesWords, FixedWords, WordColumn, sort_words
+from pkray.lsm.keys.value_order import distance_from, neighbours_differ, run_starts, sort_values
+
+KeyBound = tuple[tuple[tuple[int, ...], int], ...]
+"""One key, comparable with others of the same columns: (words, length) of each column."""
+
+LENGTH = -1
+"""The number of the word that is a string's length."""
+
+
+class NormalizedKeys:
+    """The keys of n rows.
+
+    Words are made when they are asked for, the later ones only where the earlier ones are equal.
+
+    Args:
+        columns: the key columns, the most significant first.
+        descending: columns whose order is reversed; nulls stay smallest.
+
+    Raises:
+        UnsupportedError: a column's type has no order.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[pa.Array | pa.ChunkedArray],
+        descending: Sequence[bool] = (),
+    ) -> None:
+        reverse = descending or [False] * len(columns)
+        self._columns: list[WordColumn] = []
+        for column, down in zip(columns, reverse, strict=True):
+            self._columns.extend(sort_words(column, down))
+        self._length = len(columns[0]) if columns else 0
+        self._prefix: tuple[np.ndarray, bool] | None = None
+
+    def __len__(self) -> int:
+        return self._length
+
+    def sort(self, *, stable: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """The rows in key order, and where in that order each distinct key starts.
+
+        Args:
+            stable: keep rows of one key in the order they are in; without, it is faster.
+
+        Returns:
+            Row numbers (n), and ascending positions in them (one a distinct key).
+        """
+        prefix, exact = self.prefix()
+        if not self._length:
+            return np.empty(0, np.intp), np.empty(0, np.intp)
+        order, differs = sort_values(prefix, stable=stable)
+        if not exact and not differs.all():
+            order, differs = self._settle_ties(order, differs)
+        return order, run_starts(differs)
+
+    def argsort(self, *, stable: bool = True) -> np.ndarray:
+        return self.sort(stable=stable)[0]
+
+    def group_starts(self, order: np.ndarray | None = None) -> np.ndarray:
+        """Where in the (sorted) order each distinct key starts; by default the rows as they are."""
+        if not self._length:
+            return np.empty(0, np.intp)
+        prefix, exact = self.prefix()
+        differs = neighbours_differ(prefix if order is None else prefix[order])
+        if not exact:
+            same = np.flatnonzero(~differs)
+            rows = same if order is None else order[same]
+            following = same + 1 if order is None else order[same + 1]
+            differs[same] = self.compare(rows, self, following) != 0
+        return run_starts(differs)
+
+    def compare(self, rows: np.ndarray, other: NormalizedKeys, others: np.ndarray) -> np.ndarray:
+        """-1, 0 or 1 for each pair of a row here and a row there."""
+        result = np.zeros(len(rows), np.int8)
+        open_pairs = np.arange(len(rows))
+        for column, other_column, number in self._words_with(other):
+            mine = _word(column, number, rows[open_pairs])
+            theirs = _word(other_column, number, others[open_pairs])
+            less, greater = mine < theirs, mine > theirs
+            result[open_pairs[less]] = -1
+            result[open_pairs[greater]] = 1
+            open_pairs = open_pairs[~(less | greater)]
+            if not len(open_pairs):
+                break
+        return result
+
+    def bound(self, row: int) -> KeyBound:
+        """The key of one row (negative: from the end), to cut other keys at."""
+        at = np.array([row if row >= 0 else self._length + row])
+        return tuple(_bound_of(column, at) for column in self._columns)
+
+    def count_le(self, bound: KeyBound) -> int:
+        """How many of these (sorted) keys are at most ``bound``."""
+        return self._equal_range(bound)[1]
+
+    def search(self, wanted: NormalizedKeys) -> tuple[np.ndarray, np.ndarray]:
+        """Look keys up in these sorted ones.
+
+        Returns:
+            For each wanted key the first position whose key is not less, and whether it is equal.
+        """
+        if self._is_one_word and wanted._is_one_word:
+            return _search_words(self._columns[0].chunk(0), wanted._columns[0].chunk(0))
+        low, high = np.zeros(len(wanted), np.intp), np.full(len(wanted), self._length)
+        if self._columns[0].width and wanted._columns[0].width:
+            here, there = self._columns[0].chunk(0), wanted._columns[0].chunk(0)
+            low = np.searchsorted(here, there, "left")
+            high = np.searchsorted(here, there, "right")
+        pending = np.flatnonzero(low < high)
+        while len(pending):
+            middle = (low[pending] + high[pending]) // 2
+            less = self.compare(middle, wanted, pending) < 0
+            low[pending[less]] = middle[less] + 1
+            high[pending[~less]] = middle[~less]
+            pending = pending[low[pending] < high[pending]]
+        equal = np.zeros(len(wanted), bool)
+        inside = np.flatnonzero(low < self._length)
+        equal[inside] = self.compare(low[inside], wanted, inside) == 0
+        return low, equal
+
+    def prefix(self) -> tuple[np.ndarray, bool]:
+        """One word a row that never contradicts the keys' order, and whether it decides it.
+
+        Words whose values span few bits share it, so that most composite keys need no other.
+        """
+        if self._prefix is None:
+            self._prefix = self._pack()
+        return self._prefix
+
+    @property
+    def _is_one_word(self) -> bool:
+        return len(self._columns) == 1 and self._columns[0].width == 1 and not self._columns[0].tail
+
+    def _pack(self) -> tuple[np.ndarray, bool]:
+        if self._is_one_word:
+            return self._columns[0].chunk(0), True
+        packed = np.zeros(self._length, np.uint64)
+        if not self._length:
+            return packed, True
+        free = 64
+        for column in self._columns:
+            for number in range(column.width):
+                word = column.chunk(number)
+                unused = column.unused_bits(number)
+                low, high = int(word.min()), int(word.max())
+                bits = (high - low >> unused).bit_length()
+                if free == 64 and bits > 56:
+                    return word, False
+                distance = distance_from(word, low)
+                if unused:
+                    distance >>= np.uint64(unused)
+                kept = min(bits, free)
+                if kept < bits:
+                    distance >>= np.uint64(bits - kept)
+                if kept < 64:
+                    packed <<= np.uint64(kept)
+                packed |= distance
+                free -= kept
+                if kept < bits:
+                    return packed, False
+            if isinstance(column, BytesWords):
+                low, high = int(column.lengths.min()), int(column.lengths.max())
+                bits = (high - low).bit_length()
+                if bits > free:
+                    return packed, False
+                packed <<= np.uint64(bits)
+                packed |= distance_from(column.lengths, low)
+                free -= bits
+        return packed, True
+
+    def _settle_ties(self, order: np.ndarray, differs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sort the rows whose prefixes are equal by all of their words."""
+        tied = np.empty(len(order), bool)
+        tied[0], tied[1:] = False, ~differs
+        tied[:-1] |= ~differs
+        positions = np.flatnonzero(tied)
+        group = np.cumsum(np.concatenate([[True], differs])[positions])
+        same_group = group[1:] == group[:-1]
+        rows = order[positions]
+        step = np.zeros(len(rows) - 1, np.int8)
+        step[same_group] = self.compare(rows[:-1][same_group], self, rows[1:][same_group])
+        wrong = step > 0
+        if wrong.any():
+            dirty = np.isin(group, group[1:][wrong])
+            unsorted = rows[dirty]
+            words = [*self._all_words(unsorted)]
+            rows[dirty] = unsorted[np.lexsort([*reversed(words), group[dirty]])]
+            order[positions] = rows
+            step[same_group] = self.compare(rows[:-1][same_group], self, rows[1:][same_group])
+        settled = differs.copy()
+        settled[positions[:-1][same_group]] = step[same_group] != 0
+        return order, settled
+
+    def _all_words(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+        for column in self._columns:
+            for number in range(column.width):
+                yield column.chunk(number, rows)
+            if isinstance(column, BytesWords):
+                yield column.length(rows)
+
+    def _words_with(self, other: NormalizedKeys) -> Iterator[tuple[WordColumn, WordColumn, int]]:
+        """The columns of both sides and the numbers of their words, the most significant first."""
+        for mine, theirs in zip(self._columns, other._columns, strict=True):
+            for number in range(max(mine.width, theirs.width)):
+                yield mine, theirs, number
+            if mine.tail:
+                yield mine, theirs, LENGTH
+
+    def _equal_range(self, bound: KeyBound) -> tuple[int, int]:
+        low, high = 0, self._length
+        for column, (words, length) in zip(self._columns, bound, strict=True):
+            for number in range(max(column.width, len(words))):
+                value = words[number] if number < len(words) else 0
+                if number < column.width:
+                    rows = slice(low, high)
+                    low, high = _narrow(column.chunk(number, rows), value, low)
+                elif value:
+                    return high, high
+                if low == high:
+                    return low, high
+            if isinstance(column, BytesWords):
+                low, high = _narrow(column.length(slice(low, high)), length, low)
+        return low, high
+
+
+def sort_within_groups(order: np.ndarray, starts: np.ndarray, by: NormalizedKeys) -> np.ndarray:
+    """Sort the rows of each group by other columns; equal ones keep their order.
+
+    Args:
+        order: row numbers, group after group.
+        starts: where in the order each group starts.
+        by: the columns of all rows.
+    """
+    sizes = np.diff(starts, append=len(order))
+    several = sizes > 1
+    if not several.any():
+        return order
+    in_several = np.repeat(several, sizes)
+    positions = np.flatnonzero(in_several)
+    group = np.repeat(np.arange(len(starts)), sizes)[positions]
+    rows = order[positions]
+    words = [*by._all_words(rows)]
+    sorted_order = order.copy()
+    sorted_order[positions] = rows[np.lexsort([*reversed(words), group])]
+    return sorted_order
+
+
+def _search_words(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `NormalizedKeys.search`, where one word is all of a key."""
+    low = np.searchsorted(here, there)
+    if not len(here):
+        return low, np.zeros(len(there), bool)
+    return low, here.take(low, mode="clip") == there
+
+
+def _word(column: WordColumn, number: int, rows: np.ndarray) -> np.ndarray:
+    if number == LENGTH and isinstance(column, BytesWords):
+        return column.length(rows)
+    if number < column.width:
+        return column.chunk(number, rows)
+    return np.zeros(len(rows), np.uint64)
+
+
+def _bound_of(column: WordColumn, at: np.ndarray) -> tuple[tuple[int, ...], int]:
+    words = [int(column.chunk(number, at)[0]) for number in range(column.width)]
+    if isinstance(column, FixedWords):
+        return tuple(words), 0
+    while words and not words[-1]:
+        words.pop()
+    return tuple(words), int(column.length(at)[0])
+
+
+def _narrow(values: np.ndarray, value: int, offset: int) -> tuple[int, int]:
+    """The range of the sorted values that equal ``value``, counted from ``offset``."""
+    exact = values.dtype.type(value)
+    low = np.searchsorted(values, exact, "left")
+    high = np.searchsorted(values, exact, "right")
+    return offset + int(low), offset + int(high)

@@ -1,0 +1,145 @@
+"""Read runs merged: streamed in slices cut at a common key, so memory does not grow with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.format.data_file import DataFileMeta
+from pkray.lsm.keys.key_groups import RowOrder
+from pkray.lsm.keys.key_ranges import Section, sections
+from pkray.lsm.levels import SortedRun
+from pkray.lsm.merge.merge_function import MergeEngine, newest_images, without_deletes
+from pkray.lsm.merge.sorted_streams import Grouped, MergeLimits, group_sorted
+from pkray.schema.table_schema import KIND
+
+if TYPE_CHECKING:
+    from pkray.schema.table_schema import TableSchema
+
+SLICE_ROWS = 256 << 10
+"""Rows held of all runs together, by default."""
+MIN_READ_ROWS = 4 << 10
+READ_ROWS = 64 << 10
+"""Rows of a batch where nothing is merged."""
+
+
+class FileReader(Protocol):
+    """Reads key-value rows of one file (``DataFileStore``)."""
+
+    def read(
+        self,
+        file: DataFileMeta,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int = ...,
+        batch_bytes: int = ...,
+    ) -> Iterator[pa.RecordBatch]: ...
+
+
+def merge_read(
+    runs: Sequence[SortedRun],
+    files: FileReader,
+    engine: MergeEngine,
+    schema: TableSchema,
+    columns: Sequence[str] | None = None,
+    *,
+    drop_deletes: bool = True,
+    batch_rows: int | None = None,
+    limits: MergeLimits | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some runs, one a key, in key order.
+
+    Args:
+        runs: newest first; they may be all of a bucket's, or any that follow one another.
+        columns: of the rows yielded; by default all value columns.
+        drop_deletes: leave out keys whose merged row is -U or -D. Leave False only when older
+            runs are not among ``runs``; then ``columns`` should name ``_VALUE_KIND``.
+        batch_rows: about how many rows to hold at a time, over all runs. Default 262,144,
+            or what ``limits`` allow.
+        limits: of what is held at a time. Default as the table's options say.
+    """
+    wanted = list(columns) if columns is not None else [field.name for field in schema.fields]
+    may_delete = drop_deletes and any(run.may_have_deletes for run in runs)
+    order = row_order(runs, schema)
+    limits = limits or MergeLimits.of(schema.core)
+    for section in sections(runs, schema):
+        extra = [KIND] if may_delete else []
+        if len(section.runs) > 1:
+            extra += [*order.columns, *engine.also_needed(wanted)]
+            if not engine.keeps_newest and any(run.may_have_deletes for run in section.runs):
+                extra.append(KIND)
+        read = list(dict.fromkeys([*wanted, *extra]))
+        for rows in _merged(section, files, engine, order, read, limits, batch_rows):
+            kept = without_deletes(rows) if may_delete else rows
+            if kept.num_rows:
+                yield kept if read == wanted else kept.select(wanted)
+
+
+def row_order(runs: Sequence[SortedRun], schema: TableSchema) -> RowOrder:
+    """How rows of these runs (newest first) compare.
+
+    Runs follow one another in sequence numbers unless several processes wrote at once.
+    """
+    older = -1
+    overlap = False
+    for run in reversed(runs):
+        overlap |= run.min_sequence <= older
+        older = max(older, run.max_sequence)
+    return RowOrder(schema, by_sequence_number=overlap)
+
+
+def _merged(
+    section: Section,
+    files: FileReader,
+    engine: MergeEngine,
+    order: RowOrder,
+    columns: list[str],
+    limits: MergeLimits,
+    batch_rows: int | None,
+) -> Iterator[pa.RecordBatch]:
+    if len(section.runs) == 1:
+        for file in section.runs[0].files:
+            yield from files.read(file, columns, batch_rows=batch_rows or READ_ROWS)
+        return
+    above_0 = np.array([run.level > 0 for run in section.runs])
+    for groups, source in section_groups(section, files, order, columns, limits, batch_rows):
+        yield engine.merge(newest_images(engine, groups, above_0[source]))
+
+
+def section_groups(
+    section: Section,
+    files: FileReader,
+    order: RowOrder,
+    columns: list[str],
+    limits: MergeLimits,
+    batch_rows: int | None = None,
+    beside: Sequence[SortedRun] = (),
+) -> Grouped:
+    """A section's rows by key, with the number of the section's run of each row.
+
+    Args:
+        batch_rows: about how many rows to hold at a time, over all runs.
+        beside: runs in which each of the keys may have a row, which is read as well.
+    """
+    total = max(1, sum(run.row_count for run in section.runs))
+    held_bytes = limits.bytes // 2  # bringing rows together copies them once
+    held = min(batch_rows or SLICE_ROWS, max(1, held_bytes // _widest(beside)))
+    least_bytes = held_bytes // (4 * min(len(section.runs), limits.streams))
+
+    def open_run(run: SortedRun) -> Iterator[pa.RecordBatch]:
+        rows = max(MIN_READ_ROWS, held * run.row_count // total)
+        some_bytes = max(least_bytes, held_bytes * run.row_count // total)
+        for file in run.files:
+            yield from files.read(file, columns, batch_rows=min(rows, held), batch_bytes=some_bytes)
+
+    sizes = [run.row_count for run in section.runs]
+    yield from group_sorted([open_run(run) for run in section.runs], order, limits, sizes)
+
+
+def _widest(runs: Sequence[SortedRun]) -> int:
+    """Bytes of a row of theirs in memory, roughly: files are compressed."""
+    widths = [file.file_size // max(1, file.row_count) for run in runs for file in run.files]
+    return 4 * max(widths, default=0) or 1

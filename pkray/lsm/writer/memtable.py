@@ -1,0 +1,211 @@
+"""Rows that are in memory only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.lsm.keys.key_groups import (
+    KeyGroups,
+    RowOrder,
+    concat,
+    empty_rows,
+    row_schema,
+    shifted,
+    take,
+)
+from pkray.lsm.keys.key_prefixes import KeyPrefixes, SortedPrefixes, spread
+from pkray.lsm.keys.keys import NormalizedKeys
+from pkray.lsm.merge.merge_function import MergeEngine, cut_at_deletes, is_add
+from pkray.schema.table_schema import KIND
+
+if TYPE_CHECKING:
+    from pkray.schema.table_schema import TableSchema
+
+BLOCK_KEYS = 64 << 10
+BLOCK_BYTES = 16 << 20
+"""Keys merged and handed on at a time: so many, or fewer if their rows are wide."""
+
+
+@dataclass(frozen=True)
+class FrozenRows:
+    """A memtable's rows, sorted.
+
+    Args:
+        groups: the rows by key.
+        shift: what is added to their sequence numbers, so that they follow those of older runs.
+    """
+
+    groups: KeyGroups
+    shift: int = 0
+
+    def runs(self, engine: MergeEngine) -> list[FrozenRows]:
+        """The rows of each run that they make, the oldest first: two if deletes must stay apart."""
+        if not engine.deletes_reset:
+            return [self]
+        cut = cut_at_deletes(self.groups)
+        return [FrozenRows(run, number * run.rows.num_rows) for number, run in enumerate(cut)]
+
+    def merged(
+        self, engine: MergeEngine, *, nothing_before: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """One key-value row a key, in key order.
+
+        Args:
+            nothing_before: there are no older rows of any key.
+        """
+        for block in self._blocks():
+            rows = engine.merge(block)
+            if nothing_before and engine.drops_passing:
+                rows = _without_passing(rows, block)
+            if rows.num_rows:
+                yield shifted(rows, self.shift)
+
+    def every(self) -> Iterator[pa.RecordBatch]:
+        """All rows by key, user sequence and arrival; needs groups that are ordered."""
+        for block in self._blocks():
+            yield block.take(block.order)
+
+    def _blocks(self) -> Iterator[KeyGroups]:
+        width = self.groups.rows.nbytes // max(1, len(self.groups))
+        return self.groups.blocks(max(1, min(BLOCK_KEYS, BLOCK_BYTES // max(1, width))))
+
+
+def _without_passing(rows: pa.RecordBatch, groups: KeyGroups) -> pa.RecordBatch:
+    """Leave out the keys of several rows that are gone after the last of them."""
+    several = np.diff(groups.starts, append=len(groups.order)) > 1
+    passing = several & ~is_add(rows.column(KIND))
+    return rows.filter(pa.array(~passing)) if passing.any() else rows
+
+
+class Memtable:
+    """Incoming rows in the order of their arrival. One thread adds; others may look up beside it.
+
+    Attributes:
+        bytes: what they take up.
+        rows: how many.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._order = RowOrder(schema)
+        names = [field.name for field in schema.fields]
+        self._names = [KIND, *names]
+        self._schema = row_schema(schema)
+        self._lock = threading.Lock()
+        self._batches: list[pa.RecordBatch] = []
+        self.bytes = 0
+        self.rows = 0
+        self._segments: list[_Segment] = []
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Take rows with all value columns and ``_VALUE_KIND``."""
+        if rows.num_rows:
+            with self._lock:
+                self._batches.append(rows.select(self._names))
+            self.bytes += rows.nbytes
+            self.rows += rows.num_rows
+
+    def freeze(self, first_sequence: int, *, ordered: bool = True) -> FrozenRows:
+        """The rows with sequence numbers in the order of their arrival.
+
+        Args:
+            ordered: False is faster, and enough for engines without ``needs_order``.
+        """
+        return FrozenRows(self._order.group(self._combined(first_sequence), ordered=ordered))
+
+    def lookup(
+        self, keys: pa.RecordBatch, engine: MergeEngine, first_sequence: int
+    ) -> pa.RecordBatch:
+        """Merged key-value rows of the keys that are here, deletes included, as runs have them.
+
+        Args:
+            keys: the key columns, distinct.
+            first_sequence: of the oldest row here.
+        """
+        wanted = self._order.keys(keys)
+        return self._merged(lambda segment: segment.find(wanted), engine, first_sequence)
+
+    def lookup_prefixes(
+        self, prefixes: KeyPrefixes, engine: MergeEngine, first_sequence: int
+    ) -> pa.RecordBatch:
+        """As `lookup`, of all keys that begin so."""
+        return self._merged(lambda segment: segment.find_prefixes(prefixes), engine, first_sequence)
+
+    def _merged(
+        self, find: Callable[[_Segment], np.ndarray], engine: MergeEngine, first_sequence: int
+    ) -> pa.RecordBatch:
+        with self._lock:
+            self._sort_new_rows()
+            sorted_rows = list(zip(self._segments, self._batches, strict=True))
+        found = []
+        for segment, rows in sorted_rows:
+            numbers = find(segment)
+            if len(numbers):
+                sequence = pa.array(numbers + first_sequence)
+                found.append(self._numbered(sequence, take(rows, numbers)))
+            first_sequence += rows.num_rows
+        if not found:
+            return empty_rows(self._schema)
+        runs = FrozenRows(self._order.group(concat(found))).runs(engine)
+        return concat([engine.merge(run.groups) for run in runs])
+
+    def _combined(self, first_sequence: int) -> pa.RecordBatch:
+        with self._lock:
+            rows = concat(self._batches)
+            self._batches, self._segments = [rows], []
+        numbers = np.arange(first_sequence, first_sequence + rows.num_rows)
+        return self._numbered(pa.array(numbers), rows)
+
+    def _numbered(self, numbers: pa.Array, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([numbers, *rows.columns], schema=self._schema)
+
+    def _sort_new_rows(self) -> None:
+        """Index the batches that came since, joined with sorted ones that are not much larger.
+
+        So a row is sorted again a logarithmic number of times, however often one looks.
+        """
+        known = len(self._segments)
+        if known == len(self._batches):
+            return
+        rows = sum(batch.num_rows for batch in self._batches[known:])
+        while known and self._batches[known - 1].num_rows <= 2 * rows:
+            known -= 1
+            rows += self._batches[known].num_rows
+        self._batches[known:] = [concat(self._batches[known:])]
+        self._segments[known:] = [_Segment(self._order, self._batches[known])]
+
+
+class _Segment:
+    """Some rows, sorted by key."""
+
+    def __init__(self, order: RowOrder, rows: pa.RecordBatch) -> None:
+        keys = [rows.column(name) for name in order.key_columns]
+        self._rows, self._starts = NormalizedKeys(keys).sort()
+        self._sizes = np.diff(self._starts, append=len(self._rows))
+        firsts = pa.array(self._rows[self._starts])
+        self._columns = [column.take(firsts) for column in keys]
+        self._keys = NormalizedKeys(self._columns)
+        self._by_width: dict[int, SortedPrefixes] = {}
+
+    def find(self, keys: NormalizedKeys) -> np.ndarray:
+        """Numbers of all rows of these keys, those of one key in the order of their arrival."""
+        positions, found = self._keys.search(keys)
+        return self._rows_of(positions[found])
+
+    def find_prefixes(self, prefixes: KeyPrefixes) -> np.ndarray:
+        """As `find`, of all keys that begin so."""
+        width = prefixes.width
+        if width not in self._by_width:
+            self._by_width[width] = SortedPrefixes(self._columns[:width])
+        return self._rows_of(spread(*self._by_width[width].spans(prefixes))[1])
+
+    def _rows_of(self, groups: np.ndarray) -> np.ndarray:
+        sizes = self._sizes[groups]
+        before = np.cumsum(sizes) - sizes
+        places = np.repeat(self._starts[groups] - before, sizes) + np.arange(sizes.sum())
+        return self._rows[places]

@@ -1,0 +1,36 @@
+"""What kind each incoming row has, and which kinds a table takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.lsm.merge.merge_function import is_add
+from pkray.schema import row_kind
+from pkray.schema.table_schema import KIND
+
+if TYPE_CHECKING:
+    from pkray.schema.table_schema import TableSchema
+
+
+def accepted_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """Incoming rows with their final kinds, less those that the table's options ignore.
+
+    ``rowkind.field`` overrides the rows' own kinds; ``ignore-delete`` drops -U and -D,
+    ``ignore-update-before`` drops -U.
+
+    Raises:
+        InputError: a value of ``rowkind.field`` is null or no row kind.
+    """
+    options = schema.core
+    if options.rowkind_field:
+        kinds = row_kind.parse(rows.column(options.rowkind_field), options.rowkind_field)
+        rows = rows.set_column(rows.schema.get_field_index(KIND), KIND, kinds)
+    if options.ignore_delete:
+        kept = is_add(rows.column(KIND))
+        return rows if kept.all() else rows.filter(pa.array(kept))
+    if options.ignore_update_before:
+        return rows.filter(pc.not_equal(rows.column(KIND), row_kind.UPDATE_BEFORE))
+    return rows

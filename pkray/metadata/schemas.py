@@ -1,0 +1,152 @@
+"""The schema files of a table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+from pkray.errors import StorageError, TableExistsError, TableNotFoundError
+from pkray.format import paths
+from pkray.format.schema_files import SchemaFiles
+from pkray.lsm.engines import check_functions, merge_engine
+from pkray.lsm.engines.merge_order import depends_on_merges
+from pkray.metadata.named_files import numbered_files
+from pkray.options import idle_options
+from pkray.schema.changes import SchemaChange
+from pkray.schema.draft import apply_changes
+from pkray.schema.table_schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+_log = logging.getLogger(__name__)
+
+_PREFIX = paths.schema(0).removesuffix("0")
+
+
+class SchemaStore:
+    """Reads and publishes ``schema/schema-<N>``; what was read once is kept."""
+
+    def __init__(self, store: ObjectStore, table: str) -> None:
+        self._store = store
+        self._table = table
+        self._files = SchemaFiles(store)
+        self._marks: dict[int, Hashable] = {}
+        self.replacements = 0
+        """Grows when `newest` finds that schemas it had read are others now: a branch took the
+        table's place, or was made anew."""
+
+    def exists(self) -> bool:
+        return self._store.exists(paths.schema(0)) or bool(self.ids())
+
+    def ids(self) -> list[int]:
+        """Schema ids, ascending."""
+        return sorted(number for number, _ in self._listed())
+
+    def latest(self) -> TableSchema:
+        """The newest schema.
+
+        Raises:
+            TableNotFoundError: there is none.
+            CorruptFileError: its file is damaged.
+        """
+        return self._newest_of(self.ids())
+
+    def read(self, schema_id: int) -> TableSchema:
+        """The schema of that id.
+
+        Raises:
+            MissingFileError: there is none.
+            CorruptFileError: its file is damaged.
+        """
+        return self._files(schema_id)
+
+    def newest(self) -> TableSchema:
+        """As `latest`; what was read before is read again if it was written again. One request
+        where nothing has changed."""
+        marks = dict(self._listed())
+        for number in self._marks.keys() | marks.keys():
+            if marks.get(number) != self._marks.get(number) and self._files.renew(number):
+                self.replacements += 1
+        self._marks = marks
+        return self._newest_of(marks)
+
+    def change(
+        self,
+        changes: Sequence[SchemaChange],
+        *,
+        has_snapshots: Callable[[], bool],
+        clock: Callable[[], int],
+    ) -> TableSchema:
+        """Publish the newest schema with some changes; again on top of what others publish first.
+
+        Args:
+            has_snapshots: whether the table may have rows.
+            clock: epoch milliseconds.
+
+        Raises:
+            TableNotFoundError: there is no schema to change.
+            SchemaError: a change is not safe; nothing was published.
+            OptionError, UnsupportedError: likewise.
+        """
+        while True:
+            latest = self.latest()
+            changed = apply_changes(
+                latest, changes, has_snapshots=has_snapshots(), now_millis=clock()
+            )
+            check_functions(changed)
+            path, data = paths.schema(changed.id), changed.to_json()
+            if self._create(path, data):
+                _say_idle(changed, latest)
+                return changed
+
+    def _listed(self) -> Iterator[tuple[int, Hashable]]:
+        """Schema ids, and what tells whether their files were written again."""
+        for number, file in numbered_files(self._store, _PREFIX):
+            yield number, file.mark
+
+    def _newest_of(self, ids: Iterable[int]) -> TableSchema:
+        newest = max(ids, default=None)
+        if newest is None:
+            raise TableNotFoundError(
+                f"table {self._table} does not exist: create it first, or correct its name",
+                table=self._table,
+            )
+        return self.read(newest)
+
+    def _create(self, path: str, data: bytes) -> bool:
+        """Whether the file of that name is ours: also where the answer to its creation was lost."""
+        try:
+            if self._store.create(path, data):
+                return True
+        except StorageError:
+            if not (self._store.exists(path) and self._store.read(path) == data):
+                raise
+            return True
+        # An object store is asked again where it gave no answer, and then finds ours there.
+        is_certain = self._store.local_path("") is not None
+        return not is_certain and self._store.read(path) == data
+
+    def create(self, schema: TableSchema) -> None:
+        """Publish a schema under its id.
+
+        Raises:
+            TableExistsError: another process published this id first.
+            SchemaError, UnsupportedError: an aggregate function does not fit its column.
+        """
+        check_functions(schema)
+        if not self._create(paths.schema(schema.id), schema.to_json()):
+            raise TableExistsError(
+                f"table {self._table} exists already: use it, or create it only if it does "
+                "not exist",
+                table=self._table,
+            )
+        _say_idle(schema)
+        for rule in depends_on_merges(schema, merge_engine(schema)):
+            _log.warning("the content of table %s depends on compactions: %s", self._table, rule)
+
+
+def _say_idle(schema: TableSchema, before: TableSchema | None = None) -> None:
+    """Log which options change nothing, but for those that did not before either."""
+    known = idle_options(before.options) if before is not None else {}
+    for key, why in idle_options(schema.options).items():
+        if key not in known:
+            _log.warning("option %r = %r changes nothing: it %s", key, schema.options[key], why)

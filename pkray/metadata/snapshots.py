@@ -1,0 +1,305 @@
+"""The snapshots of a table: found, read and published."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+from pkray.errors import CorruptFileError, MissingFileError, SnapshotNotFoundError, StorageError
+from pkray.format import paths
+from pkray.format.snapshot import Snapshot, decode, encode
+from pkray.metadata.hints import read_hint, write_hint
+from pkray.metadata.named_files import numbered_files
+from pkray.storage.object_store import ObjectStore
+
+_PREFIX = f"{paths.SNAPSHOT_DIR}/snapshot-"
+KEPT = 1024
+"""Snapshots kept in memory once read."""
+REMOTE_READS = 32
+"""Snapshots read at once from an object store."""
+Below = Literal["there", "expired", "lost"]
+
+
+class SnapshotStore:
+    """Snapshots by id; ids are contiguous from the earliest not yet expired to the latest.
+
+    The hint files ``EARLIEST`` and ``LATEST`` save listing the directory. They are never trusted:
+    a wrong or missing one costs time, not correctness. Thread-safe.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[int, Snapshot] = OrderedDict()
+        self._seen = 0
+        self._newest: tuple[Snapshot, Hashable] | None = None
+        self.rollbacks = 0
+        """Grows when `latest` finds that snapshots it knew are no more: what was concluded from
+        them is void."""
+        self.doubts = 0
+        """Grows when `latest` or `rests_on` finds nothing that it knew to be there: another
+        table may be in the place of this one."""
+
+    def latest_id(self) -> int | None:
+        """The newest snapshot's id, or None on a table without snapshots."""
+        if self._seen and self._exists(self._seen):
+            start = self._seen
+            if not self._exists(start + 1):
+                return start
+        else:
+            start = 0
+        hint = read_hint(self._store, paths.LATEST_HINT) or 0
+        if hint > start and self._exists(hint):
+            start = hint
+        latest = self._climb(start) if start else max(self.ids(), default=None)
+        self._seen = latest or 0
+        return latest
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot, as it is in the store now, or None."""
+        while (snapshot_id := self.latest_id()) is not None:
+            try:
+                return self._follow(snapshot_id)
+            except (SnapshotNotFoundError, MissingFileError):  # rolled back or expired meanwhile
+                self._seen = 0
+        self._notice(None, None)
+        return None
+
+    def exists(self, snapshot_id: int) -> bool:
+        """Whether a snapshot has not expired and was made."""
+        return self._exists(snapshot_id)
+
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is there as it was: not expired, nor rolled back and made anew."""
+        try:
+            return self._load(snapshot.id).is_same(snapshot)
+        except SnapshotNotFoundError:
+            return False
+
+    def earliest_id(self) -> int | None:
+        """The oldest snapshot's id that has not expired, or None."""
+        hint = read_hint(self._store, paths.EARLIEST_HINT)
+        if hint and self._exists(hint) and not (hint > 1 and self._exists(hint - 1)):
+            return hint
+        return min(self.ids(), default=None)
+
+    def ids(self) -> builtins.list[int]:
+        """Ids of all snapshots, ascending, by listing the directory."""
+        return sorted(number for number, _ in numbered_files(self._store, _PREFIX))
+
+    def read(self, snapshot_id: int, *, fresh: bool = False) -> Snapshot:
+        """A snapshot, from memory if it was read before, unless it is to be fresh.
+
+        Raises:
+            SnapshotNotFoundError: it has expired or was never made.
+            CorruptFileError: its file is damaged.
+        """
+        with self._lock:
+            if not fresh and snapshot_id in self._kept:
+                self._kept.move_to_end(snapshot_id)
+                return self._kept[snapshot_id]
+        return self._load(snapshot_id)
+
+    def range(self, first: int, last: int) -> Iterator[Snapshot]:
+        """Snapshots first..last, both included, ascending; those that expired are left out."""
+        for snapshot_id in builtins.range(first, last + 1):
+            try:
+                yield self.read(snapshot_id)
+            except SnapshotNotFoundError:
+                continue
+
+    def all(self) -> Iterator[Snapshot]:
+        """Every snapshot, oldest first."""
+        first, last = self.earliest_id(), self.latest_id()
+        if first is not None and last is not None:
+            yield from self.range(first, last)
+
+    def backwards(self, last: int) -> Iterator[Snapshot]:
+        """Snapshots from ``last`` back to the earliest, none if ``last`` is not there."""
+        local = self._store.local_path("") is not None
+        chunk = 1
+        while last > 0:
+            first = max(1, last - chunk + 1)
+            if not local:
+                self._read_ahead(first, last)
+            for snapshot_id in builtins.range(last, first - 1, -1):
+                try:
+                    yield self.read(snapshot_id)
+                except SnapshotNotFoundError:
+                    return
+            last, chunk = first - 1, min(REMOTE_READS, chunk * 2)
+
+    def _read_ahead(self, first: int, last: int) -> None:
+        """Read snapshots into memory together."""
+        with self._lock:
+            missing = [n for n in builtins.range(first, last + 1) if n not in self._kept]
+        if len(missing) < 2:
+            return
+
+        def read(snapshot_id: int) -> None:
+            with contextlib.suppress(StorageError):  # met again when its turn comes
+                self._load(snapshot_id)
+
+        with ThreadPoolExecutor(len(missing)) as pool:
+            list(pool.map(read, missing))
+
+    def publish(self, snapshot: Snapshot) -> bool:
+        """`create`, and note that it is visible."""
+        is_made = self.create(snapshot)
+        if is_made:
+            self.published(snapshot)
+        return is_made
+
+    def create(self, snapshot: Snapshot) -> bool:
+        """Make a snapshot visible; False if another one has its id.
+
+        Raises:
+            StorageError: the answer was lost: the snapshot may or may not be visible.
+        """
+        return self._store.create(paths.snapshot(snapshot.id), encode(snapshot))
+
+    def published(self, snapshot: Snapshot) -> None:
+        """Note that a snapshot is visible: keep it and move the hints on."""
+        self._keep(snapshot)
+        self._seen = max(self._seen, snapshot.id)
+        if self._newest is None or self._newest[0].id == snapshot.id - 1:
+            self._newest = snapshot, None
+        hints = [paths.LATEST_HINT, *([paths.EARLIEST_HINT] if snapshot.id == 1 else [])]
+        for hint in hints:
+            write_hint(self._store, hint, snapshot.id)
+
+    def withdraw(self, snapshot: Snapshot) -> None:
+        """Delete a snapshot just published, which has got into another table or comes too late."""
+        if self.holds(snapshot):
+            for path in (paths.LATEST_HINT, paths.EARLIEST_HINT, paths.snapshot(snapshot.id)):
+                self._store.delete(path)
+            self.write_hints()
+        with self._lock:
+            self._kept.pop(snapshot.id, None)
+
+    def rests_on(self, base: Snapshot) -> bool:
+        """Whether a snapshot just published on ``base`` has it below still: see `look_below`."""
+        return self.look_below(base) != "lost"
+
+    def look_below(self, base: Snapshot) -> Below:
+        """What became of the snapshot on which another was just published.
+
+        A rollback may have removed it between the two: then nothing that was read before is known
+        any more. Expiry may have, too, but it leaves nothing older.
+        """
+        try:
+            if self._load(base.id) == base:
+                return "there"
+            self.doubts += 1
+        except SnapshotNotFoundError as error:
+            self.doubts += 1
+            if error.earliest is None or error.earliest > base.id:
+                return "expired"
+        with self._lock:
+            self._kept.clear()
+        return "lost"
+
+    def remove_from(self, first: int) -> builtins.list[Snapshot]:
+        """Delete the snapshots from an id on, the newest first, until no more come.
+
+        At any moment those left are a table. ``LATEST`` goes first: for other engines a hint at
+        what is gone is an error.
+
+        Returns:
+            Those removed, as far as they could be read, newest first.
+        """
+        removed: builtins.list[Snapshot] = []
+        while above := [number for number in self.ids() if number >= first]:
+            self._store.delete(paths.LATEST_HINT)
+            for number in reversed(above):
+                with contextlib.suppress(SnapshotNotFoundError, CorruptFileError):
+                    removed.append(self.read(number, fresh=True))
+                self._store.delete(paths.snapshot(number))
+                with self._lock:
+                    self._kept.pop(number, None)
+        self._seen = 0
+        return removed
+
+    def write_hints(self) -> None:
+        """Let the hints say what is there."""
+        ids = self.ids()
+        if ids:
+            write_hint(self._store, paths.EARLIEST_HINT, ids[0])
+            write_hint(self._store, paths.LATEST_HINT, ids[-1])
+
+    def _follow(self, snapshot_id: int) -> Snapshot:
+        """The newest snapshot, read again only if it may be another than the last time."""
+        mark = self._store.fingerprint(paths.snapshot(snapshot_id))
+        if self._newest is not None and mark is not None:
+            newest, known = self._newest
+            if newest.id == snapshot_id and known == mark:
+                return newest
+        latest = self._load(snapshot_id)
+        self._notice(latest, mark)
+        return latest
+
+    def _notice(self, latest: Snapshot | None, mark: Hashable) -> None:
+        known = self._newest[0] if self._newest is not None else None
+        if known is None:
+            self.doubts += latest is not None or self.doubts == 0
+        elif latest != known:
+            follows = latest is not None and latest.id > known.id and self.rests_on(known)
+            if not follows:
+                self.doubts += 1
+                with self._lock:
+                    self._kept.clear()
+                    self.rollbacks += 1
+                if latest is not None:
+                    self._keep(latest)
+        self._newest = None if latest is None else (latest, mark)
+
+    def _climb(self, start: int) -> int:
+        """The newest snapshot at or after one that exists, in a logarithmic number of looks."""
+        low, step = start, 1
+        while self._exists(low + step):
+            low += step
+            step *= 2
+        high = low + step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._exists(middle) else (low, middle)
+        return low
+
+    def _exists(self, snapshot_id: int) -> bool:
+        return self._store.exists(paths.snapshot(snapshot_id))
+
+    def _load(self, snapshot_id: int) -> Snapshot:
+        path = paths.snapshot(snapshot_id)
+        try:
+            data = self._store.read(path)
+        except MissingFileError as error:
+            with self._lock:
+                self._kept.pop(snapshot_id, None)
+            known = self.ids()
+            there = f"{known[0]} to {known[-1]} are there" if known else "there are none"
+            raise SnapshotNotFoundError(
+                f"snapshot {snapshot_id} has expired or was never made: {there}; name one of "
+                "those, or read the latest",
+                snapshot_id=snapshot_id,
+                earliest=known[0] if known else None,
+                latest=known[-1] if known else None,
+                path=path,
+            ) from error
+        snapshot = decode(data, self._store.location(path), snapshot_id)
+        self._keep(snapshot)
+        return snapshot
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        with self._lock:
+            known = self._kept.get(snapshot.id)
+            if known is not None and known != snapshot:  # rolled back, then committed anew
+                self._kept.clear()
+            self._kept[snapshot.id] = snapshot
+            self._kept.move_to_end(snapshot.id)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)

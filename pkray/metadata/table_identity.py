@@ -1,0 +1,98 @@
+"""Tells a table from another one that was created in its place."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+
+from pkray.errors import MissingFileError, TableNotFoundError, TableReplacedError
+from pkray.format import paths
+from pkray.metadata.named_files import numbered_files
+from pkray.storage.branch_store import main_and_history
+from pkray.storage.location import TableLocation
+from pkray.storage.object_store import ObjectStore
+
+
+class TableIdentity:
+    """The table that one holder has loaded, compared with the one that is there.
+
+    A table's first schema file tells: it is never changed, and holds the time of its creation.
+
+    Args:
+        store: the table's root, or a branch.
+        table: its name, for messages.
+        identity: of the table that is meant; by default the one that is there when it is first
+            looked for.
+    """
+
+    def __init__(self, store: ObjectStore, table: str, identity: str | None = None) -> None:
+        self._store, _ = main_and_history(store)
+        self._table = table
+        self._identity = identity
+        self._mark: Hashable = None
+        self._doubts: int | None = None
+
+    @classmethod
+    def at(cls, location: TableLocation) -> TableIdentity:
+        """Of the table that a location names."""
+        return cls(location.open(), location.name, location.identity)
+
+    def refuse_other(self) -> None:
+        """Look whether it is the table still: one request, or none where files have marks.
+
+        Raises:
+            TableReplacedError: there is another.
+            TableNotFoundError: there is none.
+        """
+        mark = self._first_schema_mark()
+        if mark is not None and mark == self._mark:
+            return
+        found = read_identity(self._store)
+        if found is None:
+            raise TableNotFoundError(
+                f"table {self._table} does not exist any more: it was dropped or renamed; create "
+                "it first, or correct its name",
+                table=self._table,
+            )
+        if self._identity is None:
+            self._identity = found
+        if found != self._identity:
+            raise TableReplacedError(
+                f"table {self._table} was dropped, and another one created in its place, since "
+                "it was loaded: load it again with catalog.load_table, and write again what was "
+                "not committed, if it belongs to the new table",
+                table=self._table,
+            )
+        self._mark = mark
+
+    def refuse_other_after(self, doubts: int) -> None:
+        """As `refuse_other`, but only where there is a reason to doubt that was not there before.
+
+        Args:
+            doubts: of the holder's `SnapshotStore`.
+        """
+        if doubts != self._doubts:
+            self.refuse_other()
+            self._doubts = doubts
+
+    def _first_schema_mark(self) -> Hashable:
+        try:
+            return self._store.fingerprint(paths.schema(0))
+        except MissingFileError:
+            return None
+
+
+def read_identity(store: ObjectStore) -> str | None:
+    """What tells the table there from all others, 16 hexadecimal digits; None without a table."""
+    main, _ = main_and_history(store)
+    first = _first_schema(main)
+    return None if first is None else hashlib.blake2b(first, digest_size=8).hexdigest()
+
+
+def _first_schema(main: ObjectStore) -> bytes | None:
+    try:
+        return main.read(paths.schema(0))
+    except MissingFileError:
+        prefix = paths.schema(0).removesuffix("0")
+        numbers = [number for number, _ in numbered_files(main, prefix)]
+        return main.read(paths.schema(min(numbers))) if numbers else None

@@ -1,0 +1,159 @@
+"""The tags of a table: snapshots kept under names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pkray.arguments.file_names import ALLOWED, MOST_CHOSEN_BYTES, fault
+from pkray.clock import now_millis
+from pkray.errors import (
+    MissingFileError,
+    SnapshotNotFoundError,
+    TableError,
+    TagExistsError,
+    TagNotFoundError,
+)
+from pkray.format import paths
+from pkray.format.snapshot import Snapshot
+from pkray.format.tag import Tag, decode, encode
+from pkray.metadata.named_files import named_files
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.storage.object_store import ObjectStore
+
+_PREFIX = f"{paths.TAG_DIR}/tag-"
+
+
+class TagStore:
+    """Creates, reads and deletes ``tag/tag-<name>``.
+
+    A tag's file holds its whole snapshot, so the tag outlives the snapshot's own file; whoever
+    removes data files has to spare those of `all`.
+
+    Args:
+        clock: epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        snapshots: SnapshotStore | None = None,
+        clock: Callable[[], int] = now_millis,
+    ) -> None:
+        self._store = store
+        self._snapshots = snapshots or SnapshotStore(store)
+        self._clock = clock
+
+    def all(self) -> dict[str, Snapshot]:
+        """Every tag's snapshot by the tag's name."""
+        return {tag.name: tag.snapshot for tag in self.tags()}
+
+    def names(self) -> list[str]:
+        """In order."""
+        return sorted(name for name, _ in named_files(self._store, _PREFIX))
+
+    def tags(self) -> Iterator[Tag]:
+        """Every tag, in the order of their names."""
+        for name in self.names():
+            tag = self._read(name)
+            if tag is not None:
+                yield tag
+
+    def find(self, name: str) -> Tag | None:
+        """The tag of that name, or None.
+
+        Raises:
+            CorruptFileError: its file is damaged.
+        """
+        return None if fault(name) else self._read(name)
+
+    def _read(self, name: str) -> Tag | None:
+        path = paths.tag(name)
+        try:
+            return decode(self._store.read(path), name, self._store.location(path))
+        except MissingFileError:
+            return None
+
+    def get(self, name: str) -> Tag:
+        """The tag of that name.
+
+        Raises:
+            TagNotFoundError: there is none.
+        """
+        tag = self.find(name)
+        if tag is None:
+            names = self.names()
+            there = f"its tags are {', '.join(names)}" if names else "it has no tags"
+            raise TagNotFoundError(
+                f"tag {name!r} of {self._store.url!r} does not exist: {there}", tag=name
+            )
+        return tag
+
+    def create(
+        self,
+        name: str,
+        snapshot: Snapshot,
+        time_retained: int | None = None,
+        *,
+        if_not_exists: bool = False,
+    ) -> Tag:
+        """Keep a snapshot under a name.
+
+        Args:
+            time_retained: milliseconds; default for ever.
+
+        Raises:
+            TableError: a name that no tag can have.
+            TagExistsError: the name is taken.
+            SnapshotNotFoundError: the snapshot expired meanwhile.
+        """
+        check_name(name)
+        made = None if time_retained is None else self._clock()
+        tag = Tag(name, snapshot, made, time_retained)
+        path = paths.tag(name)
+        if not self._store.create(path, encode(tag)):
+            if if_not_exists:
+                return self.get(name)
+            raise TagExistsError(
+                f"tag {name!r} of {self._store.url!r} exists already: delete it first, or choose "
+                "another name",
+                tag=name,
+            )
+        self._keep_whole(tag, path)
+        return tag
+
+    def delete(self, name: str) -> None:
+        """Remove a tag's file; nothing happens where there is none. Data files stay."""
+        self._store.delete(paths.tag(name))
+
+    def expired(self) -> list[Tag]:
+        """Tags kept for longer than they were to be."""
+        now = self._clock()
+        return [tag for tag in self.tags() if tag.has_expired(now)]
+
+    def _keep_whole(self, tag: Tag, path: str) -> None:
+        """Expiry removes a snapshot's file, then looks for tags, then removes data files: a tag
+        made while the snapshot was there is seen, one made later is taken back."""
+        try:
+            there = self._snapshots.read(tag.snapshot.id, fresh=True)
+        except SnapshotNotFoundError:
+            self._store.delete(path)
+            raise
+        if there != tag.snapshot:
+            self._store.delete(path)
+            raise SnapshotNotFoundError(
+                f"snapshot {tag.snapshot.id} of {self._store.url!r} was rolled back while tag "
+                f"{tag.name!r} was made; tag another one",
+                snapshot_id=tag.snapshot.id,
+                tag=tag.name,
+            )
+
+
+def check_name(name: object) -> None:
+    """Raises `TableError`: a name that no tag can have."""
+    reason = fault(name, MOST_CHOSEN_BYTES)
+    if reason is not None:
+        raise TableError(
+            f"{name!r} is no name of a tag: {reason}; give one {ALLOWED}, of at most "
+            f"{MOST_CHOSEN_BYTES} bytes",
+            tag=name,
+        )

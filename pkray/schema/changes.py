@@ -1,0 +1,120 @@
+"""Changes of a table's columns, options and comment, as users name them.
+
+Source: Apache Paimon's schema changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from pkray.arguments.checks import Give
+from pkray.arguments.facade import Comment, Options
+from pkray.errors import SchemaError
+from pkray.schema.types import NamedType
+
+ColumnName: TypeAlias = Annotated[
+    str | Sequence[str], Give("a column, such as 'id': names are text", SchemaError)
+]
+"""A column, or a field of a ROW in it: ``"address.city"`` or ``("address", "city")``."""
+
+
+FieldName: TypeAlias = Annotated[str, Give("a column, such as 'id': names are text", SchemaError)]
+"""Beside a column, or beside a field of the same ROW."""
+
+
+@dataclass(frozen=True)
+class AddColumn:
+    """A new nullable column, at the end unless told otherwise; rows that are there have nulls."""
+
+    name: ColumnName
+    type: NamedType
+    comment: Comment | None = None
+    first: bool = False
+    after: FieldName | None = None
+
+
+@dataclass(frozen=True)
+class DropColumn:
+    name: ColumnName
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    """The column keeps its rows; options that name it follow."""
+
+    name: ColumnName
+    new_name: FieldName
+
+
+@dataclass(frozen=True)
+class ChangeType:
+    """A wider type. Whether the column is nullable stays."""
+
+    name: ColumnName
+    type: NamedType
+
+
+@dataclass(frozen=True)
+class ChangeNullability:
+    """From NOT NULL to nullable."""
+
+    name: ColumnName
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class MoveColumn:
+    """To the front, or behind another column."""
+
+    name: ColumnName
+    first: bool = False
+    after: FieldName | None = None
+
+
+@dataclass(frozen=True)
+class CommentColumn:
+    """None removes the comment."""
+
+    name: ColumnName
+    comment: Comment | None
+
+
+@dataclass(frozen=True)
+class SetOptions:
+    options: Options
+
+
+@dataclass(frozen=True)
+class ChangeBuckets:
+    """Another number of fixed buckets, for partitions to come; those with rows are rewritten."""
+
+    buckets: int
+
+
+@dataclass(frozen=True)
+class UnsetOptions:
+    keys: Sequence[str]
+
+
+@dataclass(frozen=True)
+class CommentTable:
+    """None removes the comment."""
+
+    comment: Comment | None
+
+
+SchemaChange: TypeAlias = (
+    AddColumn
+    | DropColumn
+    | RenameColumn
+    | ChangeType
+    | ChangeNullability
+    | MoveColumn
+    | CommentColumn
+    | ChangeBuckets
+    | SetOptions
+    | UnsetOptions
+    | CommentTable
+)

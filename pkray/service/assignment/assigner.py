@@ -1,0 +1,265 @@
+"""Assigns rows of a table with dynamic buckets to buckets, by the hash of their key.
+
+Every owner is also an assigner of its class of key hashes (`assigners`), as in Paimon, because
+that is right for any number of owners: an assigner reads the HASH index of all of a partition's
+buckets and keeps the hashes of its class, so that it finds a key in whatever bucket it is, and
+only it adds keys to the buckets of its class, so that it knows how full they are. Rows then go to
+the owners of their buckets as those of fixed buckets do. Writers ask before they push: 4 bytes a
+row travel there and back, the row itself once.
+
+What was assigned and is not committed belongs to a session and ends with it. That a commit cannot
+put a key into a second bucket rests on three checks: a session's assigner must not have forgotten
+it (the token), the partition's index must be the one it was assigned by, but for this service's
+own commits (`check`), and must be it still when the snapshot is published (the committer).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pkray.errors import CommitConflictError
+from pkray.format.hash_index import Hashes
+from pkray.format.index_file import IndexFileMeta
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.schema.table_schema import TableSchema
+from pkray.service.assignment.assignments import Assignments, OpenAssignments
+from pkray.service.assignment.bucket_filling import BucketFilling
+from pkray.service.assignment.committed_keys import CommittedKeys
+from pkray.service.assignment.key_index import ABSENT, Buckets, Packed, distinct, ordered, unpack
+from pkray.service.client.assigners import KeyShare, assigner_count
+from pkray.service.client.tokens import check_tokens, require_tokens
+from pkray.service.protocol import Assigned, HashFile, Holding, SessionId
+from pkray.storage.object_store import ObjectStore
+
+
+class BucketAssigner:
+    """One owner's share of a table's keys. Thread-safe.
+
+    Args:
+        index: the owner's.
+        owners: how many share the table.
+        clock: epoch milliseconds.
+        refresh_millis: look for other processes' snapshots at most this often before a lookup.
+        memory_limit: bytes of hashes kept of partitions; the least recently used are let go and
+            read again when they are needed. One partition is always kept.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema,
+        snapshots: SnapshotStore,
+        index: int,
+        owners: int,
+        clock: Callable[[], int],
+        refresh_millis: int = 0,
+        memory_limit: int = 512 << 20,
+    ) -> None:
+        share = KeyShare(index, owners, assigner_count(schema.core, owners))
+        self._index = index
+        self._keys = CommittedKeys(store, snapshots, share, clock, refresh_millis, memory_limit)
+        self._open = OpenAssignments()
+        self._filling = BucketFilling(share.assigners, schema.core.dynamic_bucket_target_row_num)
+        self._lock = threading.RLock()
+
+    def assign(
+        self,
+        session_id: SessionId,
+        partitions: Sequence[bytes],
+        codes: npt.NDArray[np.int32],
+        hashes: Hashes,
+    ) -> Assigned:
+        """Buckets for rows that a session is to write; asking again gives the same ones.
+
+        Args:
+            codes: each row's partition, as a position in ``partitions``.
+
+        Raises:
+            CommitConflictError: another process assigned keys of these partitions meanwhile.
+            CommitFencedError: the session has ended.
+            OptionError: a partition has as many buckets as there can be.
+        """
+        buckets = np.empty(len(hashes), np.int32)
+        is_new = np.empty(len(hashes), np.bool_)
+        with self._lock:
+            session = self._session(session_id)
+            for partition, rows in _by_partition(partitions, codes):
+                self._refuse_changed(session, partition)
+                buckets[rows], is_new[rows] = self._assign(session, partition, hashes[rows])
+            self._keys.let_go()
+        return Assigned(buckets, is_new, session.token)
+
+    def locate(
+        self,
+        partitions: Sequence[bytes],
+        codes: npt.NDArray[np.int32],
+        hashes: Hashes,
+        snapshot_id: int | None = None,
+        expected: Sequence[Holding] = (),
+    ) -> tuple[Buckets, int]:
+        """The bucket of each key, `ABSENT` where there is no key of its hash.
+
+        Args:
+            snapshot_id: look into this snapshot; by default into the newest and into what is not
+                committed.
+            expected: what is to be known of sessions, those apart that have ended.
+
+        Returns:
+            The buckets, and the snapshot that was looked into.
+
+        Raises:
+            LostBatchesError: what is expected is not known here.
+            SnapshotNotFoundError: the snapshot has expired.
+        """
+        buckets = np.empty(len(hashes), np.int32)
+        with self._lock:
+            require_tokens(expected, self.token, self._open.has_ended, self._index)
+            if snapshot_id is not None and self._keys.snapshot_id < snapshot_id:
+                self._keys.expire()
+            self._keys.refresh()
+            answered = self._keys.snapshot_id if snapshot_id is None else snapshot_id
+            files = self._keys.files_at(answered)
+            for partition, rows in _by_partition(partitions, codes):
+                keys = ordered(hashes[rows])
+                found = self._keys.keys(partition, files.get(partition, {})).find(keys.wanted)
+                if snapshot_id is None:
+                    self._open.fill(partition, keys.wanted, found)
+                answers = np.empty_like(found)
+                answers[keys.rows] = found
+                buckets[rows] = answers
+            self._keys.let_go()
+        return buckets, answered
+
+    def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
+        """What a session was assigned holds on top of snapshot ``base``.
+
+        Args:
+            tokens: what `assign` said to those whose rows are to be committed.
+
+        Raises:
+            LostBatchesError: this assigner has restarted, or dropped the session, since.
+            CommitConflictError: another process changed the index of a partition meanwhile.
+        """
+        with self._lock:
+            session = self._open.get(session_id)
+            held = session.token if session is not None else None
+            check_tokens(held, tokens, self._index, session_id)
+            self._keys.await_commit(session_id, base)
+            if session is not None:
+                for partition in session.used:
+                    self._refuse_changed(session, partition)
+
+    def committed(self, session_id: SessionId, changes: Iterable[HashFile]) -> None:
+        """The session is committed, with these index files for buckets of the table."""
+        with self._lock:
+            session = self._open.get(session_id) or Assignments()
+            by_partition: dict[bytes, list[HashFile]] = {}
+            for change in changes:
+                by_partition.setdefault(change.partition, []).append(change)
+            for partition, changed in by_partition.items():
+                self._keys.take(partition, changed, session.new.get(partition))
+            self.drop(session_id)
+
+    def give_up(self, session_id: SessionId) -> None:
+        """See other commits again: the session's own did not happen."""
+        with self._lock:
+            self._keys.ended(session_id)
+
+    def drop(self, session_id: SessionId) -> None:
+        """Forget a session that was not committed."""
+        with self._lock:
+            self._open.end(session_id)
+            self._keys.ended(session_id)
+
+    def forget(self, session_id: SessionId) -> None:
+        """Forget a session whose writer is gone, or pushes again."""
+        with self._lock:
+            self._open.forget(session_id)
+            self._keys.ended(session_id)
+
+    def token(self, session_id: SessionId) -> str | None:
+        """What a session is told with each answer, None where it is not known."""
+        session = self._open.get(session_id)
+        return None if session is None else session.token
+
+    def file(self, partition: bytes, bucket: int) -> IndexFileMeta | None:
+        """The bucket's committed index file, as this assigner knows it."""
+        with self._lock:
+            return self._keys.files(partition).get(bucket)
+
+    def stats(self) -> dict[str, int]:
+        with self._lock:
+            return {**self._keys.stats(), "uncommitted": len(self._open)}
+
+    def _session(self, session_id: SessionId) -> Assignments:
+        session = self._open.get(session_id)
+        if session is None:
+            for other in self._open.take_over(session_id):
+                self._keys.ended(other)
+            self._keys.expire()
+            self._keys.refresh()
+            session = self._open.begin(session_id, Assignments())
+        return session
+
+    def _assign(
+        self, session: Assignments, partition: bytes, hashes: Hashes
+    ) -> tuple[Buckets, npt.NDArray[np.bool_]]:
+        keys = ordered(hashes)
+        found = self._keys.keys(partition).find(keys.wanted)
+        absent = np.flatnonzero(found == ABSENT)
+        is_new = np.zeros(len(found), np.bool_)
+        if len(absent):
+            fresh, of_absent = distinct(keys.wanted[absent])
+            found[absent] = self._assign_new(session, partition, fresh)[of_absent]
+            is_new[keys.rows[absent]] = True
+        buckets = np.empty_like(found)
+        buckets[keys.rows] = found
+        return buckets, is_new
+
+    def _assign_new(self, session: Assignments, partition: bytes, hashes: Packed) -> Buckets:
+        """Buckets of distinct hashes that are not committed; other sessions may have them too."""
+        found = session.find(partition, hashes)
+        added = found == ABSENT
+        self._open.fill(partition, hashes, found)
+        fresh = np.flatnonzero(found == ABSENT)
+        if len(fresh):
+            sizes = self._sizes(partition)
+            found[fresh] = self._filling.place(unpack(hashes[fresh]), sizes)
+        session.add(partition, hashes[added], found[added])
+        return found
+
+    def _sizes(self, partition: bytes) -> dict[int, int]:
+        """Keys by bucket, those not committed included."""
+        sizes = self._open.sizes(partition)
+        for bucket, file in self._keys.files(partition).items():
+            sizes[bucket] = sizes.get(bucket, 0) + file.row_count
+        return sizes
+
+    def _refuse_changed(self, session: Assignments, partition: bytes) -> None:
+        state = self._keys.state(partition)
+        if session.used.setdefault(partition, state) != state:
+            raise CommitConflictError(
+                "another process changed the hash index of a partition that this commit assigns "
+                "buckets in; nothing was committed: let one service write a table with dynamic "
+                "buckets, abort, and write again",
+                partition=partition,
+            )
+
+
+def _by_partition(
+    partitions: Sequence[bytes], codes: npt.NDArray[np.int32]
+) -> Iterator[tuple[bytes, Any]]:
+    """Each partition with the positions of its rows, as numpy takes them."""
+    if len(partitions) == 1:
+        yield partitions[0], slice(None)
+        return
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(partitions)))
+    for partition, rows in zip(partitions, np.split(order, ends[:-1]), strict=True):
+        if len(rows):
+            yield partition, rows

@@ -1,0 +1,206 @@
+"""What an owner does about dynamic buckets; nothing on tables with fixed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from pkray.errors import UnsupportedError
+from pkray.format.commit_message import CommitMessage
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.options import DYNAMIC
+from pkray.schema.table_schema import TableSchema
+from pkray.service.assignment.assigner import BucketAssigner
+from pkray.service.assignment.hash_files import HashFiles
+from pkray.service.assignment.key_assigner import KeyAssigner
+from pkray.service.assignment.staged_pushes import StagedPushes
+from pkray.service.client.key_ids import Bools, KeyIds
+from pkray.service.committed_files import BucketId
+from pkray.service.handle import Handle
+from pkray.service.owner_settings import OwnerSettings
+from pkray.service.protocol import (
+    ASSIGNER,
+    Assigned,
+    Attempts,
+    HashFile,
+    Holding,
+    KeysFound,
+    Push,
+    PushReport,
+    RoutedBatch,
+    RowsPlaced,
+    SessionId,
+)
+from pkray.service.schema_cache import NewestSchema
+from pkray.storage.object_store import ObjectStore
+
+
+class DynamicBuckets:
+    """An owner's `BucketAssigner`, and the index files of the buckets it owns.
+
+    Where keys cross partitions there are no such files, and one owner's `KeyAssigner`.
+
+    Args:
+        settings: the owner's.
+        clock: epoch milliseconds.
+        peers: all owners, where rows of tasks are placed here; None where nobody stages them.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: NewestSchema,
+        settings: OwnerSettings,
+        clock: Callable[[], int],
+        peers: Callable[[], Sequence[Handle]] | None = None,
+    ) -> None:
+        self._files = HashFiles(store)
+        self._assigner: BucketAssigner | None = None
+        self._keys: KeyAssigner | None = None
+        self._staged: StagedPushes | None = None
+        first = schema.current
+        refresh_millis = settings.refresh_millis
+        if first.core.bucket != DYNAMIC:
+            return
+        if not first.crosses_partitions:
+            snapshots = SnapshotStore(store)
+            self._assigner = BucketAssigner(
+                store, first, snapshots, settings.index, settings.owners, clock, refresh_millis
+            )
+        elif settings.index == ASSIGNER:
+            directory = f"{settings.local_directory}/keys"
+
+            def newest() -> TableSchema:
+                schema.catch_up()
+                return schema.current
+
+            self._keys = KeyAssigner(store, newest, directory, clock, refresh_millis)
+            if peers is not None:
+                directory = f"{settings.local_directory}/staged"
+                self._staged = StagedPushes(directory, settings.staging_memory, schema.meant, peers)
+
+    def assign(
+        self,
+        session_id: SessionId,
+        partitions: Sequence[bytes],
+        codes: np.ndarray,
+        hashes: np.ndarray,
+    ) -> Assigned:
+        return self._known().assign(session_id, partitions, codes, hashes)
+
+    def locate(
+        self,
+        partitions: Sequence[bytes],
+        codes: np.ndarray,
+        hashes: np.ndarray,
+        snapshot_id: int | None,
+        expected: Sequence[Holding],
+    ) -> tuple[np.ndarray, int]:
+        return self._known().locate(partitions, codes, hashes, snapshot_id, expected)
+
+    def place(
+        self,
+        session_id: SessionId,
+        index: int,
+        partitions: Sequence[bytes],
+        codes: np.ndarray,
+        keys: KeyIds,
+        removes: Bools,
+    ) -> RowsPlaced:
+        assert self._keys is not None
+        return self._keys.place(session_id, index, partitions, codes, keys, removes)
+
+    def locate_keys(
+        self, keys: KeyIds, snapshot_id: int | None, latest: bool, expected: Sequence[Holding]
+    ) -> KeysFound | None:
+        assert self._keys is not None
+        return self._keys.locate(keys, snapshot_id, latest=latest, expected=expected)
+
+    def stage(self, push: Push, batch: RoutedBatch) -> None:
+        assert self._staged is not None
+        self._staged.stage(push, batch)
+
+    def place_staged(self, session_id: SessionId, attempts: Attempts) -> PushReport:
+        assert self._staged is not None
+        return self._staged.place(session_id, attempts)
+
+    def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
+        known = self._assigner or self._keys
+        if known is not None:
+            known.check(session_id, tokens, base)
+
+    def indexed(
+        self, messages: Sequence[CommitMessage], new_hashes: Mapping[BucketId, Sequence[bytes]]
+    ) -> list[CommitMessage]:
+        """The messages, with a new index file where a bucket has new keys."""
+        if self._assigner is None:
+            return list(messages)
+        return [self._indexed(message, new_hashes) for message in messages]
+
+    def committed(
+        self,
+        session_id: SessionId,
+        snapshot_id: int,
+        hash_files: Sequence[HashFile],
+        new: bool,
+    ) -> None:
+        if self._assigner is not None:
+            self._assigner.committed(session_id, hash_files)
+        if self._keys is not None:
+            self._keys.committed(session_id, snapshot_id, new=new)
+        if self._staged is not None:
+            self._staged.end(session_id)
+
+    def give_up(self, session_id: SessionId) -> None:
+        """What was checked for the session is not published, though the session goes on."""
+        known = self._assigner or self._keys
+        if known is not None:
+            known.give_up(session_id)
+
+    def drop(self, session_id: SessionId) -> None:
+        known = self._assigner or self._keys
+        if known is not None:
+            known.drop(session_id)
+        if self._staged is not None:
+            self._staged.end(session_id)
+
+    def forget(self, session_id: SessionId) -> None:
+        """Forget a session whose writer is gone, or pushes again."""
+        known = self._assigner or self._keys
+        if known is not None:
+            known.forget(session_id)
+        if self._staged is not None:
+            self._staged.forget(session_id)
+
+    def token(self, session_id: SessionId) -> str | None:
+        """What a session is told with each answer, None where it is not known."""
+        known = self._assigner or self._keys
+        return None if known is None else known.token(session_id)
+
+    def stats(self) -> dict[str, int]:
+        known = self._assigner or self._keys
+        return {} if known is None else known.stats()
+
+    def _indexed(
+        self, message: CommitMessage, new_hashes: Mapping[BucketId, Sequence[bytes]]
+    ) -> CommitMessage:
+        added = new_hashes.get((message.partition, message.bucket))
+        if not added:
+            return message
+        base = self._known().file(message.partition, message.bucket)
+        file = self._files.extend(base, added)
+        if file is None:
+            return message
+        names = (base.file_name,) if base is not None else ()
+        return msgspec.structs.replace(
+            message,
+            index_files=(*message.index_files, file),
+            index_base=(*message.index_base, *names),
+        )
+
+    def _known(self) -> BucketAssigner:
+        if self._assigner is None:
+            raise UnsupportedError("the table's buckets are fixed: nobody assigns them")
+        return self._assigner

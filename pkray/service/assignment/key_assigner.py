@@ -1,0 +1,298 @@
+"""Places rows of a table whose keys cross partitions, by an index of all its keys.
+
+One owner does it for the whole table, as Paimon's single writer does: where a row goes depends on
+where its key is, and that on the rows before. Writers ask before they push: 20 bytes a row travel
+there, where each row goes and what is to be deleted elsewhere come back, and the rows themselves
+go to the owners of their buckets as always.
+
+What sessions placed is knowledge of theirs alone until they are committed. That no commit puts a
+key into a second partition rests on four checks: a session's answers count one after the other
+(`place`), its assigner must not have forgotten it (the token), nobody else may have changed where
+its keys are (`check`), and nobody may have done so when the snapshot is published (the committer).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pkray.errors import CommitConflictError, LostBatchesError, StorageError
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.schema.table_schema import TableSchema
+from pkray.service.assignment.bucket_filling import BucketFilling
+from pkray.service.assignment.key_places import KeyPlaces
+from pkray.service.assignment.place_runs import NOWHERE
+from pkray.service.assignment.placement import (
+    Placed,
+    Placement,
+    Rule,
+    is_there,
+    number_of,
+    place_of,
+)
+from pkray.service.assignment.session_places import OpenPlaces, SessionPlaces
+from pkray.service.assignment.table_keys import TableKeys
+from pkray.service.client.key_ids import Bools, KeyIds, Words
+from pkray.service.client.tokens import check_tokens, require_tokens
+from pkray.service.protocol import ASSIGNER, Holding, KeysFound, RowsPlaced, SessionId
+from pkray.storage.object_store import ObjectStore
+
+
+class KeyAssigner:
+    """Places the rows of one table. Thread-safe.
+
+    Args:
+        schema: the table's newest.
+        directory: of its own, on the local disk.
+        clock: epoch milliseconds.
+        refresh_millis: look for other processes' snapshots at most this often before a lookup.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: Callable[[], TableSchema],
+        directory: str,
+        clock: Callable[[], int],
+        refresh_millis: int = 0,
+    ) -> None:
+        self._directory = directory
+        self._keys = TableKeys(
+            store, schema, SnapshotStore(store), directory, clock, refresh_millis
+        )
+        self._rule = Rule.of(schema())
+        self._filling = BucketFilling(1, schema().core.dynamic_bucket_target_row_num)
+        self._open = OpenPlaces()
+        self._lock = threading.RLock()
+
+    def place(
+        self,
+        session_id: SessionId,
+        index: int,
+        partitions: Sequence[bytes],
+        codes: npt.NDArray[np.int32],
+        keys: KeyIds,
+        removes: Bools,
+    ) -> RowsPlaced:
+        """Where rows that a session is to write go.
+
+        Args:
+            index: 0, 1, 2 … within the session; asking again for the last one changes nothing.
+            codes: each row's own partition, as a position in ``partitions``.
+            removes: whether the row leaves none of its key.
+
+        Raises:
+            LostBatchesError: an answer before this one is not known here.
+            CommitConflictError: another writer changed where keys are.
+            CommitFencedError: the session has ended.
+            OptionError: a partition has as many buckets as there can be.
+            StorageError: the table cannot be read, or the local disk is full.
+        """
+        with self._lock:
+            session = self._session(session_id)
+            if session.answer is not None and index == session.answers - 1:
+                return session.answer
+            if index != session.answers:
+                raise LostBatchesError(
+                    f"batch {index} of {session_id.user!r} is to be placed, but "
+                    f"{session.answers} was to come next: the owner restarted; push again",
+                    user=session_id.user,
+                    expected=session.answers,
+                    got=index,
+                )
+            self._refuse_changed(session)
+            answer = self._place(session, partitions, codes, keys, removes)
+            session.answer = answer
+            session.answers += 1
+            return answer
+
+    def locate(
+        self,
+        keys: KeyIds,
+        snapshot_id: int | None,
+        *,
+        latest: bool,
+        expected: Sequence[Holding] = (),
+    ) -> KeysFound | None:
+        """Where keys are; None for a snapshot that is neither the newest nor about to be.
+
+        Args:
+            latest: what is not committed counts too.
+            expected: what is to be known of sessions, those apart that have ended.
+
+        Raises:
+            LostBatchesError: it is not.
+        """
+        with self._lock:
+            require_tokens(expected, self.token, self._open.has_ended, ASSIGNER)
+            if snapshot_id is not None and self._keys.snapshot_id < snapshot_id:
+                self._keys.expire()
+            self._keys.refresh()
+            if snapshot_id not in (None, self._keys.snapshot_id):
+                return None
+            order = keys.order()
+            ordered = keys.at(order)
+            committed = self._keys.find(ordered)
+            found = np.empty(keys.count, np.uint64)
+            found[order] = self._open.latest(ordered, committed) if latest else committed
+            partitions, codes, buckets = self._keys.partitions.named(found)
+            return KeysFound(partitions, codes, buckets, self._keys.snapshot_id)
+
+    def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
+        """What a session was told holds on top of snapshot ``base``.
+
+        Raises:
+            LostBatchesError: this assigner has restarted, or dropped the session, since.
+            CommitConflictError: another writer changed where the session's keys are.
+        """
+        with self._lock:
+            session = self._open.get(session_id)
+            held = session.token if session is not None else None
+            check_tokens(held, tokens, ASSIGNER, session_id)
+            self._keys.await_commit(session_id, base)
+            if session is not None:
+                self._refuse_changed(session)
+
+    def committed(self, session_id: SessionId, snapshot_id: int, *, new: bool) -> None:
+        """The session is committed.
+
+        Args:
+            new: what it was told is what the snapshot holds; else an earlier attempt's is.
+        """
+        with self._lock:
+            session = self._open.get(session_id)
+            if session is not None and new and self._keys.is_awaited(session_id):
+                self._open.end(session_id)
+                try:
+                    self._take(session)
+                    self._keys.committed(session_id, snapshot_id)
+                except StorageError:  # the commit is not undone by it
+                    self._keys.forget()
+            self.drop(session_id)
+
+    def give_up(self, session_id: SessionId) -> None:
+        """See other commits again: the session's own did not happen."""
+        with self._lock:
+            self._keys.ended(session_id)
+
+    def drop(self, session_id: SessionId) -> None:
+        """Forget a session that was not committed."""
+        with self._lock:
+            self._open.end(session_id)
+            self._keys.ended(session_id)
+
+    def forget(self, session_id: SessionId) -> None:
+        """Forget a session whose writer is gone, or pushes again."""
+        with self._lock:
+            self._open.forget(session_id)
+            self._keys.ended(session_id)
+
+    def token(self, session_id: SessionId) -> str | None:
+        """What a session is told with each answer, None where it is not known."""
+        session = self._open.get(session_id)
+        return None if session is None else session.token
+
+    def stats(self) -> dict[str, int]:
+        with self._lock:
+            return {**self._keys.stats(), "uncommitted": len(self._open)}
+
+    def _session(self, session_id: SessionId) -> SessionPlaces:
+        session = self._open.get(session_id)
+        if session is None:
+            for other in self._open.take_over(session_id):
+                self._keys.ended(other)
+            self._keys.expire()
+            self._keys.refresh()
+            begun = SessionPlaces(KeyPlaces(self._directory), self._keys.additions)
+            session = self._open.begin(session_id, begun)
+        return session
+
+    def _place(
+        self,
+        session: SessionPlaces,
+        partitions: Sequence[bytes],
+        codes: npt.NDArray[np.int32],
+        keys: KeyIds,
+        removes: Bools,
+    ) -> RowsPlaced:
+        numbers = self._keys.partitions.numbers(partitions)
+        order = keys.order()
+        ordered = keys.at(order)
+        firsts = ordered.firsts()
+        distinct = ordered.at(firsts)
+        told = session.places.find(distinct)
+        committed = self._keys.find(distinct)
+        before = np.where(told == NOWHERE, committed, told)
+        wanted = numbers[codes[order]]
+        placement = Placement(self._rule, firsts, before, wanted, removes[order])
+        added: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        # Back in its committed partition a key goes to its bucket: it is an update there.
+        fresh = committed[(np.cumsum(firsts) - 1)[placement.fresh]]
+        new = np.flatnonzero(number_of(fresh) != wanted[placement.fresh])
+        rows = placement.fresh[new]
+        fresh[new] = self._fresh(wanted[rows], ordered.at(rows).shards(), added)
+        placed = placement.place(fresh)
+        changed = np.flatnonzero(placed.after != told)
+        session.places.put(distinct.at(changed), placed.after[changed])
+        for number, sizes in added.items():
+            session.sizes[number].update(sizes)
+        for places in (before, placed.places, placed.after):
+            session.used.update(np.unique(number_of(places[is_there(places)])).tolist())
+        return self._answer(session, order, placed)
+
+    def _fresh(
+        self,
+        numbers: Words,
+        shards: npt.NDArray[np.int32],
+        added: defaultdict[int, Counter[int]],
+    ) -> Words:
+        """New places in partitions."""
+        places = np.empty(len(numbers), np.uint64)
+        order = np.argsort(numbers, kind="stable")
+        distinct, starts = np.unique(numbers[order], return_index=True)
+        for number, rows in zip(distinct.tolist(), np.split(order, starts)[1:], strict=True):
+            sizes = Counter(self._keys.sizes(number))
+            sizes.update(self._open.sizes(number))
+            buckets = self._filling.place(shards[rows], sizes)
+            counts = np.bincount(buckets)
+            for bucket in np.flatnonzero(counts).tolist():
+                added[number][bucket] += int(counts[bucket])
+            places[rows] = place_of(numbers[rows], buckets)
+        return places
+
+    def _answer(
+        self, session: SessionPlaces, order: npt.NDArray[np.int64], placed: Placed
+    ) -> RowsPlaced:
+        moves = np.flatnonzero(placed.left != NOWHERE)
+        places = np.empty(len(order) + len(moves), np.uint64)
+        places[order] = placed.places
+        places[len(order) :] = placed.left[moves]
+        partitions, codes, buckets = self._keys.partitions.named(places)
+        return RowsPlaced(partitions, codes, buckets, order[moves], session.token)
+
+    def _take(self, session: SessionPlaces) -> None:
+        """Put what was told into the table's index."""
+        for piece in session.places.chunks():
+            before = self._keys.find(piece.keys)
+            after = piece.places
+            changed = np.flatnonzero((before != after) & (is_there(before) | is_there(after)))
+            keys = piece.keys.at(changed)
+            self._keys.put(keys, before[changed], after[changed])
+            self._open.overtake(keys)
+
+    def _refuse_changed(self, session: SessionPlaces) -> None:
+        changed = (
+            session.is_overtaken
+            or session.additions != self._keys.additions
+            or any(self._keys.partitions.is_gone(number) for number in session.used)
+        )
+        if changed:
+            raise CommitConflictError(
+                "another writer changed where keys are that this commit writes; nothing was "
+                "committed: let one writer at a time write a table whose keys cross partitions, "
+                "abort, and write again"
+            )

@@ -1,0 +1,67 @@
+"""Partitions by number, as places name them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pkray.service.assignment.placement import bucket_of, is_there, number_of
+from pkray.service.client.key_ids import Bools, Words
+
+Codes = npt.NDArray[np.int32]
+
+
+class PartitionNumbers:
+    """Numbers partitions; once others have changed the rows of one, it gets another number.
+
+    The places of keys in it need not be looked for then: they name a number that is gone.
+    """
+
+    def __init__(self) -> None:
+        self._partitions: list[bytes] = []
+        self._numbers: dict[bytes, int] = {}
+        self._gone: Bools = np.zeros(64, np.bool_)
+
+    def number(self, partition: bytes) -> int:
+        if partition not in self._numbers:
+            self._numbers[partition] = len(self._partitions)
+            self._partitions.append(partition)
+            if len(self._partitions) > len(self._gone):
+                self._gone = np.concatenate((self._gone, np.zeros_like(self._gone)))
+        return self._numbers[partition]
+
+    def numbers(self, partitions: Sequence[bytes]) -> Words:
+        return np.array([self.number(each) for each in partitions], np.uint64)
+
+    def is_gone(self, number: int) -> bool:
+        """Whether others have changed the rows of the partition since it got its number."""
+        return bool(self._gone[number])
+
+    def are_gone(self, places: Words) -> Bools:
+        """Whether they are in a partition whose number is gone."""
+        there = is_there(places)
+        numbers = np.where(there, number_of(places), np.uint64(0))
+        gone: Bools = self._gone[numbers.astype(np.int64)] & there
+        return gone
+
+    def named(self, places: Words) -> tuple[list[bytes], Codes, Codes]:
+        """Partitions, each place's position in them, and its bucket; -1 for both without one."""
+        there = np.flatnonzero(is_there(places))
+        codes = np.full(len(places), -1, np.int32)
+        buckets = codes.copy()
+        numbers, codes[there] = np.unique(number_of(places[there]), return_inverse=True)
+        buckets[there] = bucket_of(places[there])
+        return [self._partitions[number] for number in numbers.tolist()], codes, buckets
+
+    def retire(self, partition: bytes) -> int | None:
+        """Others have changed its rows; the number that is gone, if it had one."""
+        number = self._numbers.pop(partition, None)
+        if number is not None:
+            self._gone[number] = True
+        return number
+
+    def retire_all(self) -> None:
+        self._gone[: len(self._partitions)] = True
+        self._numbers.clear()

@@ -1,0 +1,126 @@
+"""Asks the owners which buckets rows of a table with dynamic buckets go to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pkray.format.bucket import hash_rows
+from pkray.format.hash_index import Hashes
+from pkray.format.partition import PartitionSpec
+from pkray.options import DYNAMIC
+from pkray.schema.table_schema import TableSchema
+from pkray.service.client.assigners import assigner_count, assigning_owners
+from pkray.service.client.open_writers import OpenWriters
+from pkray.service.client.routing import Cells
+from pkray.service.client.tokens import note_token
+from pkray.service.handle import Handle, gather
+from pkray.service.protocol import Assigned, SessionId
+from pkray.service.retry import persist
+
+Codes = npt.NDArray[np.int32]
+Buckets = npt.NDArray[np.int32]
+
+
+class AssignerClient:
+    """Each row is asked of the one owner that assigns its class of hashes.
+
+    Args:
+        owners: all of the table's.
+        writers: those in this process, all of whose keys are found.
+    """
+
+    def __init__(
+        self, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+    ) -> None:
+        self._owners = owners
+        self._writers = writers or OpenWriters()
+        self._partitions = PartitionSpec(schema)
+        self._keys = schema.trimmed_primary_keys
+        self._types = schema.types(self._keys)
+        self._assigners = assigner_count(schema.core, len(owners))
+
+    @classmethod
+    def of(
+        cls, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+    ) -> AssignerClient | None:
+        """The client of a table with dynamic buckets whose keys stay in their partitions, None
+        for other tables."""
+        stays = schema.core.bucket == DYNAMIC and not schema.crosses_partitions
+        return cls(schema, owners, writers) if stays else None
+
+    def assign(self, session: SessionId, rows: pa.RecordBatch, tokens: dict[int, str]) -> Cells:
+        """Buckets for rows to be written.
+
+        Args:
+            tokens: of the owners, by what they assigned before; new ones are added.
+
+        Raises:
+            LostBatchesError: an owner forgot what it assigned before.
+            CommitConflictError: another process assigned keys of these partitions meanwhile.
+        """
+        codes, partitions, hashes = self._hashes(rows)
+        buckets = np.empty(len(hashes), np.int32)
+        is_new = np.empty(len(hashes), np.bool_)
+        asked = list(self._by_owner(partitions, codes, hashes))
+        answers: list[Assigned] = gather(
+            [
+                self._owners[owner].submit("assign", session, partitions, codes[at], hashes[at])
+                for owner, at in asked
+            ]
+        )
+        for (owner, at), answer in zip(asked, answers, strict=True):
+            note_token(tokens, owner, answer.token, session)
+            buckets[at], is_new[at] = answer.buckets, answer.is_new
+        return Cells(codes, partitions, buckets, hashes, is_new)
+
+    def locate(self, keys: pa.Table, snapshot_id: int | None, *, latest: bool) -> tuple[Cells, int]:
+        """Buckets of keys, -1 where there is none, and the snapshot they were found in.
+
+        Args:
+            snapshot_id: by default the newest, and what is not committed.
+            latest: all that writers in this process have pushed is to be among that.
+        """
+        codes, partitions, hashes = self._hashes(keys)
+        asked = list(self._by_owner(partitions, codes, hashes))
+
+        def ask(snapshot_id: int | None) -> list[tuple[Buckets, int]]:
+            return gather(
+                [
+                    self._owners[owner].submit(
+                        "locate",
+                        partitions,
+                        codes[at],
+                        hashes[at],
+                        snapshot_id,
+                        self._writers.expected(owner) if latest else (),
+                    )
+                    for owner, at in asked
+                ]
+            )
+
+        patience = self._owners[0].limits.lookup_seconds
+        answers = persist(lambda: ask(snapshot_id), patience)
+        oldest = min(answered for _, answered in answers)
+        if any(answered != oldest for _, answered in answers):
+            answers = persist(lambda: ask(oldest), patience)
+        buckets = np.empty(len(hashes), np.int32)
+        for (_, at), (found, _) in zip(asked, answers, strict=True):
+            buckets[at] = found
+        return Cells(codes, partitions, buckets), oldest
+
+    def _hashes(self, rows: pa.RecordBatch | pa.Table) -> tuple[Codes, list[bytes], Hashes]:
+        codes, partitions = self._partitions.encode(rows)
+        hashes = hash_rows([rows.column(name) for name in self._keys], self._types)
+        return codes, partitions, hashes
+
+    def _by_owner(
+        self, partitions: Sequence[bytes], codes: Codes, hashes: Hashes
+    ) -> Iterator[tuple[int, npt.NDArray[np.int64] | slice]]:
+        owners = assigning_owners(partitions, codes, hashes, self._assigners, len(self._owners))
+        present = np.flatnonzero(np.bincount(owners)).tolist()
+        for owner in present:
+            yield owner, slice(None) if len(present) == 1 else np.flatnonzero(owners == owner)

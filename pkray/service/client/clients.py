@@ -1,0 +1,22 @@
+"""Who tells where rows go whose buckets are dynamic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from pkray.schema.table_schema import TableSchema
+from pkray.service.client.assigner_client import AssignerClient
+from pkray.service.client.key_client import KeyClient
+from pkray.service.handle import Handle
+
+DynamicClient: TypeAlias = AssignerClient | KeyClient
+
+
+def dynamic_client(schema: TableSchema, owners: Sequence[Handle]) -> DynamicClient | None:
+    """The client that a table's writers ask; None of a table with fixed buckets.
+
+    Raises:
+        UnsupportedError: options under which the keys could not be kept unique.
+    """
+    return KeyClient.of(schema, owners) or AssignerClient.of(schema, owners)

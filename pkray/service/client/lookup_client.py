@@ -1,0 +1,279 @@
+"""Sends keys to the owners of their buckets and puts the answers back in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.errors import PartitionBucketsError
+from pkray.lsm.keys.keys import NormalizedKeys
+from pkray.schema.table_schema import TableSchema
+from pkray.service.client.assigner_client import AssignerClient
+from pkray.service.client.key_client import KeyClient
+from pkray.service.client.key_ids import identify
+from pkray.service.client.open_writers import OpenWriters
+from pkray.service.client.prefix_routing import PrefixRouter, Request
+from pkray.service.client.routing import Cells, Router
+from pkray.service.handle import Handle, gather
+from pkray.service.protocol import Lookup, LookupAnswer, Visibility
+from pkray.service.retry import persist
+
+_MAX_MOVED = 8
+"""Times that a lookup of what is not committed follows keys to other partitions."""
+_MAX_REROUTED = 8
+"""Times that a lookup learns of partitions with other buckets than the table's."""
+
+
+class LookupClient:
+    """Lookups over all owners of a table.
+
+    Args:
+        writers: those of the table in this process, all of whose rows ``latest`` lookups see.
+    """
+
+    def __init__(
+        self, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+    ) -> None:
+        self._schema = schema
+        self._writers = writers or OpenWriters()
+        self._owners = owners
+        self._assigner = AssignerClient.of(schema, owners, self._writers)
+        self._keys = KeyClient.of(schema, owners, self._writers)
+        is_fixed = self._assigner is None and self._keys is None
+        self._router = Router(schema, len(owners)) if is_fixed else None
+        self._prefixes = PrefixRouter(schema, self._router, len(owners))
+
+    def find(
+        self,
+        keys: pa.Table,
+        wanted: pa.Schema,
+        visibility: Visibility,
+        snapshot_id: int | None,
+    ) -> pa.Table:
+        """Rows of the keys found, in the keys' order, from one snapshot.
+
+        Args:
+            keys: the primary key columns.
+            wanted: the columns to return.
+        """
+        if keys.num_rows == 0:
+            return wanted.empty_table()
+        anywhere = self._keys
+
+        def find() -> pa.Table:
+            if anywhere is not None:
+                return self._find_anywhere(anywhere, keys, wanted, visibility, snapshot_id)
+            return _rerouted(
+                lambda totals: self._find(keys, wanted, visibility, snapshot_id, totals)
+            )
+
+        return self._writers.complete(find) if visibility == "latest" else find()
+
+    def find_prefixes(
+        self,
+        keys: pa.Table,
+        wanted: pa.Schema,
+        visibility: Visibility,
+        snapshot_id: int | None,
+    ) -> pa.Table:
+        """All rows of keys that begin so: in the order asked, and each one's in key order.
+
+        Args:
+            keys: leading columns of the trimmed primary key, with the partition columns or not.
+            wanted: the columns to return.
+        """
+        if keys.num_rows == 0:
+            return wanted.empty_table()
+        by_key = [*self._schema.trimmed_primary_keys, *self._schema.partition_keys]
+        names = list(dict.fromkeys([*wanted.names, *by_key]))
+
+        def find(totals: Mapping[bytes, int]) -> pa.Table:
+            requests = self._prefixes.requests(keys, totals)
+            return self._collect(requests, names, visibility, snapshot_id, by_key, by_prefix=True)
+
+        if visibility == "latest":
+            return _as(self._writers.complete(lambda: _rerouted(find)), wanted)
+        return _as(_rerouted(find), wanted)
+
+    def _find(
+        self,
+        keys: pa.Table,
+        wanted: pa.Schema,
+        visibility: Visibility,
+        snapshot_id: int | None,
+        totals: Mapping[bytes, int],
+    ) -> pa.Table:
+        cells, located = self._locate(keys, visibility, snapshot_id, totals)
+        if visibility == "committed":
+            snapshot_id = located
+        requests = self._requests(keys, cells)
+        if not requests:
+            return wanted.empty_table()
+        return _as(self._collect(requests, wanted.names, visibility, snapshot_id), wanted)
+
+    def _find_anywhere(
+        self,
+        client: KeyClient,
+        keys: pa.Table,
+        wanted: pa.Schema,
+        visibility: Visibility,
+        snapshot_id: int | None,
+    ) -> pa.Table:
+        """Rows of keys that may be in any partition."""
+        latest = visibility == "latest"
+        found = wanted.empty_table()
+        for _ in range(_MAX_MOVED):
+            located = client.locate(keys, snapshot_id, latest=latest)
+            if located is None:
+                return self._find_in_all(keys, wanted, visibility, snapshot_id)
+            cells, answered = located
+            requests = self._requests(keys, cells)
+            if not requests:
+                return wanted.empty_table()
+            moment = None if latest else answered
+            found = _as(self._collect(requests, wanted.names, visibility, moment), wanted)
+            complete = found.num_rows == int((cells.buckets >= 0).sum())
+            if not latest or complete or self._are_there(client, keys, cells):
+                break
+        return found
+
+    @staticmethod
+    def _are_there(client: KeyClient, keys: pa.Table, cells: Cells) -> bool:
+        """Whether keys are still where they were."""
+        located = client.locate(keys, None, latest=True)
+        return located is not None and located[0].are(cells)
+
+    def _find_in_all(
+        self,
+        keys: pa.Table,
+        wanted: pa.Schema,
+        visibility: Visibility,
+        snapshot_id: int | None,
+    ) -> pa.Table:
+        """Rows of a snapshot that nobody keeps the keys of: every partition is asked."""
+        schema = self._schema
+        prefixes = keys.select(list(schema.trimmed_primary_keys))
+        names = list(dict.fromkeys([*wanted.names, *schema.primary_keys]))
+        requests = self._prefixes.requests(prefixes, {})
+        rows = self._collect(requests, names, visibility, snapshot_id, by_prefix=True)
+        # Partition columns that the key holds tell rows of one prefix apart.
+        asked = identify([keys.column(name) for name in schema.primary_keys])
+        held = identify([rows.column(name) for name in schema.primary_keys])
+        return _as(rows.take(pa.array(held.positions_of(asked))), wanted)
+
+    def _collect(
+        self,
+        requests: dict[int, Request],
+        columns: Sequence[str],
+        visibility: Visibility,
+        snapshot_id: int | None,
+        by_key: Sequence[str] = (),
+        *,
+        by_prefix: bool = False,
+    ) -> pa.Table:
+        """The owners' rows, in the order asked and then by these columns."""
+
+        def ask(snapshot_id: int | None) -> dict[int, LookupAnswer]:
+            schema, latest = self._schema, visibility == "latest"
+            how = (visibility, list(columns), snapshot_id, schema.id, schema.digest, by_prefix)
+            return self._ask(
+                {
+                    owner: Lookup(
+                        keys, slices, *how, self._writers.expected(owner) if latest else ()
+                    )
+                    for owner, (keys, slices, _) in requests.items()
+                }
+            )
+
+        patience = self._owners[0].limits.lookup_seconds
+        answers = persist(lambda: ask(snapshot_id), patience)
+        answered = {snapshot for _, _, snapshot in answers.values()}
+        if visibility == "committed" and len(answered) > 1:
+            oldest = min(answered)
+            answers = persist(lambda: ask(oldest), patience)
+        positions = _joined([requests[owner][2][found] for owner, (found, _, _) in answers.items()])
+        rows = _concatenated([rows for _, rows, _ in answers.values()])
+        if len(positions) < 2:
+            return rows
+        if not by_key:
+            return rows.take(pa.array(np.argsort(positions, kind="stable")))
+        keys = [pa.array(positions), *(rows.column(name) for name in by_key)]
+        return rows.take(pa.array(NormalizedKeys(keys).argsort()))
+
+    def _locate(
+        self,
+        keys: pa.Table,
+        visibility: Visibility,
+        snapshot_id: int | None,
+        totals: Mapping[bytes, int],
+    ) -> tuple[Cells, int | None]:
+        """Where keys are, and the snapshot that said so where buckets are dynamic."""
+        if self._assigner is not None:
+            return self._assigner.locate(keys, snapshot_id, latest=visibility == "latest")
+        assert self._router is not None
+        return self._router.cells(keys, totals), snapshot_id
+
+    def _requests(self, keys: pa.Table, cells: Cells) -> dict[int, Request]:
+        requests = {}
+        for owner, pieces in cells.positions(len(self._owners)).items():
+            positions = _joined([rows for _, rows in pieces])
+            batch = (
+                keys.take(pa.array(positions))
+                if len(positions) < keys.num_rows or (len(pieces) > 1)
+                else keys
+            )
+            chunks = batch.to_batches()
+            rows = chunks[0] if len(chunks) == 1 else batch.combine_chunks().to_batches()[0]
+            requests[owner] = (rows, tuple(piece for piece, _ in pieces), positions)
+        return requests
+
+    def _ask(self, asked: Mapping[int, Lookup]) -> dict[int, LookupAnswer]:
+        if len(asked) == 1:
+            ((owner, lookup),) = asked.items()
+            return {owner: self._owners[owner].call("lookup", lookup)}
+        pending = [self._owners[owner].submit("lookup", lookup) for owner, lookup in asked.items()]
+        return dict(zip(asked, gather(pending, _together), strict=True))
+
+
+def _rerouted(find: Callable[[Mapping[bytes, int]], pa.Table]) -> pa.Table:
+    """What is found once it is known which partitions have other buckets than the table's."""
+    totals: dict[bytes, int] = {}
+    for _ in range(_MAX_REROUTED):
+        try:
+            return find(totals)
+        except PartitionBucketsError as error:
+            if _is_final(error):
+                raise
+            totals.update(error.totals)
+    return find(totals)
+
+
+def _together(failures: Sequence[Exception]) -> Exception:
+    """One that is final; where none is, what all owners say of partitions."""
+    first = next(filter(_is_final, failures), None)
+    if first is not None:
+        return first
+    said = [error for error in failures if isinstance(error, PartitionBucketsError)]
+    totals = dict(chain.from_iterable(error.totals.items() for error in said))
+    return PartitionBucketsError(said[0].message, totals=totals, buckets=said[0].buckets)
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether a failed lookup cannot go on in other buckets."""
+    return not (isinstance(error, PartitionBucketsError) and error.totals)
+
+
+def _joined(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+
+def _as(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    chosen = rows.select(wanted.names)
+    return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)

@@ -1,0 +1,180 @@
+"""Spreads a table's rows over another number of fixed buckets, beside its writers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.changelog.planner import lowest_told
+from pkray.commit.index_files import index_files
+from pkray.commit.overwriting import Partitions
+from pkray.errors import CommitBaseMovedError, CommitUnknownError, ServiceUnavailableError
+from pkray.format.data_file import DataFileMeta
+from pkray.format.index_file import DELETION_VECTORS
+from pkray.format.partition_filter import ExactPartitions
+from pkray.format.snapshot import Snapshot
+from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.deletion_files import read_vectors
+from pkray.lsm.engines import merge_engine
+from pkray.lsm.levels import Levels
+from pkray.lsm.merge.live_rows import LiveRows
+from pkray.lsm.merge.merge_read import merge_read
+from pkray.metadata.live import live_files
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.schema import row_kind
+from pkray.schema.changes import ChangeBuckets
+from pkray.schema.table_schema import KIND, TableSchema
+from pkray.service.client.overwrite import OverwriteWriter
+from pkray.service.handle import Handle
+from pkray.service.protocol import Chosen
+from pkray.storage.object_store import ObjectStore
+
+MAX_TRIES = 20
+"""Times that one partition is rewritten while other processes change its rows."""
+MAX_UNANSWERED = 3
+"""Times that one partition is rewritten as long as nobody says that it is."""
+
+Files = dict[int, list[DataFileMeta]]
+"""A partition's data files by bucket."""
+
+
+class Rescale:
+    """One change of the number of buckets.
+
+    The schema with the new number is published first; then each partition is rewritten by an
+    OVERWRITE snapshot of its own, after changelogs have told of all its rows. Data files carry the
+    number of buckets they were written for, so that reads and lookups are right all the while.
+    From the schema on, writers that are open get SchemaChangedError, and writers to a partition
+    that is not rewritten yet get PartitionBucketsError. Killed at any point, it is run again and
+    goes on where it was.
+
+    Args:
+        store: the table's root, or a branch.
+        table: its name.
+        coordinator: the table's, in whose turn with other commits each partition is replaced.
+        clock: epoch milliseconds.
+        progress: called with partitions done and partitions to do.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        table: str,
+        coordinator: Callable[[], Handle],
+        clock: Callable[[], int],
+        progress: Callable[[int, int], None] = lambda done, of: None,
+    ) -> None:
+        self._store = store
+        self._schemas = SchemaStore(store, table)
+        self._snapshots = SnapshotStore(store)
+        self._coordinator = coordinator
+        self._clock = clock
+        self._progress = progress
+
+    def run(self, buckets: int, chosen: Partitions | None = None) -> TableSchema:
+        """Rescale; returns the table's schema from now on.
+
+        Args:
+            chosen: partitions to rewrite now, by default every one.
+
+        Raises:
+            OptionError: the table has dynamic buckets, or ``buckets`` is below 1.
+            CommitBaseMovedError: other processes kept changing rows of one partition.
+        """
+        schema = self._schemas.latest()
+        if schema.core.bucket != buckets:
+            schema = self._schemas.change(
+                [ChangeBuckets(buckets)],
+                has_snapshots=lambda: self._snapshots.latest_id() is not None,
+                clock=self._clock,
+            )
+        outstanding = self._outstanding(schema)
+        todo = sorted(outstanding if chosen is None else chosen.select(outstanding))
+        for done, partition in enumerate(todo):
+            self._progress(done, len(todo))
+            self._rewrite(schema, partition)
+        self._progress(len(todo), len(todo))
+        return schema
+
+    def _outstanding(self, schema: TableSchema) -> set[bytes]:
+        """Partitions with files that were written for another number of buckets."""
+        snapshot = self._snapshots.latest()
+        if snapshot is None:
+            return set()
+        entries = live_files(self._store, snapshot, schema)
+        return {e.partition for e in entries if e.total_buckets != schema.core.bucket}
+
+    def _rewrite(self, schema: TableSchema, partition: bytes) -> None:
+        tries = unanswered = 0
+        while True:
+            snapshot = self._snapshots.latest()
+            files = self._files(snapshot, schema, partition)
+            if snapshot is None or not files:
+                return
+            if self._is_untold(schema, files) and tries < MAX_TRIES:
+                tries += 1
+                self._tell(partition)
+                continue
+            writer = OverwriteWriter(self._store, schema, self._clock)
+            try:
+                writer.write(self._rows(snapshot, schema, partition, files))
+                messages = writer.finish()
+            except BaseException:
+                writer.abort()
+                raise
+            replaced = ExactPartitions(frozenset([partition]))
+            user = f"pkray-rescale-{uuid.uuid4()}"  # its only commit
+            arguments = (user, 0, messages, replaced, None, snapshot.id)
+            try:
+                self._coordinator().call_once("overwrite", *arguments)
+                return
+            except CommitBaseMovedError:
+                tries += 1
+                if tries >= MAX_TRIES:
+                    raise
+            except (CommitUnknownError, ServiceUnavailableError):
+                # Whether it happened, the partition shows. Its files are not sent again: a
+                # rollback may have met them.
+                unanswered += 1
+                if unanswered >= MAX_UNANSWERED:
+                    raise
+                self._coordinator().call("ping")
+
+    @staticmethod
+    def _is_untold(schema: TableSchema, files: Files) -> bool:
+        """Whether changelogs are still to tell of some rows: an overwrite has none."""
+        lowest = lowest_told(schema.core)
+        return any(file.level < lowest for held in files.values() for file in held)
+
+    def _tell(self, partition: bytes) -> None:
+        """Compact it, which makes the changelog."""
+        chosen = Chosen(full=True, partitions=frozenset([partition]))
+        self._coordinator().call("compact", chosen)
+
+    def _files(self, snapshot: Snapshot | None, schema: TableSchema, partition: bytes) -> Files:
+        """None where others have rewritten the partition meanwhile."""
+        if snapshot is None:
+            return {}
+        found: Files = {}
+        for entry in live_files(self._store, snapshot, schema, partitions=[partition]):
+            if entry.total_buckets == schema.core.bucket:
+                return {}
+            found.setdefault(entry.bucket, []).append(entry.file)
+        return found
+
+    def _rows(
+        self, snapshot: Snapshot, schema: TableSchema, partition: bytes, files: Files
+    ) -> Iterator[pa.RecordBatch]:
+        """The partition's rows, merged, as owners take them; level 0 too, whatever reads show."""
+        vectors = index_files(self._store, snapshot, DELETION_VECTORS)
+        engine = merge_engine(schema)
+        for bucket, held in sorted(files.items()):
+            marked = read_vectors(self._store, vectors.get((partition, bucket), ()))
+            reader = LiveRows(DataFileStore(self._store, schema, partition, bucket), marked)
+            for rows in merge_read(Levels(held).runs(), reader, engine, schema):
+                kinds = pa.array(np.full(rows.num_rows, row_kind.INSERT, np.int8))
+                yield rows.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)

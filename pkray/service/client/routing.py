@@ -1,0 +1,195 @@
+"""Which owner a row goes to: a pure function of its partition and bucket."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.errors import UnsupportedError
+from pkray.format.bucket import assign_buckets
+from pkray.format.hash_index import unique
+from pkray.format.partition import PartitionSpec
+from pkray.schema.table_schema import TableSchema
+from pkray.service.protocol import RoutedBatch, Slice
+
+
+def owner_of(partition: bytes, bucket: int, owners: int) -> int:
+    """The owner's index: buckets of one partition go to owners in turn."""
+    return (zlib.crc32(partition) + bucket) % owners
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Where rows go.
+
+    Args:
+        codes: each row's partition, as a position in ``partitions``.
+        buckets: each row's bucket, int32; negative ones are left out of `positions`.
+        hashes: each row's key hash, int32, where buckets are dynamic.
+        is_new: whether that hash may be missing in the bucket's committed index.
+        totals: the number of buckets of partitions that have another than the table.
+    """
+
+    codes: np.ndarray
+    partitions: Sequence[bytes]
+    buckets: np.ndarray
+    hashes: np.ndarray | None = None
+    is_new: np.ndarray | None = None
+    totals: Mapping[bytes, int] = field(default_factory=dict)
+
+    def are(self, others: Cells) -> bool:
+        """Whether all rows are in the same buckets of the same partitions."""
+        if not np.array_equal(self.buckets, others.buckets):
+            return False
+        mine = {partition: code for code, partition in enumerate(self.partitions)}
+        code_of = np.array([mine.get(partition, -1) for partition in others.partitions], np.int32)
+        known = self.buckets >= 0
+        return np.array_equal(self.codes[known], code_of[others.codes[known]])
+
+    def route(self, rows: pa.RecordBatch, owners: int) -> dict[int, RoutedBatch]:
+        """Rows by owner, in arrival order within each bucket."""
+        if rows.num_rows == 0:
+            return {}
+        order, homes, starts = self._grouped(owners)
+        routed: dict[int, RoutedBatch] = {}
+        for owner in sorted({home[0] for home in homes}):
+            slices: list[Slice] = []
+            pieces: list[np.ndarray] = []
+            offset = 0
+            for (home, partition, bucket), start, end in zip(
+                homes, starts[:-1], starts[1:], strict=True
+            ):
+                if home == owner:
+                    length = int(end - start)
+                    taken = slice(None) if order is None else order[start:end]
+                    new = self._new_hashes(taken)
+                    slices.append(Slice(partition, bucket, offset, length, new))
+                    offset += length
+                    if order is not None:
+                        pieces.append(order[start:end])
+            mine = rows if order is None else rows.take(pa.array(np.concatenate(pieces)))
+            routed[owner] = RoutedBatch(mine, tuple(slices))
+        return routed
+
+    def positions(self, owners: int) -> dict[int, list[tuple[Slice, np.ndarray]]]:
+        """Row positions by owner, with the bucket they fall in."""
+        if len(self.buckets) == 1 and self.buckets[0] >= 0:  # most lookups are for one key
+            partition, bucket = self.partitions[self.codes[0]], int(self.buckets[0])
+            piece = Slice(partition, bucket, 0, 1, b"", self.totals.get(partition, 0))
+            return {owner_of(partition, bucket, owners): [(piece, np.zeros(1, np.intp))]}
+        known = np.flatnonzero(self.buckets >= 0)
+        if len(known) < len(self.buckets):
+            some = Cells(self.codes[known], self.partitions, self.buckets[known])
+            found = some.positions(owners) if len(known) else {}
+            return {
+                owner: [(piece, known[rows]) for piece, rows in pieces]
+                for owner, pieces in found.items()
+            }
+        order, homes, starts = self._grouped(owners)
+        found = {}
+        for (owner, partition, bucket), start, end in zip(
+            homes, starts[:-1], starts[1:], strict=True
+        ):
+            rows = np.arange(start, end) if order is None else order[start:end]
+            taken = sum(piece.length for piece, _ in found.get(owner, ()))
+            total = self.totals.get(partition, 0)
+            piece = Slice(partition, bucket, taken, int(end - start), b"", total)
+            found.setdefault(owner, []).append((piece, rows))
+        return found
+
+    def _grouped(
+        self, owners: int
+    ) -> tuple[np.ndarray | None, list[tuple[int, bytes, int]], np.ndarray]:
+        width = int(self.buckets.max(initial=0)) + 1
+        cells = self.codes.astype(np.int64) * width + self.buckets
+        order, cell_ids, starts = _group(cells, len(self.partitions) * width)
+        homes = []
+        for cell in cell_ids.tolist():
+            code, bucket = divmod(cell, width)
+            partition = self.partitions[code]
+            homes.append((owner_of(partition, bucket, owners), partition, bucket))
+        return order, homes, starts
+
+    def _new_hashes(self, rows: np.ndarray | slice) -> bytes:
+        if self.hashes is None or self.is_new is None:
+            return b""
+        hashes = self.hashes[rows][self.is_new[rows]]
+        return unique(hashes).tobytes() if len(hashes) else b""
+
+
+class Router:
+    """Splits rows of a table with fixed buckets by owner and bucket.
+
+    Args:
+        schema: the table's schema.
+        owners: how many owners share the buckets.
+
+    Raises:
+        UnsupportedError: the table has dynamic buckets (``bucket = -1``): owners assign them.
+    """
+
+    def __init__(self, schema: TableSchema, owners: int) -> None:
+        if schema.core.bucket < 1:
+            raise UnsupportedError(
+                f"rows of a table with bucket={schema.core.bucket} have no bucket of their own: "
+                "the table's owners assign one",
+                bucket=schema.core.bucket,
+            )
+        self.schema = schema
+        self.owners = owners
+        self._partitions = PartitionSpec(schema)
+        self._bucket_types = schema.types(schema.bucket_keys)
+
+    def buckets(self, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
+        """The bucket of each row, int32."""
+        core = self.schema.core
+        if core.bucket == 1:
+            return np.zeros(rows.num_rows, np.int32)
+        return self._hashed(rows, core.bucket)
+
+    def route(self, rows: pa.RecordBatch) -> dict[int, RoutedBatch]:
+        """Rows by owner, in arrival order within each bucket."""
+        return self.cells(rows).route(rows, self.owners)
+
+    def positions(self, keys: pa.Table) -> dict[int, list[tuple[Slice, np.ndarray]]]:
+        """Row positions by owner, with the bucket they fall in."""
+        return self.cells(keys).positions(self.owners)
+
+    def cells(
+        self, rows: pa.Table | pa.RecordBatch, totals: Mapping[bytes, int] | None = None
+    ) -> Cells:
+        """Where rows go.
+
+        Args:
+            totals: the number of buckets of partitions that have another than the table.
+        """
+        codes, partitions = self._partitions.encode(rows)
+        buckets = self.buckets(rows)
+        for code, partition in enumerate(partitions if totals else ()):
+            if totals and partition in totals:
+                at = np.flatnonzero(codes == code)
+                buckets[at] = self._hashed(rows.take(pa.array(at)), totals[partition])
+        return Cells(codes, partitions, buckets, totals=totals or {})
+
+    def _hashed(self, rows: pa.Table | pa.RecordBatch, total: int) -> np.ndarray:
+        keys = [rows.column(name) for name in self.schema.bucket_keys]
+        function = self.schema.core.bucket_function_type
+        return assign_buckets(keys, self._bucket_types, total, function)
+
+
+def _group(cells: np.ndarray, bound: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """Stable order by cell (None when they are all one), the cells, and where each starts."""
+    if len(cells) == 0 or (cells[0] == cells).all():
+        return None, cells[:1], np.array([0, len(cells)])
+    if bound <= 1 << 8:
+        cells = cells.astype(np.uint8)
+    elif bound <= 1 << 16:
+        cells = cells.astype(np.uint16)
+    order = np.argsort(cells, kind="stable")
+    ordered = cells[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    return order, ordered[starts], np.append(starts, len(cells))

@@ -1,0 +1,344 @@
+"""What a writer has pushed since its last commit, and pushes again where owners lose it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import pyarrow as pa
+
+from pkray.errors import (
+    CommitFencedError,
+    CommitUnknownError,
+    LostBatchesError,
+    PkrayError,
+    ServiceError,
+    ServiceUnavailableError,
+)
+from pkray.schema.table_schema import TableSchema
+from pkray.service.client.clients import dynamic_client
+from pkray.service.client.open_writers import OpenWriters
+from pkray.service.client.pusher import Pusher
+from pkray.service.handle import Handle, Pending
+from pkray.service.protocol import DRIVER, Holding, Push, PushReport, RoutedBatch, SessionId
+from pkray.service.pulse import Pulse
+
+_ATTEMPTS = 8
+_FIRST_WAIT_SECONDS = 0.2
+_REPEATED = 3
+"""Repeated calls in whose time work that fails is begun again."""
+_PATIENCE_SECONDS = 10.0
+"""How long lookups wait for rows that are being pushed again."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Pushed:
+    """What owners have taken of a session: batches, and the tokens they gave."""
+
+    session: SessionId
+    batches: Mapping[int, int] = field(default_factory=dict)
+    tokens: Mapping[int, str] = field(default_factory=dict)
+
+    def expected(self, owner: int) -> Holding:
+        return Holding(self.session, self.batches.get(owner, 0), self.tokens.get(owner))
+
+    def is_lost(self, owner: int, held: Holding) -> bool:
+        """Whether an owner holds less than it took."""
+        expected = self.expected(owner)
+        return held.batches < expected.batches or expected.token not in (None, held.token)
+
+
+class WriterSession:
+    """One session after the other of a new writer of a commit user; those before it are fenced.
+
+    While owners hold rows, a heartbeat has them hold these on, and finds out which owners have
+    lost some: what is held on to is pushed again.
+
+    Args:
+        keep: holds on to pushed batches until the commit, for owners that can be lost alone;
+            None: what is lost is lost.
+        fetch: a batch that is held on to.
+        writers: those of the table in this process.
+        alone: nobody else has the commit user.
+
+    Attributes:
+        lock: held while rows are pushed or committed.
+        is_in_doubt: the session may be committed; nothing of it is pushed again by itself.
+        restored: how often it was begun to push rows again.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        coordinator: Handle,
+        owners: Sequence[Handle],
+        commit_user: str,
+        keep: Callable[[RoutedBatch], object] | None,
+        fetch: Callable[[object], RoutedBatch] | None,
+        writers: OpenWriters | None = None,
+        alone: bool = False,
+    ) -> None:
+        self._schema = schema
+        self._coordinator = coordinator
+        self._owners = owners
+        self._keep = keep
+        self._fetch = fetch
+        self._assigner = dynamic_client(schema, owners)
+        self._unassigned: list[object] = []
+        self.id: SessionId = coordinator.call("begin", commit_user, alone)
+        self._kept: dict[int, list[object]] = defaultdict(list)
+        self._pusher = self._open_pusher()
+        self._pushed = _Pushed(self.id)
+        self.has_rows = False
+        self.lock = threading.RLock()
+        self.is_in_doubt = False
+        self.restored = 0
+        self._is_restoring = False
+        self._writers = writers or OpenWriters()
+        self._writers.add(self)
+        self._pulse = Pulse(self._beat, self._writers.beat_seconds, "pkray-heartbeat")
+
+    def push(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Returns when the owners have the rows: lookups see them from then on."""
+        with self.lock:
+            for batch in batches:
+                self.has_rows = True
+                self._pulse.start()
+                if self._assigner is not None and self._keep is not None:
+                    self._unassigned.append(self._keep(RoutedBatch(batch, ())))
+                self._heal(partial(self._pusher.push_checked, batch))
+            self._heal(self._pusher.settle)
+            self._note()
+
+    def change_schema(self, schema: TableSchema) -> None:
+        """Go on with rows of another schema; nothing was pushed since the last commit."""
+        with self.lock:
+            self._schema = schema
+            self._assigner = dynamic_client(schema, self._owners)
+            self._pusher = self._open_pusher()
+
+    def report(self) -> PushReport:
+        """Wait until every owner has its batches, and say what was pushed."""
+        return self._pusher.finish()
+
+    def persist(self, work: Callable[[], T]) -> T:
+        """Repeat work whose owners or coordinator were lost, pushing again what they held; with
+        the lock.
+
+        Raises:
+            LostBatchesError, ServiceUnavailableError: still, or nothing is held on to.
+        """
+        wait, lost = _FIRST_WAIT_SECONDS, 0
+        end = time.monotonic() + _REPEATED * self._coordinator.limits.patience("commit")
+        for left in range(_ATTEMPTS, 0, -1):
+            try:
+                return work()
+            except (LostBatchesError, ServiceUnavailableError) as error:
+                if self._keep is None or left == 1 or time.monotonic() > end:
+                    raise
+                lost += isinstance(error, LostBatchesError)
+            time.sleep(wait)
+            wait = min(wait * 2, 5.0)
+            try:
+                self._push_again(anew=lost > 1)
+            except ServiceError:
+                continue
+        raise AssertionError("unreachable")
+
+    def abort(self) -> None:
+        """Drop what was pushed, and begin the next."""
+        with self.lock:
+            self._coordinator.call("abort", self.id)
+            self.renew()
+
+    def stop(self) -> None:
+        """Send no more heartbeats: owners let go of what is not committed after a while."""
+        self._pulse.stop()
+        self._writers.remove(self)
+
+    def expected(self, owner: int) -> Holding | None:
+        """What an owner is to hold by now; None where that is nothing.
+
+        Raises:
+            ServiceUnavailableError: it is being pushed again, and that takes long.
+        """
+        if self._is_restoring:
+            with self._alone():
+                pass
+        expected = self._pushed.expected(owner)
+        return expected if expected.batches or expected.token else None
+
+    def restore(self) -> None:
+        """Push again what owners have lost.
+
+        Raises:
+            LostBatchesError: nothing is held on to.
+            CommitUnknownError: it may be committed.
+            ServiceUnavailableError: somebody pushes or commits, or owners do not answer.
+        """
+        with self._alone():
+            try:
+                lost = self._lost()
+            except CommitFencedError:  # its rows are gone for good, as its next call says
+                self._pushed = _Pushed(self.id)
+                self.stop()
+                return
+            if lost and self.is_in_doubt:
+                raise CommitUnknownError(
+                    f"an owner lost rows that {self.id.user!r} wrote, and whether their commit "
+                    "happened is not known: commit again as before, or abort",
+                    user=self.id.user,
+                )
+            if lost and self._keep is None:
+                raise LostBatchesError(
+                    f"rows that {self.id.user!r} wrote since its last commit are lost: call "
+                    "abort() of its writer, then write them again",
+                    user=self.id.user,
+                )
+            if lost:
+                self._restore(lost)
+
+    def renew(self) -> None:
+        """Begin the next: what was pushed is committed."""
+        self.id = self.id.next()
+        self._pushed = _Pushed(self.id)
+        self._kept.clear()
+        self._unassigned.clear()
+        self._pusher = self._open_pusher()
+        self.has_rows = False
+
+    def _heal(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (LostBatchesError, ServiceUnavailableError):
+            if self._keep is None:
+                raise
+            self.persist(self._push_again)
+
+    def _beat(self) -> bool:
+        """Have owners hold the session on; whether they hold any of it."""
+        if not self._targets:
+            return False
+        pushed = self._pushed
+        try:
+            lost = self._lost()
+            if not lost or self._keep is None or not self.lock.acquire(blocking=False):
+                return True
+            try:
+                if pushed is self._pushed and not self.is_in_doubt:
+                    self._restore(lost)
+            finally:
+                self.lock.release()
+        except ServiceError:
+            return True
+        except PkrayError:  # as the writer's next call says
+            return False
+        return True
+
+    @property
+    def _targets(self) -> list[int]:
+        """The owners that have, or are to have, something of the session."""
+        return sorted({*self._pusher.sent, *self._pusher.tokens})
+
+    def _lost(self) -> list[int]:
+        """The owners that hold less than they took, of those that answer."""
+        pushed = self._pushed
+        asked, lost = [], []
+        for owner in self._targets:
+            with suppress(ServiceUnavailableError):
+                asked.append((owner, self._owners[owner].submit("heartbeat", pushed.session)))
+        for owner, pending in asked:
+            with suppress(ServiceUnavailableError):
+                if pushed.is_lost(owner, pending.result()):
+                    lost.append(owner)
+        return lost
+
+    def _restore(self, lost: Sequence[int]) -> None:
+        self._push_again(owners=lost)
+        if self._lost():
+            self._push_again(anew=True)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """With the lock.
+
+        Raises:
+            ServiceUnavailableError: others hold it for long.
+        """
+        if not self.lock.acquire(timeout=_PATIENCE_SECONDS):
+            raise ServiceUnavailableError(
+                f"rows of {self.id.user!r} that an owner lost wait for {_PATIENCE_SECONDS:.0f} s "
+                "to be pushed again, as the writer pushes or commits: try again",
+                user=self.id.user,
+            )
+        try:
+            yield
+        finally:
+            self.lock.release()
+
+    def _note(self) -> None:
+        """Note that owners have taken all that was sent."""
+        self._pushed = _Pushed(self.id, self._pusher.sent, self._pusher.tokens)
+
+    def _push_again(self, anew: bool = False, owners: Sequence[int] | None = None) -> None:
+        """
+        Args:
+            anew: in a new session: owners may have ended this one, if it was committed and the
+                table rolled back before that was answered.
+            owners: to these only; default all.
+        """
+        self.restored += 1
+        self._is_restoring = True
+        try:
+            self._pusher.drain()
+            if self._assigner is not None:
+                self._assign_again()
+            else:
+                self._send_again(self._kept if anew or owners is None else owners, anew)
+            self._note()
+        finally:
+            self._is_restoring = False
+
+    def _send_again(self, owners: Iterable[int], anew: bool) -> None:
+        if anew:
+            self._leave()
+            self._pusher.move_to(self.id)
+        pending: list[Pending] = []
+        for owner in owners:
+            for index, batch in enumerate(self._kept[owner]):
+                push = Push(self.id, DRIVER, 0, index, self._schema.id, self._schema.digest)
+                pending.append(self._owners[owner].submit("push", push, batch))
+        for one in pending:
+            one.result()
+
+    def _assign_again(self) -> None:
+        """In a new session, as an owner may have forgotten what it had assigned in this one."""
+        assert self._fetch is not None
+        self._leave()
+        self._pusher = self._open_pusher()
+        for kept in self._unassigned:
+            self._pusher.push_checked(self._fetch(kept).rows)
+        self._pusher.settle()
+
+    def _leave(self) -> None:
+        """Go on in the next, to which all is pushed again."""
+        self._coordinator.call("abort", self.id)
+        self.id = self.id.next()
+
+    def _send(self, owner: int, push: Push, batch: RoutedBatch) -> Pending:
+        carried: object = batch
+        if self._keep is not None and self._assigner is None:
+            carried = self._keep(batch)
+            self._kept[owner].append(carried)
+        return self._owners[owner].submit("push", push, carried)
+
+    def _open_pusher(self) -> Pusher:
+        owners, assigner = len(self._owners), self._assigner
+        return Pusher(self._schema, owners, self._send, self.id, DRIVER, 0, assigner)

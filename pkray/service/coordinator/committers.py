@@ -1,0 +1,71 @@
+"""The committers of a table's commit users."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from pkray.commit.committer import Committer
+from pkray.commit.writer_fences import WriterFences
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.table_identity import TableIdentity
+from pkray.storage.location import TableLocation
+
+MAX_KEPT = 64
+"""Commit users that are known without reading snapshots; each takes some 300 bytes a data file."""
+
+
+class Committers:
+    """Makes a committer for each commit user, and keeps those that were last used.
+
+    All of them share the snapshots they have read. Not thread-safe.
+
+    Args:
+        location: of the table that is committed to.
+        clock: epoch milliseconds.
+    """
+
+    def __init__(self, location: TableLocation, clock: Callable[[], int]) -> None:
+        self._location = location
+        self._clock = clock
+        self._store = location.open()
+        self._schemas = SchemaStore(self._store, location.name)
+        self._snapshots = SnapshotStore(self._store)
+        self._kept: OrderedDict[str, Committer] = OrderedDict()
+
+    @property
+    def fences(self) -> WriterFences:
+        """Which writers of the table are the newest."""
+        return WriterFences(self._store, self._identity())
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def of(self, user: str, *, ignore_empty: bool = False) -> Committer:
+        """The user's committer.
+
+        Args:
+            ignore_empty: a commit without changes makes no snapshot; of a committer that is kept,
+                what it was made with counts.
+        """
+        if user not in self._kept:
+            self._kept[user] = self._new(user, ignore_empty)
+            if len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(user)
+        return self._kept[user]
+
+    def _new(self, user: str, ignore_empty: bool) -> Committer:
+        return Committer(
+            self._store,
+            self._schemas.newest,
+            user,
+            clock=self._clock,
+            ignore_empty=ignore_empty,
+            identity=self._identity(),
+            snapshots=self._snapshots,
+        )
+
+    def _identity(self) -> TableIdentity:
+        return TableIdentity(self._store, self._location.name, self._location.identity)

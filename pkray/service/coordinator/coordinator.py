@@ -1,0 +1,298 @@
+"""Turns what the owners prepared into snapshots, one commit at a time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from pkray.commit.backoff import Backoff
+from pkray.commit.overwriting import Partitions
+from pkray.errors import CommitFencedError, PkrayError
+from pkray.format.commit_message import CommitMessage
+from pkray.format.partition_filter import ExactPartitions
+from pkray.format.snapshot import APPEND
+from pkray.metadata.commit_name import CommitName, CommitToken
+from pkray.service.alarm import Alarm
+from pkray.service.coordinator.commit_queue import CommitQueue
+from pkray.service.coordinator.commit_rounds import CommitRounds
+from pkray.service.coordinator.committers import Committers
+from pkray.service.coordinator.fencing import Generations
+from pkray.service.coordinator.upkeep import Upkeep
+from pkray.service.handle import Handle, call_all
+from pkray.service.protocol import Chosen, CommitOutcome, CommitRequest, SessionId
+
+_log = logging.getLogger(__name__)
+
+_ALARM_SECONDS = 5.0
+"""How long after a commit finished compactions are committed by themselves."""
+_ROUNDS = 8
+"""Compactions one after the other, as one may make the next due."""
+_NO_BUCKETS = Chosen(full=False, buckets=frozenset())
+
+
+class Coordinator:
+    """Metadata alone passes through here; whatever it knows is read again after a restart.
+
+    Args:
+        owners: every owner of the table.
+        committers: of the table.
+        clock: epoch milliseconds.
+        alarm: commits compactions that finished when no other commit has taken them along; by
+            default they wait for one.
+        upkeep: expires what is old after commits; by default nothing does.
+        queue: of the machine's processes that commit to the table; by default none.
+        sleep: takes seconds.
+    """
+
+    def __init__(
+        self,
+        owners: Sequence[Handle],
+        committers: Committers,
+        clock: Callable[[], int],
+        *,
+        alarm: Alarm | None = None,
+        upkeep: Upkeep | None = None,
+        queue: CommitQueue | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._owners = owners
+        self._committers = committers
+        self._alarm = alarm
+        self._upkeep = upkeep
+        self._upkeep_lock = threading.Lock()
+        backoff = Backoff(random.SystemRandom(), sleep)
+        self._rounds = CommitRounds(owners, backoff, queue or CommitQueue(None), self.watch)
+        self._compact_user = f"pkray-compact-{uuid.uuid4()}"
+        self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
+        self._generations = Generations(
+            owners, committers.fences, clock, (self._compact_user, self._expiry_user)
+        )
+        self._began = clock()
+        self._lock = threading.Lock()
+
+    def ping(self) -> None:
+        """Answer."""
+
+    def stats(self) -> dict[str, object]:
+        """Counters for people and metrics."""
+        return {
+            "pid": os.getpid(),
+            "owners": len(self._owners),
+            "users": len(self._committers),
+            "prepared_again": self._rounds.prepared_again,
+        }
+
+    def begin(self, user: str, alone: bool = False) -> SessionId:
+        """A new writer of the commit user; those before it are fenced, in any process.
+
+        Args:
+            alone: as `Generations.begin` takes it.
+        """
+        return self._generations.begin(user, alone)
+
+    def last_identifier(self, user: str) -> int | None:
+        """The newest identifier the user committed, or None."""
+        with self._lock:
+            return self._committers.of(user).committed_identifier()
+
+    def committed(self, user: str, name: CommitName) -> CommitOutcome | None:
+        """The outcome of a commit made before, or None where it was not made.
+
+        Raises:
+            CommitUnknownError: the snapshots that would tell have expired.
+        """
+        with self._lock:
+            known = self._known(user, name)
+        self._complete(known)
+        return known
+
+    def commit(self, request: CommitRequest) -> CommitOutcome:
+        """Commit a session once; repeating the request changes no row.
+
+        A commit that is repeated makes no second APPEND snapshot. It may publish compactions: a
+        coordinator that was killed between the two owes them to the table.
+
+        Raises:
+            CommitFencedError: a newer writer of the user has begun.
+            LostBatchesError: owners restarted; push again, then repeat the request.
+            CommitConflictError: another commit contradicts this one; nothing was committed.
+            CommitUnknownError: whether it is committed is not known.
+        """
+        session = request.session
+        with self._lock:
+            known = self._known(session.user, request.name)
+            if known is not None:
+                call_all(self._owners, "abort", lambda _: (session,))
+            else:
+                try:
+                    outcome, forestalled = self._publish(request)
+                except CommitFencedError:  # `latest` is not to show what will not be committed
+                    with suppress(PkrayError):
+                        self.abort(session)
+                    raise
+        if known is not None:
+            self._complete(known)
+            return known
+        if forestalled:  # what the commit promised of them is still to be done
+            self._commit_compactions(_buckets_of(forestalled))
+        self._keep_up(outcome)
+        return outcome
+
+    def overwrite(
+        self,
+        user: str,
+        name: CommitName,
+        messages: Sequence[CommitMessage],
+        replaced: Partitions,
+        watermark: int | None = None,
+        read_at: int | None = None,
+    ) -> CommitOutcome:
+        """Put files in the place of all that is in some partitions, once.
+
+        What other sessions have pushed is not touched: it comes on top when they commit. Where it
+        was not answered, see whether it is `committed`; if not, write other files and call again
+        with this name.
+
+        Raises:
+            CommitConflictError: nothing was committed.
+            CommitUnknownError: whether it is committed is not known.
+        """
+        outcome = self._overwrite(user, name, messages, replaced, watermark, read_at)
+        self._keep_up(outcome)
+        return outcome
+
+    def abort(self, session: SessionId) -> None:
+        """Drop a session that was not committed."""
+        call_all(self._owners, "abort", lambda _: (session,))
+
+    def compact(self, chosen: Chosen) -> CommitOutcome:
+        """Compact buckets beside the writers; no snapshot where nothing was to be done."""
+        made = CommitOutcome(None, new=False)
+        for _ in range(_ROUNDS):
+            begun = call_all(self._owners, "compact", lambda _: (chosen,))
+            outcome = self._commit_compactions(chosen)
+            made = outcome if outcome.snapshot is not None else made
+            if not any(begun) or (chosen.full and outcome.snapshot is not None):
+                break
+        return made
+
+    def commit_finished(self, wait: bool = False) -> None:
+        """Commit compactions that have finished.
+
+        Args:
+            wait: for those that run.
+        """
+        answers = call_all(self._owners, "compactions", lambda _: (wait,))
+        if any(finished for finished, _ in answers):
+            self._commit_compactions(None)
+        elif any(pending for _, pending in answers):
+            self.watch()
+
+    def watch(self) -> None:
+        """Look for finished compactions a little later."""
+        if self._alarm is not None:
+            self._alarm.set(_ALARM_SECONDS, self.commit_finished)
+
+    def close(self) -> None:
+        """Nothing more is committed by itself."""
+        if self._alarm is not None:
+            self._alarm.close()
+        if self._upkeep is not None:
+            self._upkeep.close()
+
+    def _publish(self, request: CommitRequest) -> tuple[CommitOutcome, list[CommitMessage]]:
+        session = request.session
+        self._generations.refuse_fenced(session)
+        committer = self._committers.of(session.user)
+        return self._rounds.run(request, committer, self._generations.fenced_by(session))
+
+    def _overwrite(
+        self,
+        user: str,
+        name: CommitName,
+        messages: Sequence[CommitMessage],
+        replaced: Partitions,
+        watermark: int | None = None,
+        read_at: int | None = None,
+    ) -> CommitOutcome:
+        with self._lock:
+            known = self._known(user, name)
+            if known is not None:
+                return known
+            committer = self._committers.of(user)
+            committer.refuse_missing(messages)
+            result = committer.overwrite(
+                name, messages, replaced, watermark=watermark, read_at=read_at
+            )
+            if result.append is not None:
+                # Not its hash files: assigners must see that buckets were given anew.
+                answer_from, session = result.append.id, SessionId(user, 0)
+                call_all(self._owners, "acknowledge", lambda _: (session, answer_from))
+            return CommitOutcome(result.append, new=result.new)
+
+    def _complete(self, known: CommitOutcome | None) -> None:
+        """Compact what a commit made before was to compact, where it was killed in between."""
+        if (
+            known is not None
+            and known.snapshot is not None
+            and known.snapshot.commit_kind == APPEND
+        ):
+            self._commit_compactions(_NO_BUCKETS)
+
+    def _keep_up(self, outcome: CommitOutcome) -> None:
+        """Expire what is old. The commit has happened: nothing here makes it fail."""
+        upkeep = self._upkeep
+        if upkeep is None or not outcome.new or outcome.snapshot is None:
+            return
+        if not self._upkeep_lock.acquire(blocking=False):
+            return
+        try:
+            old = upkeep.after_commit(outcome.snapshot.id)
+            if old:
+                identifier = (self.last_identifier(self._expiry_user) or 0) + 1
+                self._overwrite(self._expiry_user, identifier, (), ExactPartitions(frozenset(old)))
+        except Exception as error:
+            _log.warning("partitions are not expired: %s; the next check tries again", error)
+        finally:
+            self._upkeep_lock.release()
+
+    def _commit_compactions(self, chosen: Chosen | None) -> CommitOutcome:
+        outcome = self._try_compactions(chosen)
+        self._keep_up(outcome)
+        return outcome
+
+    def _try_compactions(self, chosen: Chosen | None) -> CommitOutcome:
+        session = self.begin(self._compact_user)
+        with self._lock:
+            committer = self._committers.of(self._compact_user, ignore_empty=True)
+            newest = committer.committed_identifier()
+            request = CommitRequest(
+                session=session,
+                name=0 if newest is None else newest + 1,
+                compaction=chosen or _NO_BUCKETS,
+            )
+            return self._rounds.run(request, committer)[0]
+
+    def _known(self, user: str, name: CommitName) -> CommitOutcome | None:
+        committer = self._committers.of(user)
+        identifier = committer.find(name)
+        if identifier is not None:
+            return CommitOutcome(committer.snapshot_of(identifier), new=False)
+        if isinstance(name, CommitToken) and name.since < self._began:
+            # A coordinator before this one may have been asked for it.
+            committer.refuse_forgotten(name)
+        return None
+
+
+def _buckets_of(messages: Sequence[CommitMessage]) -> Chosen:
+    return Chosen(
+        full=False,
+        partitions=frozenset(message.partition for message in messages),
+        buckets=frozenset(message.bucket for message in messages),
+    )

@@ -1,0 +1,182 @@
+"""What works on an owner's buckets, under the newest schema."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
+
+from pkray.errors import PartitionBucketsError
+from pkray.format.partition import PartitionSpec
+from pkray.lsm.compaction.compactor import Compactor
+from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.engines import merge_engine
+from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.schema.table_schema import KIND, TableSchema
+from pkray.service.committed_files import BucketId, CommittedFiles
+from pkray.service.compaction.due import compacts_inline
+from pkray.service.compaction.stop import Stop, StoppableFiles
+from pkray.service.owner.schema_views import SchemaViews
+from pkray.service.protocol import Slice
+from pkray.service.schema_cache import NewestSchema
+from pkray.storage.object_store import ObjectStore
+
+
+class OwnedBuckets:
+    """Opens writers and compactors of buckets, and takes rows for them.
+
+    Args:
+        clock: epoch milliseconds.
+        local_directory: on the local disk, for rows that compactions set aside.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: NewestSchema,
+        committed: CommittedFiles,
+        views: SchemaViews,
+        clock: Callable[[], int],
+        local_directory: str | None = None,
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._committed = committed
+        self._views = views
+        self._clock = clock
+        self._local_directory = local_directory
+
+    @property
+    def schema_replacements(self) -> int:
+        """As of `NewestSchema`."""
+        return self._schema.replacements
+
+    def open_writer(self, bucket: BucketId) -> BucketWriter:
+        """A writer on the committed levels of a bucket."""
+        levels = self._committed.levels(bucket)
+        self._schema.catch_up(max((file.schema_id for file in levels.files), default=0))
+        schema = self._schema.current
+        files = self._views.files(schema, bucket)
+        return BucketWriter(
+            self._written_under(bucket),
+            *bucket,
+            files,
+            levels,
+            self._views.lookup(schema).upper_levels(files),
+            self._clock,
+            inline=compacts_inline(schema),
+            local_directory=self._local_directory,
+        )
+
+    def keep_current(self, writer: BucketWriter) -> None:
+        """Let a writer go on under the newest schema, and its partition's number of buckets."""
+        schema, bucket = self._schema.current, (writer.partition, writer.bucket)
+        total = self._committed.total_buckets(writer.partition) or schema.core.bucket
+        if writer.schema.id < schema.id or writer.schema.core.bucket != total:
+            files = self._views.files(schema, bucket)
+            lookup = self._views.lookup(schema).upper_levels(files)
+            writer.change_schema(self._written_under(bucket), files, lookup)
+
+    def open_compactor(self, bucket: BucketId, stop: Stop) -> tuple[Compactor, DataFileStore]:
+        """A compactor of a bucket, and the files that it reads until it is to stop."""
+        levels = self._committed.levels(bucket)
+        self._schema.catch_up(max((file.schema_id for file in levels.files), default=0))
+        schema = self._schema.current
+        files = StoppableFiles(
+            self._store, schema, *bucket, schemas=self._schema.read, fresh=self._views.fresh
+        )
+        files.stop = stop
+        lookup = self._views.lookup(schema).upper_levels(self._views.files(schema, bucket))
+        engine, local = merge_engine(schema), self._local_directory
+        return Compactor(schema, files, engine, lookup, self._clock, local), files
+
+    def as_current(self, schema_id: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows pushed under a schema, as the writers take them.
+
+        Raises:
+            SchemaChangedError: they were spread over another number of buckets.
+        """
+        schema = self._schema.current
+        evolution = self._views.incoming(schema_id, schema)
+        return rows if evolution is None else evolution.apply(rows, [*schema.names, KIND])
+
+    def refuse_misrouted(self, slices: Iterable[Slice], schema_id: int) -> None:
+        """Rows pushed under a schema that were spread over other buckets than their partition's.
+
+        Raises:
+            SchemaChangedError: the table was rescaled since, perhaps by others.
+            PartitionBucketsError: the partition was not, yet.
+        """
+        try:
+            self.refuse_others(slices)
+        except PartitionBucketsError:
+            self.refuse_old(schema_id)
+            self._committed.advance()  # others may have rolled the table back since
+            self.refuse_others(slices)
+
+    def refuse_old(self, schema_id: int) -> None:
+        """Raises `SchemaChangedError` where the table was rescaled after a schema."""
+        self._schema.catch_up()
+        self._views.incoming(schema_id, self._schema.current)
+
+    def refuse_others(
+        self,
+        slices: Iterable[Slice],
+        schema: TableSchema | None = None,
+        snapshot_id: int | None = None,
+    ) -> None:
+        """Keys or rows that were spread over other buckets than their partition's.
+
+        Args:
+            schema: by default the newest.
+            snapshot_id: as `CommittedFiles.total_buckets` takes it.
+
+        Raises:
+            PartitionBucketsError: there are some.
+        """
+        schema = schema or self._schema.current
+        wrong: dict[bytes, int] = {}
+        for piece in slices:
+            there = self._committed.total_buckets(piece.partition, snapshot_id)
+            if there not in (None, piece.total_buckets or schema.core.bucket):
+                wrong[piece.partition] = there
+        if wrong:
+            partition, there = next(iter(wrong.items()))
+            raise PartitionBucketsError(
+                f"{_named(schema, partition)}: spread over {there} buckets, while the table has "
+                f"{schema.core.bucket}; rescale the partition before writing to it: "
+                f"table.rescale(buckets={schema.core.bucket})",
+                totals=wrong,
+                buckets=schema.core.bucket,
+            )
+
+    def fits(self, bucket: BucketId, total: int, snapshot_id: int) -> bool:
+        """Whether rows that were spread over so many buckets have their keys' committed rows in
+        the bucket of theirs."""
+        return self._committed.total_buckets(bucket[0], snapshot_id) in (None, total)
+
+    def waiting(self, partition: bytes, snapshot_id: int) -> PartitionBucketsError:
+        """For lookups of rows that do not fit yet; without ``totals``, as there is no way round."""
+        schema = self._schema.current
+        buckets = schema.core.bucket
+        there = self._committed.total_buckets(partition, snapshot_id)
+        return PartitionBucketsError(
+            f"{_named(schema, partition)}: spread over {there} buckets, and rows that are not "
+            f"committed over {buckets}: look up with visibility='committed', or rescale the "
+            f"partition, so that they can be committed: table.rescale(buckets={buckets})",
+            totals={},
+            buckets=buckets,
+        )
+
+    def _written_under(self, bucket: BucketId) -> TableSchema:
+        """The newest schema, with the number of buckets that the partition has."""
+        there = self._committed.total_buckets(bucket[0])
+        schema = self._schema.current
+        if there is None or there == schema.core.bucket:
+            return schema
+        return dataclasses.replace(schema, options={**schema.options, "bucket": str(there)})
+
+
+def _named(schema: TableSchema, partition: bytes) -> object:
+    return PartitionSpec(schema).to_dict(partition) or "the table's rows"

@@ -1,0 +1,130 @@
+"""An owner's part in commits: it prepares, and is told what became of that."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from pkray.errors import TableError
+from pkray.format.commit_message import CommitMessage
+from pkray.service.assignment.buckets import DynamicBuckets
+from pkray.service.committed_files import CommittedFiles
+from pkray.service.compaction.planner import CompactionPlanner
+from pkray.service.owner.handed_over_files import InFlight
+from pkray.service.owner.preparation import CommitPreparation
+from pkray.service.owner.sessions import OwnerSessions
+from pkray.service.owner.snapshot_follower import SnapshotFollower
+from pkray.service.protocol import HashFile, PrepareRequest, SessionId
+
+
+class OwnerCommits:
+    """Prepares the commits of sessions one after another, and ends sessions.
+
+    Args:
+        dynamic: the owner's part in dynamic buckets.
+        compaction: beside the commits.
+        clock: epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        sessions: OwnerSessions,
+        dynamic: DynamicBuckets,
+        committed: CommittedFiles,
+        follower: SnapshotFollower,
+        preparation: CommitPreparation,
+        compaction: CompactionPlanner,
+        clock: Callable[[], int],
+    ) -> None:
+        self._sessions = sessions
+        self._dynamic = dynamic
+        self._committed = committed
+        self._follower = follower
+        self._preparation = preparation
+        self._compaction = compaction
+        self._clock = clock
+        self._preparing = threading.Lock()
+
+    def prepare(
+        self, session_id: SessionId, wanted: PrepareRequest, tokens: Sequence[str] = ()
+    ) -> list[CommitMessage]:
+        """Flush a session's buckets on top of ``wanted.base``, and compact what a commit must.
+
+        Compactions that have finished beside it are handed over too. Repeating it gives the same
+        messages; on another snapshot, others in their place. Where compaction is too far behind
+        it waits.
+
+        Args:
+            tokens: what this owner said when it assigned dynamic buckets to the attempts.
+
+        Raises:
+            LostBatchesError: batches of the attempts, or what was assigned to them, are not here.
+            CommitConflictError: another process changed the hash indexes of dynamic buckets.
+            SchemaChangedError: the table was rescaled since the rows were written.
+        """
+        base = wanted.base
+        with self._preparing:
+            while True:
+                with self._sessions.lock:
+                    self._follower.advance(base)
+                    self._sessions.land()
+                    session = self._sessions.get(session_id)
+                    self._dynamic.check(session_id, tokens, base)
+                with session.at_work():
+                    written, full = self._preparation.prepare(session, wanted)
+                    if session.messages is not None:
+                        messages = self._dynamic.indexed(session.messages, session.new_hashes)
+                        session.handed_over.add(base, messages)
+                        session.in_flight = InFlight(base, self._clock())
+                        return messages
+                self._compaction.make_room(written, full)
+
+    def acknowledge(
+        self,
+        session_id: SessionId,
+        snapshot_id: int,
+        hash_files: Sequence[HashFile] = (),
+        new: bool = False,
+    ) -> bool:
+        """The session is committed; its work is in ``snapshot_id``.
+
+        Args:
+            hash_files: the index files of the commit, those of other owners' buckets included.
+            new: the snapshot was made by this commit, not by an earlier attempt of its name.
+
+        Returns:
+            Whether compactions run, or are to be committed or begun.
+        """
+        with self._sessions.lock:
+            self._dynamic.committed(session_id, snapshot_id, hash_files, new)
+            self._follower.advance(snapshot_id)
+            self._sessions.land()
+            session = self._sessions.close(session_id)
+            if session is not None:
+                session.staging.clear()
+            self._preparation.note_interrupted()
+            self._compaction.compactions.spend(self._committed.levels)
+            self._compaction.settle()
+            self._compaction.consider(session.writers if session is not None else ())
+            return self._compaction.are_pending
+
+    def give_up(self, session_id: SessionId) -> None:
+        """What was prepared for the session is not published, though the session goes on."""
+        with self._sessions.lock:
+            self._dynamic.give_up(session_id)
+            self._sessions.land()
+
+    def abort(self, session_id: SessionId) -> None:
+        """Drop a session."""
+        with self._sessions.lock:
+            self._dynamic.drop(session_id)
+            session = self._sessions.close(session_id)
+            written = list(session.writers) if session is not None else []
+            if session is not None:
+                session.end()
+            with suppress(TableError):  # nothing is left to be compacted
+                self._follower.advance()
+            # It may be committed in part: the coordinator was killed between its two snapshots.
+            self._preparation.note_interrupted(written)
+            self._compaction.settle()

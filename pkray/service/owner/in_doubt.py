@@ -1,0 +1,37 @@
+"""Commits that a coordinator made, or not, before it was killed, as an owner finds them out."""
+
+from __future__ import annotations
+
+from pkray.service.committed_files import CommittedFiles
+from pkray.service.owner.sessions import OwnerSessions
+
+
+class UnansweredCommits:
+    """Finds the snapshots of sessions whose end the owner was not told.
+
+    Their rows would count twice beside those of the snapshot, as soon as it is compacted: until
+    then the files themselves tell.
+    """
+
+    def __init__(self, sessions: OwnerSessions, committed: CommittedFiles) -> None:
+        self._sessions = sessions
+        self._committed = committed
+
+    @property
+    def is_found_out(self) -> bool:
+        """Whether `find_out` has looked into the newest snapshot known."""
+        newest = self._committed.snapshot_id
+        waiting = self._sessions.unanswered()
+        return all(held.handed_over.looked_until >= newest for _, held in waiting)
+
+    def find_out(self) -> None:
+        """Look into the snapshots that sessions' users made since their commits were prepared."""
+        newest = self._committed.snapshot_id
+        for session_id, held in self._sessions.unanswered():
+            files = held.handed_over
+            made = self._committed.appended_by(session_id.user, files.looked_until, newest)
+            for snapshot_id, names in made:
+                if names & files.names:
+                    files.landed_in = snapshot_id
+                    break
+            files.looked_until = max(files.looked_until, newest)

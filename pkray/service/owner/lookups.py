@@ -1,0 +1,238 @@
+"""Rows by key in an owner's buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
+
+from pkray.errors import MissingFileError, SnapshotNotFoundError
+from pkray.lsm.compaction.pick import skips_level_0
+from pkray.lsm.levels import Levels
+from pkray.metadata.live import unless_expired
+from pkray.schema.table_schema import TableSchema
+from pkray.service.committed_files import BucketId, CommittedFiles
+from pkray.service.owner.buckets import OwnedBuckets
+from pkray.service.owner.in_doubt import UnansweredCommits
+from pkray.service.owner.schema_views import SchemaViews
+from pkray.service.owner.session import OwnerSession
+from pkray.service.owner.sessions import OwnerSessions
+from pkray.service.owner.snapshot_follower import SnapshotFollower
+from pkray.service.protocol import (
+    ANY_BUCKET,
+    ANY_PARTITION,
+    Holding,
+    Lookup,
+    LookupAnswer,
+    Slice,
+)
+from pkray.service.schema_cache import NewestSchema
+from pkray.storage.object_store import ObjectStore
+
+_TRIES = 3
+"""Times that a lookup is begun anew, as files expire under it."""
+
+
+class OwnerLookups:
+    """Lookups in committed files, and in what sessions hold beside them."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: NewestSchema,
+        committed: CommittedFiles,
+        views: SchemaViews,
+        buckets: OwnedBuckets,
+        sessions: OwnerSessions,
+        follower: SnapshotFollower,
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._committed = committed
+        self._views = views
+        self._buckets = buckets
+        self._sessions = sessions
+        self._unanswered = UnansweredCommits(sessions, committed)
+        self._follower = follower
+
+    def answer(self, asked: Lookup) -> LookupAnswer:
+        """Look keys up.
+
+        Raises:
+            LostBatchesError: rows that are expected are not here.
+            PartitionBucketsError: a partition has another number of buckets than the slices say.
+                Without ``totals`` rows that are not committed are for another number.
+            SchemaChangedError: the table has another schema of the id that is named.
+            SnapshotNotFoundError: the snapshot has expired.
+        """
+        for tries in range(1, _TRIES + 1):
+            try:
+                with unless_expired(self._store, asked.snapshot_id):
+                    self._follower.refresh(at_once=tries > 1)
+                    return self._find(asked)
+            except MissingFileError:
+                # Others compacted it away, and the snapshot that had it has expired.
+                if asked.snapshot_id is not None or tries == _TRIES:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _find(self, asked: Lookup) -> LookupAnswer:
+        answered, levels, sessions = self._moment(asked)
+        positions, tables = [], []
+        schema = self._schema.current
+        if asked.schema_id is not None:
+            schema = self._schema.meant(asked.schema_id, asked.schema_digest)
+        newest = self._schema.current
+        sessions = [session for session in sessions if not session.is_replaced]
+        # What is not committed is held under the owner's schema.
+        under = newest if asked.sees_uncommitted else schema
+        evolution = self._views.evolution(under, schema)
+        keys, columns = asked.keys, asked.columns
+        if evolution is not None:
+            keys = keys.rename_columns([evolution.source(n) for n in keys.schema.names])
+            columns = evolution.sources(columns)
+        totals = [self._total_of(session) for session in sessions]
+        for session, total in zip(sessions, totals, strict=True):
+            if total == newest.core.bucket:  # others will not be committed
+                self._refuse_waiting(asked, schema, session, total, answered)
+        self._buckets.refuse_others(filter(_is_named, asked.slices), schema, answered)
+        lookup = self._views.lookup(under)
+        find = lookup.find_prefixes if asked.by_prefix else lookup.find
+        written = (bucket for session in sessions for bucket in list(session.writers))
+        for piece in self._reached(asked, chain(levels, written), answered):
+            bucket = (piece.partition, piece.bucket)
+            committed = levels.get(bucket, _EMPTY)
+            held = (
+                session.uncommitted(bucket, committed, under.id)
+                for session, total in zip(sessions, totals, strict=True)
+                if self._buckets.fits(bucket, total, answered)
+            )
+            found, rows = find(
+                self._views.files(under, bucket),
+                self._visible(committed, asked),
+                [each for each in held if each is not None],
+                keys.slice(piece.offset, piece.length),
+                columns,
+            )
+            if evolution is not None:
+                rows = evolution.apply_table(rows, asked.columns)
+            if len(found):
+                positions.append(found + piece.offset)
+                tables.append(rows)
+        if not tables:
+            return np.empty(0, np.int64), _empty(schema, asked.columns), answered
+        if len(tables) == 1:
+            return positions[0], tables[0], answered
+        return np.concatenate(positions), pa.concat_tables(tables), answered
+
+    def _moment(
+        self, asked: Lookup
+    ) -> tuple[int, Mapping[BucketId, Levels], Sequence[OwnerSession]]:
+        """A snapshot, its levels, and the sessions whose rows are to be laid on top.
+
+        A commit that is under way may show in the newest snapshot before its session ends, and
+        would count twice: the snapshot before it is taken.
+        """
+        if not asked.sees_uncommitted:
+            return *self._committed.version(asked.snapshot_id), ()
+        sessions, wanted = self._uncommitted(asked.expected)
+        try:
+            answered, levels = self._committed.version(wanted)
+        except SnapshotNotFoundError:  # rolled back or expired meanwhile
+            answered, levels = self._committed.version(None)
+        return answered, levels, [s for s in sessions if not s.handed_over.is_in(answered)]
+
+    def _uncommitted(self, expected: Sequence[Holding]) -> tuple[Sequence[OwnerSession], int]:
+        """All sessions, and the snapshot to lay them on."""
+        while True:
+            self._unanswered.find_out()
+            with self._sessions.lock:
+                if self._unanswered.is_found_out:
+                    self._sessions.require(expected)
+                    base = self._sessions.base_in_flight()
+                    newest = self._committed.snapshot_id
+                    sessions = [session for _, session in self._sessions.items()]
+                    return sessions, newest if base is None else base
+
+    def _total_of(self, session: OwnerSession) -> int:
+        """The number of buckets that a session's rows were spread over."""
+        schema_id = session.schema_id
+        schema = self._schema.current if schema_id is None else self._schema.read(schema_id)
+        return schema.core.bucket
+
+    def _refuse_waiting(
+        self,
+        asked: Lookup,
+        schema: TableSchema,
+        session: OwnerSession,
+        total: int,
+        snapshot_id: int,
+    ) -> None:
+        """What is committed of the keys of a session's rows must not be in other buckets, perhaps
+        of other owners: the table may have been rolled back over a rescale."""
+        fits = self._buckets.fits
+        reached = _named_buckets(asked) or list(session.writers)
+        apart = {b for b in reached if not fits(b, total, snapshot_id)}
+        for bucket in apart.intersection(session.written if apart else ()):
+            for piece in asked.slices:
+                spread = piece.total_buckets or schema.core.bucket
+                if _may_hold(replace(piece, total_buckets=spread), bucket, total):
+                    raise self._buckets.waiting(bucket[0], snapshot_id)
+
+    def _reached(
+        self, asked: Lookup, held: Iterable[BucketId], snapshot_id: int
+    ) -> Iterator[Slice]:
+        """The slices, those of any partition or bucket once for each that there is here."""
+        if _named_buckets(asked):
+            yield from asked.slices
+            return
+        there: dict[bytes, set[int]] = {}
+        for partition, bucket in held:
+            there.setdefault(partition, set()).add(bucket)
+        for piece in asked.slices:
+            if _is_named(piece):
+                yield piece
+                continue
+            any_partition = piece.partition == ANY_PARTITION
+            for partition in sorted(there) if any_partition else [piece.partition]:
+                buckets = there.get(partition, set())
+                total = self._committed.total_buckets(partition, snapshot_id)
+                if piece.bucket != ANY_BUCKET and total in (None, piece.total_buckets):
+                    buckets = buckets & {piece.bucket}
+                for bucket in sorted(buckets):
+                    yield Slice(partition, bucket, piece.offset, piece.length)
+
+    def _visible(self, levels: Levels, asked: Lookup) -> Levels:
+        """What lookups of committed rows see of a snapshot's files: what its readers see."""
+        hides = not asked.sees_uncommitted and skips_level_0(self._schema.current)
+        return levels.compacted() if hides else levels
+
+
+_EMPTY = Levels()
+
+
+def _is_named(piece: Slice) -> bool:
+    return piece.partition != ANY_PARTITION and piece.bucket != ANY_BUCKET
+
+
+def _named_buckets(asked: Lookup) -> list[BucketId]:
+    """The only buckets that are asked; none where that depends on which there are."""
+    if not all(map(_is_named, asked.slices)):
+        return []
+    return [(piece.partition, piece.bucket) for piece in asked.slices]
+
+
+def _may_hold(piece: Slice, bucket: BucketId, total: int) -> bool:
+    """Whether keys of a slice may have rows in a bucket, one of so many in its partition."""
+    if piece.partition not in (ANY_PARTITION, bucket[0]):
+        return False
+    if piece.bucket != ANY_BUCKET and piece.total_buckets == total:
+        return piece.bucket == bucket[1]
+    return not _is_named(piece)  # named ones were sent where such rows are before
+
+
+def _empty(schema: TableSchema, columns: Sequence[str]) -> pa.Table:
+    return pa.schema([schema.arrow_schema.field(name) for name in columns]).empty_table()

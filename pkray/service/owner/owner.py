@@ -1,0 +1,354 @@
+"""Owns buckets: takes their rows, prepares their commits, answers their lookups."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+
+import numpy as np
+
+from pkray.format.commit_message import CommitMessage
+from pkray.lookup.copy_limits import CopyLimits
+from pkray.lookup.store import LookupStore
+from pkray.lsm.compaction.fresh_rows import FreshRows
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.table_identity import TableIdentity
+from pkray.service.assignment.buckets import DynamicBuckets
+from pkray.service.client.key_ids import KeyIds
+from pkray.service.client.routing import owner_of
+from pkray.service.committed_files import CommittedFiles
+from pkray.service.compaction.age import CompactionAge
+from pkray.service.compaction.compactions import Compactions
+from pkray.service.compaction.planner import CompactionPlanner
+from pkray.service.handle import Handle
+from pkray.service.leases import Leases, beat_seconds
+from pkray.service.owner.buckets import OwnedBuckets
+from pkray.service.owner.commits import OwnerCommits
+from pkray.service.owner.idle_copies import IdleCopies
+from pkray.service.owner.lookups import OwnerLookups
+from pkray.service.owner.preparation import CommitPreparation
+from pkray.service.owner.schema_views import SchemaViews
+from pkray.service.owner.sessions import OwnerSessions
+from pkray.service.owner.snapshot_follower import SnapshotFollower
+from pkray.service.owner_settings import OwnerSettings
+from pkray.service.protocol import (
+    DRIVER,
+    Assigned,
+    Attempts,
+    Chosen,
+    HashFile,
+    Holding,
+    KeysFound,
+    Lookup,
+    LookupAnswer,
+    PrepareRequest,
+    Push,
+    PushReport,
+    RoutedBatch,
+    RowsPlaced,
+    SessionId,
+)
+from pkray.service.pulse import Pulse
+from pkray.service.schema_cache import NewestSchema
+from pkray.storage.location import TableLocation
+
+
+class BucketOwner:
+    """The one place where its buckets' rows meet.
+
+    The constructor recovers from the latest snapshot; rows not committed before a crash are
+    pushed again by whoever pushed them.
+
+    Args:
+        clock: epoch milliseconds.
+        executor: runs compactions; by default threads of its own.
+        peers: all owners of the table, where tasks may stage rows here.
+    """
+
+    def __init__(
+        self,
+        location: TableLocation,
+        settings: OwnerSettings,
+        clock: Callable[[], int],
+        executor: Executor | None = None,
+        peers: Callable[[], Sequence[Handle]] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        store = location.open()
+        identity = TableIdentity.at(location)
+        self._schema = NewestSchema(SchemaStore(store, location.name), identity)
+        schema = self._schema.current
+        self._cache = LookupStore(
+            f"{settings.local_directory}/lookup",
+            CopyLimits.of(schema.core),
+            clock=clock,
+            behind=True,
+        )
+        self._idle_copies = IdleCopies(self._cache, schema.core.lookup_cache_file_retention)
+        self._fresh = FreshRows(schema.core.write_buffer_size, lambda: self._sessions.memory_bytes)
+        committed = self._committed = CommittedFiles(
+            store,
+            schema,
+            SnapshotStore(store),
+            self._owns,
+            self._files_gone,
+            identity,
+        )
+        committed.advance()
+        views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
+        spill = f"{settings.local_directory}/spill"
+        buckets = OwnedBuckets(store, self._schema, committed, views, clock, spill)
+        self._dynamic = DynamicBuckets(store, self._schema, settings, clock, peers)
+        sessions = self._sessions = OwnerSessions(buckets, self._schema, settings, clock)
+        self._leases = Leases(settings.lease_millis, clock)
+        seconds = beat_seconds(settings.lease_millis)
+        self._sweeper = Pulse(self.drop_abandoned, seconds, f"pkray-leases-{settings.index}")
+        self._executor = executor or ThreadPoolExecutor(
+            settings.compaction_threads, f"pkray-compaction-{settings.index}"
+        )
+        compactions = Compactions(self._executor, buckets.open_compactor, clock)
+        age = CompactionAge(store, lambda: self._schema.current, SnapshotStore(store))
+        compaction = CompactionPlanner(compactions, self._schema, committed, age, clock)
+        self._compaction = compaction
+        self._follower = SnapshotFollower(
+            committed, self._schema, sessions, compactions, clock, settings.refresh_millis
+        )
+        self._commits = OwnerCommits(
+            sessions,
+            self._dynamic,
+            committed,
+            self._follower,
+            CommitPreparation(self._schema, views, committed, compaction, buckets, sessions.lock),
+            compaction,
+            clock,
+        )
+        self._lookups = OwnerLookups(
+            store, self._schema, committed, views, buckets, sessions, self._follower
+        )
+
+    def ping(self) -> None:
+        """Answer."""
+
+    def push(self, push: Push, batch: RoutedBatch) -> None:
+        """Take a batch once: the driver's into memory, a task's aside until its report.
+
+        Raises:
+            LostBatchesError: an earlier batch of it is not here.
+            CommitFencedError: a newer writer of the user took over.
+        """
+        session = self._sessions.receiving(push)
+        if session is None:
+            return
+        self._hold(push.session)
+        with session.at_work():
+            session.renew(self._clock())
+            if push.source == DRIVER:
+                session.write(push, batch)
+                self._fresh.trim()
+            else:
+                session.staging.put((push.source, push.attempt), push.index, batch)
+
+    def take_over(self, push: Push, path: str, count: int) -> None:
+        """Take ``count`` batches from a spool file of this machine, as `push` would."""
+        session = self._sessions.receiving(push)
+        if session is None:
+            return
+        self._hold(push.session)
+        with session.at_work():
+            session.staging.put_file((push.source, push.attempt), push.index, path, count)
+
+    def prepare(
+        self, session_id: SessionId, wanted: PrepareRequest, tokens: Sequence[str] = ()
+    ) -> list[CommitMessage]:
+        """What is to be committed of a session: see `OwnerCommits.prepare`."""
+        self._hold(session_id)
+        return self._commits.prepare(session_id, wanted, tokens)
+
+    def acknowledge(
+        self,
+        session_id: SessionId,
+        snapshot_id: int,
+        hash_files: Sequence[HashFile] = (),
+        new: bool = False,
+    ) -> bool:
+        """The session is committed: see `OwnerCommits.acknowledge`."""
+        self._leases.end(session_id)
+        pending = self._commits.acknowledge(session_id, snapshot_id, hash_files, new)
+        self._idle_copies.watch()
+        return pending
+
+    def give_up(self, session_id: SessionId) -> None:
+        """What was prepared for the session is not published, though the session goes on."""
+        self._commits.give_up(session_id)
+
+    def abort(self, session_id: SessionId) -> None:
+        """Drop a session."""
+        self._leases.end(session_id)
+        self._commits.abort(session_id)
+
+    def heartbeat(self, session_id: SessionId) -> Holding:
+        """Hold a session that is here for another lease; what there is of it.
+
+        Waits for nobody: a lease is not to run out while others are at work.
+
+        Raises:
+            CommitFencedError: a newer writer of the user took over.
+        """
+        session_id.refuse_fenced(self._sessions.newest_generation(session_id.user))
+        if session_id in self._leases:
+            self._leases.renew(session_id)
+        batches, token = self._sessions.batches_of(session_id), self._dynamic.token(session_id)
+        return Holding(session_id, batches, token)
+
+    def drop_abandoned(self) -> bool:
+        """Drop the sessions whose lease has run out; whether others are held."""
+        run_out = self._leases.run_out()
+        if run_out:
+            with self._sessions.lock:
+                for session_id in self._sessions.drop_abandoned(run_out):
+                    self._dynamic.forget(session_id)
+                    self._leases.end(session_id)
+        return len(self._leases) > 0
+
+    def renew_files(self) -> None:
+        """See `OwnerSessions.renew_files`."""
+        self._sessions.renew_files()
+
+    def newest_generation(self, user: str) -> int:
+        """Of the user's writers that pushed here; 0 without one."""
+        with self._sessions.lock:
+            return self._sessions.newest_generation(user)
+
+    def compact(self, chosen: Chosen) -> int:
+        """Compact committed files of the buckets chosen; returns when that is done.
+
+        Returns:
+            The number of buckets with something to be committed.
+        """
+        self._follower.advance()
+        with self._sessions.lock:
+            self._schema.catch_up()
+        buckets = [bucket for bucket in self._committed.buckets if chosen.has(bucket)]
+        return len(self._compaction.compact(buckets, chosen.full))
+
+    def compactions(self, wait: bool = False) -> tuple[int, bool]:
+        """Begin what is due by now.
+
+        Args:
+            wait: until those that run have ended.
+
+        Returns:
+            The number of finished ones that are to be committed, and whether any are pending.
+        """
+        if wait:
+            self._compaction.compactions.wait()
+        with self._sessions.lock:
+            self._compaction.settle()
+            if not wait:
+                self._compaction.consider()
+            return len(self._compaction.compactions.finished()), self._compaction.are_pending
+
+    def assign(
+        self,
+        session_id: SessionId,
+        partitions: Sequence[bytes],
+        codes: np.ndarray,
+        hashes: np.ndarray,
+    ) -> Assigned:
+        """Dynamic buckets for rows to be pushed: see `BucketAssigner.assign`."""
+        self._hold(session_id)
+        return self._dynamic.assign(session_id, partitions, codes, hashes)
+
+    def locate(
+        self,
+        partitions: Sequence[bytes],
+        codes: np.ndarray,
+        hashes: np.ndarray,
+        snapshot_id: int | None = None,
+        expected: Sequence[Holding] = (),
+    ) -> tuple[np.ndarray, int]:
+        """Dynamic buckets of keys: see `BucketAssigner.locate`."""
+        return self._dynamic.locate(partitions, codes, hashes, snapshot_id, expected)
+
+    def place(
+        self,
+        session_id: SessionId,
+        index: int,
+        partitions: Sequence[bytes],
+        codes: np.ndarray,
+        keys: KeyIds,
+        removes: np.ndarray,
+    ) -> RowsPlaced:
+        """Where rows go whose keys cross partitions: see `KeyAssigner.place`."""
+        self._hold(session_id)
+        return self._dynamic.place(session_id, index, partitions, codes, keys, removes)
+
+    def stage(self, push: Push, batch: RoutedBatch) -> None:
+        """Keep a task's rows until they are placed: see `StagedPushes.stage`."""
+        self._hold(push.session)
+        self._dynamic.stage(push, batch)
+
+    def place_staged(self, session_id: SessionId, attempts: Attempts) -> PushReport:
+        """Place and push what tasks have left: see `StagedPushes.place`."""
+        self._hold(session_id)
+        return self._dynamic.place_staged(session_id, attempts)
+
+    def locate_keys(
+        self,
+        keys: KeyIds,
+        snapshot_id: int | None,
+        latest: bool,
+        expected: Sequence[Holding] = (),
+    ) -> KeysFound | None:
+        """Where keys are that cross partitions: see `KeyAssigner.locate`."""
+        return self._dynamic.locate_keys(keys, snapshot_id, latest, expected)
+
+    def lookup(self, asked: Lookup) -> LookupAnswer:
+        """Rows by key: see `OwnerLookups.answer`."""
+        try:
+            return self._lookups.answer(asked)
+        finally:
+            self._idle_copies.watch()
+
+    def stats(self) -> dict[str, object]:
+        """Counters for people and metrics."""
+        with self._sessions.lock:
+            return {
+                "owner": self._settings.index,
+                "pid": os.getpid(),
+                "snapshot_id": self._committed.snapshot_id,
+                "buckets": len(self._committed.buckets),
+                "sessions": len(self._sessions),
+                "memory_bytes": self._sessions.memory_bytes,
+                "lookup": self._cache.stats(),
+                "assigned": self._dynamic.stats(),
+                "compaction": self._compaction.stats(),
+            }
+
+    def close(self) -> None:
+        """Drop uncommitted work and the local files."""
+        self._sweeper.stop()
+        self._compaction.compactions.close()
+        self._executor.shutdown()
+        with self._sessions.lock:
+            self._sessions.drop_all()
+            self._idle_copies.close()
+            self._cache.close()
+            shutil.rmtree(self._settings.local_directory, ignore_errors=True)
+
+    def _hold(self, session_id: SessionId) -> None:
+        """Hold a session for another lease."""
+        self._leases.renew(session_id)
+        self._sweeper.start()
+
+    def _files_gone(self, file_names: Iterable[str]) -> None:
+        names = list(file_names)
+        self._cache.drop(names)
+        self._fresh.drop(names)
+
+    def _owns(self, partition: bytes, bucket: int) -> bool:
+        return owner_of(partition, bucket, self._settings.owners) == self._settings.index

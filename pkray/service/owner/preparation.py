@@ -1,0 +1,151 @@
+"""What an owner hands over for a commit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
+
+from pkray.format.commit_message import CommitMessage
+from pkray.service.committed_files import BucketId, CommittedFiles
+from pkray.service.compaction.planner import CompactionPlanner
+from pkray.service.owner.buckets import OwnedBuckets
+from pkray.service.owner.schema_views import SchemaViews
+from pkray.service.owner.session import OwnerSession
+from pkray.service.protocol import PrepareRequest, Slice
+from pkray.service.schema_cache import NewestSchema
+
+
+class CommitPreparation:
+    """Chooses the buckets of a commit, and makes their messages.
+
+    Args:
+        owned: the owner's buckets.
+        lock: of the owner's sessions; not held while rows are written and compacted.
+    """
+
+    def __init__(
+        self,
+        schema: NewestSchema,
+        views: SchemaViews,
+        committed: CommittedFiles,
+        compaction: CompactionPlanner,
+        owned: OwnedBuckets,
+        lock: threading.RLock,
+    ) -> None:
+        self._schema = schema
+        self._views = views
+        self._committed = committed
+        self._compaction = compaction
+        self._owned = owned
+        self._lock = lock
+        self._run = ""
+        self._replacements = schema.replacements
+        self._interrupted = compaction.interrupted(committed.buckets)
+
+    def note_interrupted(self, buckets: Iterable[BucketId] = ()) -> None:
+        """See which buckets a killed commit left to be compacted, and whether these are some."""
+        self._interrupted = self._compaction.interrupted({*self._interrupted, *buckets})
+
+    def prepare(
+        self, session: OwnerSession, wanted: PrepareRequest
+    ) -> tuple[list[BucketId], set[BucketId]]:
+        """Give the session its messages, if compaction leaves room; once for what is wanted.
+
+        Returns:
+            The buckets to be written, and those of them to be compacted fully, for which room
+            has to be made where there are no messages.
+
+        Raises:
+            LostBatchesError: batches of the attempts are not here.
+            SchemaChangedError: the table was rescaled since the rows were written, or its schemas
+                were replaced.
+            PartitionBucketsError: it was, and back again, but not all that they are written to.
+        """
+        if session.messages is not None and session.prepared_for == wanted:
+            return [], set()
+        with self._lock:
+            self._schema.catch_up()
+            self._leave_replaced_schemas()
+            session.leave_replaced_schemas()
+            if session.schema_id is not None:
+                self._views.incoming(session.schema_id, self._schema.current)
+            if self._run != wanted.run:
+                # What became of the run before is not known here.
+                self._compaction.compactions.spend(self._committed.levels)
+                self._run = wanted.run
+            self._compaction.settle(begin=False)
+        session.take_back(wanted.run)
+        session.renew()
+        session.rebase(self._committed.levels)
+        self._refuse_misrouted(session)
+        session.promote(wanted.attempts)
+        compactions = self._compaction.compactions
+        with ExitStack() as reserved:
+            with self._lock:
+                written = self._buckets(session, wanted)
+                full = self._compacted_fully(written, wanted)
+                if not self._compaction.has_room(written, full):
+                    return written, full
+                reserved.enter_context(compactions.reserved(written))
+            session.messages = self._messages(session, written, full)
+        session.prepared_for, session.run = wanted, wanted.run
+        return written, full
+
+    def _leave_replaced_schemas(self) -> None:
+        """Drop compactions that may have been made under schemas that are no more."""
+        if self._replacements != self._schema.replacements:
+            self._compaction.compactions.discard(self._compaction.compactions.buckets())
+            self._replacements = self._schema.replacements
+
+    def _refuse_misrouted(self, session: OwnerSession) -> None:
+        """Rows that fitted their partitions' buckets when they were written may do so no more."""
+        if session.schema_id is None:
+            return
+        total = self._schema.read(session.schema_id).core.bucket
+        self._owned.refuse_others(
+            Slice(*bucket, 0, 0, total_buckets=total) for bucket in session.written
+        )
+
+    def _buckets(self, session: OwnerSession, wanted: PrepareRequest) -> list[BucketId]:
+        """Buckets that the session's commit is about."""
+        written = set(session.writers) | set(self._compaction.compactions.finished())
+        written |= self._interrupted & set(self._committed.buckets)
+        for bucket in self._committed.buckets:
+            asked = wanted.compacts(bucket) and self._compaction.commits_compact
+            if wanted.full_compact or asked:
+                written.add(bucket)
+        if wanted.compaction is None:
+            written.update(self._compaction.overdue(written))
+        return sorted(written)
+
+    def _compacted_fully(
+        self, written: Sequence[BucketId], wanted: PrepareRequest
+    ) -> set[BucketId]:
+        """Of these buckets, those that the commit itself compacts into one run."""
+        if wanted.full_compact:
+            return set(written)
+        if wanted.compaction is None:
+            return self._compaction.overdue(written)
+        by_commit = wanted.compaction.full and self._compaction.is_inline
+        return {bucket for bucket in written if by_commit and wanted.compacts(bucket)}
+
+    def _messages(
+        self, session: OwnerSession, written: Iterable[BucketId], full: Collection[BucketId]
+    ) -> list[CommitMessage]:
+        """Flush the session's writers, with the compactions that have finished beside them."""
+        compactions = self._compaction.compactions
+        messages = []
+        with ExitStack() as undo:
+            for bucket in written:
+                levels, writer = self._committed.levels(bucket), session.writer(bucket)
+                writer.rebase(levels)
+                finished = compactions.result(bucket, levels)
+                if finished is not None:
+                    writer.adopt(finished)
+                busy = compactions.busy(bucket)
+                messages.append(writer.prepare_commit(full_compact=bucket in full, busy=busy))
+                undo.callback(writer.withdraw)
+            compactions.handed_over(messages)
+            undo.pop_all()
+        return messages

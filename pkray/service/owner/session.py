@@ -1,0 +1,306 @@
+"""What an owner holds of one unit of uncommitted work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pkray.errors import LostBatchesError, MissingFileError, SchemaChangedError
+from pkray.format.commit_message import CommitMessage
+from pkray.lsm.keys.key_groups import detached
+from pkray.lsm.levels import Levels
+from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.lsm.writer.uncommitted import Uncommitted
+from pkray.service.committed_files import BucketId
+from pkray.service.compaction.held import UNNAMED_MILLIS
+from pkray.service.elapsed import elapsed
+from pkray.service.owner.buckets import OwnedBuckets
+from pkray.service.owner.handed_over_files import HandedOverFiles, InFlight
+from pkray.service.owner.taken_batches import TakenBatches
+from pkray.service.protocol import DRIVER, Attempts, Push, RoutedBatch
+from pkray.service.staging import StagingArea
+
+_RENEWED_EVERY_MILLIS = 60 * 60 * 1000
+
+
+class OwnerSession:
+    """Bucket writers, attempts that wait for their report, and what was handed over.
+
+    Whoever writes is `at_work`, and may be long; `uncommitted`, `lay_on` and `end` are for others
+    meanwhile, and do not wait.
+
+    Args:
+        buckets: opens their writers.
+        staging: where attempts of tasks wait.
+        memory_limit: bytes of rows kept in memory over all buckets.
+    """
+
+    def __init__(self, buckets: OwnedBuckets, staging: StagingArea, memory_limit: int) -> None:
+        self._buckets = buckets
+        self._lock = threading.RLock()
+        self._ended = False
+        self._newer: Callable[[BucketId], Levels] | None = None
+        self._replacements = buckets.schema_replacements
+        self.schema_id: int | None = None
+        """The schema whose columns its rows have."""
+        self.staging = staging
+        self._memory_limit = memory_limit
+        self.writers: dict[BucketId, BucketWriter] = {}
+        self.messages: list[CommitMessage] | None = None
+        self.prepared_for: object = None
+        """What the messages were prepared for."""
+        self.run: str | None = None
+        """The coordinator's run that was last given messages and has not been answered for."""
+        self.in_flight: InFlight | None = None
+        """That run's messages, while nothing is known of their outcome."""
+        self.handed_over = HandedOverFiles()
+        self.new_hashes: dict[BucketId, list[bytes]] = {}
+        """Of dynamic buckets: key hashes that their committed index may lack."""
+        self._renewed: int | None = None
+        self._taken = TakenBatches(staging)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Alone with the session's writers.
+
+        Raises:
+            LostBatchesError: the session has ended.
+            SchemaChangedError: its rows are of schemas that others have taken the place of.
+        """
+        try:
+            with self._lock:
+                if self._ended:
+                    raise LostBatchesError(
+                        "the session has ended meanwhile: a newer writer of its user came, or "
+                        "the table was rolled back; push again"
+                    )
+                self.leave_replaced_schemas()
+                if self._newer is not None:
+                    self._rebase(self._newer)
+                yield
+        finally:
+            if self._ended:
+                self.end()
+
+    def end(self) -> None:
+        """Let everything go, once nobody is at work; files that were handed over stay."""
+        self._ended = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._abort()
+            finally:
+                self._lock.release()
+
+    def lay_on(self, levels: Callable[[BucketId], Levels]) -> None:
+        """Build on other committed files: the table was rolled back. Not at once, where somebody
+        is at work."""
+        self._newer = levels
+        if self._lock.acquire(blocking=False):
+            try:
+                self._rebase(levels)
+            finally:
+                self._lock.release()
+
+    def uncommitted(
+        self, bucket: BucketId, committed: Levels, schema_id: int
+    ) -> Uncommitted | None:
+        """What it holds of a bucket, None where that is nothing or committed.
+
+        Args:
+            committed: the bucket's committed files, which it is to be laid on.
+            schema_id: of the schema that it is wanted under.
+        """
+        held = self.writers.get(bucket)
+        if held is None or self.is_replaced:
+            return None
+        is_old = held.uncommitted.schema_id < schema_id
+        if is_old or not held.uncommitted.follows(committed):
+            self._follow(bucket, committed, wait=is_old)
+        found = held.uncommitted
+        if found.is_in(committed) or not (found.files or found.memory.rows):
+            return None
+        return found
+
+    @property
+    def batches(self) -> int:
+        """How many of the driver's batches are in its writers."""
+        return self._taken.count((DRIVER, 0))
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether others have taken the place of the schemas that its rows are of."""
+        return self._replacements != self._buckets.schema_replacements
+
+    @property
+    def written(self) -> list[BucketId]:
+        """Buckets that it holds rows of."""
+        writers = list(self.writers.items())
+        return [b for b, held in writers if held.memory_rows or held.uncommitted.files]
+
+    def expect(self, push: Push) -> None:
+        """Note the schema of the session's rows.
+
+        Raises:
+            SchemaChangedError: those that came before have another.
+        """
+        if self.schema_id not in (None, push.schema_id):
+            raise SchemaChangedError(
+                f"rows of schema {push.schema_id} came after rows of schema {self.schema_id} of "
+                f"the same commit of {push.session.user!r}: open a new writer and write them again",
+                schema_id=push.schema_id,
+                expected=self.schema_id,
+            )
+        self.schema_id = push.schema_id
+
+    def write(self, push: Push, batch: RoutedBatch) -> None:
+        """Take a batch of the driver's into memory, once.
+
+        Raises:
+            LostBatchesError: an earlier one is missing.
+            SchemaChangedError: the table was rescaled.
+        """
+        attempt = (push.source, push.attempt)
+        expected = self._taken.count(attempt)
+        if push.index < expected:
+            return
+        if push.index > expected:
+            self._buckets.refuse_old(push.schema_id)
+            raise LostBatchesError(
+                f"batch {push.index} of {push.session.user!r} came, but {expected} was to come "
+                "next: the owner restarted; push from there again",
+                user=push.session.user,
+                expected=expected,
+                got=push.index,
+            )
+        self._apply(batch)
+        self._taken.note(attempt, expected + 1)
+
+    def promote(self, attempts: Attempts) -> None:
+        """Write the staged batches of the attempts that count.
+
+        Raises:
+            LostBatchesError: some are not here.
+        """
+        self._taken.require(attempts)
+        for source in sorted(attempts):
+            attempt = (source, attempts[source][0])
+            if not self._taken.count(attempt):
+                for batch in self.staging.take(attempt):
+                    self._apply(batch)
+                self._taken.note(attempt, attempts[source][1])
+        self.staging.clear()
+
+    def leave_replaced_schemas(self) -> None:
+        """Drop what was made under schemas that are no more.
+
+        Raises:
+            SchemaChangedError: its rows were.
+        """
+        if not self.is_replaced:
+            return
+        self._lose_rows()
+        self.messages = self.prepared_for = self.run = self.in_flight = None
+        if self.schema_id is not None:
+            raise SchemaChangedError(
+                "the columns or options of the table were replaced by those of a branch since "
+                "the rows were written: load the table again, open a new writer and write them "
+                "again",
+                schema_id=self.schema_id,
+            )
+        self._replacements = self._buckets.schema_replacements
+
+    def take_back(self, run: str) -> None:
+        """Forget what was handed over; its rows are prepared again.
+
+        An earlier run may have published it, and the table have been rolled back since, so that
+        its files go: they are written again, and where they are gone the rows are lost.
+
+        Args:
+            run: of the coordinator. One that asks again has published nothing.
+        """
+        if self.run is not None:
+            try:
+                for writer in self.writers.values():
+                    writer.take_back(rewrite=self.run != run)
+            except MissingFileError:
+                self._lose_rows()
+        self.messages = self.prepared_for = self.run = self.in_flight = None
+
+    def renew(self, now: int | None = None) -> None:
+        """Write files again that get old, unless they are handed over. Where a cleaner was faster
+        the rows are lost, and are to be pushed again.
+
+        Args:
+            now: epoch milliseconds; if given, it is done once in an hour.
+        """
+        if self.run is not None:
+            return
+        if now is not None:
+            if self._renewed is not None and not elapsed(self._renewed, now, _RENEWED_EVERY_MILLIS):
+                return
+            self._renewed = now
+        try:
+            for writer in self.writers.values():
+                writer.renew(UNNAMED_MILLIS)
+        except MissingFileError:
+            self._lose_rows()
+
+    def writer(self, bucket: BucketId) -> BucketWriter:
+        if bucket not in self.writers:
+            self.writers[bucket] = self._buckets.open_writer(bucket)
+        writer = self.writers[bucket]
+        self._buckets.keep_current(writer)
+        return writer
+
+    def rebase(self, levels: Callable[[BucketId], Levels]) -> None:
+        """Build on these committed files."""
+        for bucket, writer in self.writers.items():
+            writer.rebase(levels(bucket))
+
+    def _rebase(self, levels: Callable[[BucketId], Levels]) -> None:
+        if self.run is None:
+            self.rebase(levels)
+        self._newer = None
+
+    def _follow(self, bucket: BucketId, committed: Levels, wait: bool) -> None:
+        """Number the bucket's rows after the committed ones, unless they are being committed."""
+        if self._lock.acquire(blocking=wait):
+            try:
+                if self.run is None and bucket in self.writers:
+                    self.writer(bucket).rebase(committed)
+            finally:
+                self._lock.release()
+
+    def _lose_rows(self) -> None:
+        self._abort()
+        self.new_hashes.clear()
+        self._taken.clear()
+
+    def _abort(self) -> None:
+        self.staging.clear()
+        for writer in self.writers.values():
+            writer.abort()
+        self.writers = {}
+
+    def _apply(self, batch: RoutedBatch) -> None:
+        assert self.schema_id is not None
+        current = self._buckets.as_current(self.schema_id, batch.rows)
+        self._buckets.refuse_misrouted(batch.slices, self.schema_id)
+        for piece in batch.slices:
+            rows = current.slice(piece.offset, piece.length)
+            if 2 * rows.nbytes < current.nbytes:  # a bucket of few rows would hold all the others'
+                rows = detached(rows)
+            bucket = (piece.partition, piece.bucket)
+            if piece.new_hashes:
+                self.new_hashes.setdefault(bucket, []).append(piece.new_hashes)
+            self.writer(bucket).write(rows)
+        self._bound_memory()
+
+    def _bound_memory(self) -> None:
+        held = {bucket: writer.memory_bytes for bucket, writer in self.writers.items()}
+        total = sum(held.values())
+        while total > self._memory_limit:
+            largest = max(held, key=held.__getitem__)
+            total -= held.pop(largest)
+            self.writers[largest].flush()

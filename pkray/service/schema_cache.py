@@ -1,0 +1,78 @@
+"""The schema that an owner works under."""
+
+from __future__ import annotations
+
+import threading
+
+from pkray.errors import MissingFileError, SchemaChangedError
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.table_identity import TableIdentity
+from pkray.schema.table_schema import TableSchema
+
+
+class NewestSchema:
+    """The table's newest schema, as of the last time that it was looked for. Thread-safe.
+
+    Args:
+        identity: of the table that is meant.
+    """
+
+    def __init__(self, schemas: SchemaStore, identity: TableIdentity) -> None:
+        self._schemas = schemas
+        self._identity = identity
+        self._lock = threading.Lock()
+        self.current = schemas.newest()
+        self.replacements = 0
+        """As of `SchemaStore`, as far as it is the same table: whatever was made under the
+        schemas of before does not fit the table any more."""
+
+    def catch_up(self, schema_id: int | None = None) -> None:
+        """Go on under the newest one; only if this one is not known yet, where it is given.
+
+        Raises:
+            TableReplacedError: another table is there.
+            TableNotFoundError: there is none.
+        """
+        if schema_id is not None and schema_id <= self.current.id:
+            return
+        with self._lock:
+            newest = self._schemas.newest()
+            if self._schemas.replacements != self.replacements:
+                self._identity.refuse_other()
+                self.replacements = self._schemas.replacements
+            self.current = newest
+
+    def read(self, schema_id: int) -> TableSchema:
+        """Any schema of the table."""
+        return self._schemas.read(schema_id)
+
+    def meant(self, schema_id: int, digest: str | None) -> TableSchema:
+        """The schema that rows or keys come under, with which its holder has loaded the table.
+
+        Args:
+            digest: `TableSchema.digest`; None: whatever schema has the id.
+
+        Raises:
+            SchemaChangedError: another schema has its place.
+        """
+        self.catch_up(schema_id)
+        found = self._find(schema_id, digest)
+        if found is None:
+            self.catch_up()
+            found = self._find(schema_id, digest)
+        if found is None:
+            raise SchemaChangedError(
+                f"schema {schema_id} of the table is not the one that it was loaded with: a "
+                "branch took its place, or was made anew; load the table again, open a new writer "
+                "and write again what was not committed",
+                schema_id=schema_id,
+                newest=self.current.id,
+            )
+        return found
+
+    def _find(self, schema_id: int, digest: str | None) -> TableSchema | None:
+        try:
+            found = self.read(schema_id)
+        except MissingFileError:
+            return None
+        return found if digest in (None, found.digest) else None

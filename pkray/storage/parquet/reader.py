@@ -1,0 +1,275 @@
+"""Reads Parquet files in bounded memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pkray.schema.columns import filter_rows
+from pkray.storage.object_store import ObjectStore
+from pkray.storage.parquet.deleted_rows import DeletedRows, without_deleted
+from pkray.storage.parquet.metadata import checked, explained, read_footer
+from pkray.storage.parquet.row_groups import UNFIT, RowGroupFilter, may_hold
+
+REMOTE_READ_BYTES = 16 << 20
+"""Object stores are read this much at a time at most, as far as row groups allow."""
+CHUNKS_BYTES, CHUNKS_BATCHES = 8 << 20, 2
+"""What a local file's row group has of the wanted columns is read whole up to this size, if it is
+no larger than so many batches either."""
+BUFFER_BYTES = 1 << 20
+"""Each column of a larger one is read this much at a time, if there are few."""
+BUFFERS_BYTES = 2 << 20
+"""What all columns of a file are read at a time."""
+MIN_BUFFER_BYTES = 64 << 10
+BATCH_BYTES = 16 << 20
+"""Most of a batch, unless a row is wider."""
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
+_OFFSET_BYTES = 4
+
+
+def read_batches(
+    store: ObjectStore,
+    path: str,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = 64 << 10,
+    row_groups: Sequence[int] | None = None,
+    filter: pc.Expression | None = None,
+    *,
+    batch_bytes: int = BATCH_BYTES,
+    schema: pa.Schema | None = None,
+    use_threads: bool = False,
+    deleted: DeletedRows | None = None,
+    row_group_filter: RowGroupFilter | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, in order.
+
+    Args:
+        columns: names in the order wanted; all by default.
+        batch_rows: most rows of a batch.
+        batch_bytes: about the most that a batch takes in memory; a row may be wider. Of values
+            in a dictionary only what the file holds of them counts.
+        row_groups: which row groups, by position; all by default.
+        filter: keep the rows it holds for; row groups that have none are not read.
+        schema: types wanted by column name, where the file's differ (INT96 timestamps have no
+            time zone); the file's own types by default.
+        use_threads: decode columns in parallel.
+        deleted: rows of the file to leave out.
+        row_group_filter: leaves out row groups, and counts them.
+
+    Raises:
+        MissingFileError: there is no such file.
+        CorruptFileError: it is not Parquet, is cut short, or lacks a column.
+    """
+    file = store.open_input(path)
+    with contextlib.closing(file), explained(store.location(path)):
+        size = _BatchSize(batch_rows, batch_bytes)
+        # An expression does not tell its columns: all are read where there is one.
+        read_columns = columns if filter is None else None
+        remote = store.local_path(path) is None
+        reader = _Reader(file, schema, remote, read_columns, row_groups, size)
+        names = reader.existing(columns)
+        groups = reader.row_groups(row_groups, row_group_filter)
+        read_names = names
+        if filter is not None:
+            groups = reader.prune(groups, filter)
+            read_names = reader.arrow_schema.names
+        batches = reader.batches(groups, read_names, size, use_threads)
+        if deleted is not None:
+            batches = without_deleted(deleted, batches, reader.row_ranges(groups))
+        for batch in batches:
+            if filter is not None:
+                batch = filter_rows(batch, filter)
+                if batch.num_rows == 0:
+                    continue
+            yield batch.select(names) if batch.schema.names != names else batch
+
+
+@dataclass(frozen=True)
+class _BatchSize:
+    """Most rows of a batch, and about the most bytes."""
+
+    rows: int
+    bytes: int
+
+    def rows_of(self, width: int) -> int:
+        """Of rows of this width; few different answers."""
+        if width * self.rows <= self.bytes:
+            return self.rows
+        return 1 << max(1, self.bytes // width).bit_length() - 1
+
+
+class _Reader:
+    """One open file."""
+
+    def __init__(
+        self,
+        file: pa.NativeFile,
+        schema: pa.Schema | None,
+        remote: bool,
+        columns: Sequence[str] | None,
+        row_groups: Sequence[int] | None,
+        size: _BatchSize,
+    ) -> None:
+        self._file = file
+        self._remote = remote
+        metadata = read_footer(file)
+        leaves = _leaves(metadata, columns)
+        whole_bytes = min(CHUNKS_BYTES, CHUNKS_BATCHES * size.bytes)
+        whole = remote or _most_bytes(metadata, leaves, row_groups) <= whole_bytes
+        buffer = max(MIN_BUFFER_BYTES, min(BUFFER_BYTES, BUFFERS_BYTES // max(1, len(leaves))))
+        self._parquet = pq.ParquetFile(
+            checked(file, metadata),
+            metadata=metadata,
+            pre_buffer=remote,
+            buffer_size=0 if whole else buffer,
+            page_checksum_verification=True,  # of files that others wrote
+        )
+        self.arrow_schema = self._parquet.schema_arrow
+        self.num_row_groups = self._parquet.metadata.num_row_groups
+        self._targets = {
+            field.name: schema.field(field.name).type
+            for field in self.arrow_schema
+            if schema is not None
+            and field.name in schema.names
+            and schema.field(field.name).type != field.type
+        }
+
+    def existing(self, columns: Sequence[str] | None) -> list[str]:
+        """These columns, or all there are. Raises KeyError: there is none of that name."""
+        if columns is None:
+            return list(self.arrow_schema.names)
+        for name in columns:
+            if self.arrow_schema.get_field_index(name) < 0:
+                raise KeyError(f"it has no column {name!r}, only {self.arrow_schema.names}")
+        return list(columns)
+
+    def row_groups(self, wanted: Sequence[int] | None, kept_by: RowGroupFilter | None) -> list[int]:
+        """The row groups wanted, or all there are, but for those that a filter leaves out."""
+        groups = list(range(self.num_row_groups)) if wanted is None else list(wanted)
+        if kept_by is None:
+            return groups
+        kept_by.total += len(groups)
+        if kept_by.condition is not None and len(groups) > 1:
+            with contextlib.suppress(*UNFIT):
+                groups = self.prune(groups, kept_by.condition)
+        kept_by.kept += len(groups)
+        return groups
+
+    def row_ranges(self, groups: Sequence[int]) -> Iterator[range]:
+        """The positions of row groups' rows in the file."""
+        metadata = self._parquet.metadata
+        starts = [0]
+        for group in range(self.num_row_groups):
+            starts.append(starts[-1] + metadata.row_group(group).num_rows)
+        for group in groups:
+            yield range(starts[group], starts[group + 1])
+
+    def prune(self, groups: list[int], filter: pc.Expression) -> list[int]:
+        """The row groups that may have rows the filter holds for."""
+        kept = may_hold(filter, self._file, self.arrow_schema)
+        return [group for group in groups if group in kept]
+
+    def batches(
+        self, groups: list[int], names: list[str], size: _BatchSize, use_threads: bool
+    ) -> Iterator[pa.RecordBatch]:
+        widths = self._widths(groups, names)
+        for run in self._runs(groups, min(REMOTE_READ_BYTES, size.bytes)):
+            for rows, alike in groupby(run, key=lambda group: size.rows_of(widths[group])):
+                for batch in self._parquet.iter_batches(
+                    rows, row_groups=list(alike), columns=names, use_threads=use_threads
+                ):
+                    yield self._cast(batch)
+
+    def _widths(self, groups: Sequence[int], names: Sequence[str]) -> dict[int, int]:
+        """About how many bytes a row of each group takes in memory."""
+        metadata = self._parquet.metadata
+        wanted = set(names)
+        leaves: list[int] = []
+        first = 0
+        for field in self.arrow_schema:
+            count = _leaf_count(field.type)
+            if field.name in wanted:
+                leaves += range(first, first + count)
+            first += count
+        widths = {}
+        for group in groups:
+            chosen = metadata.row_group(group)
+            total = sum(_decoded_bytes(chosen.column(leaf)) for leaf in leaves)
+            widths[group] = -(-total // max(1, chosen.num_rows))
+        return widths
+
+    def _runs(self, groups: list[int], most_bytes: int) -> Iterator[list[int]]:
+        """Row groups to read together: all of a local file's, as these are read as they come."""
+        if not self._remote:
+            if groups:
+                yield groups
+            return
+        run: list[int] = []
+        size = 0
+        for group in groups:
+            run.append(group)
+            size += self._parquet.metadata.row_group(group).total_byte_size // 2
+            if size >= most_bytes:
+                yield run
+                run, size = [], 0
+        if run:
+            yield run
+
+    def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for index, name in enumerate(batch.schema.names):
+            target = self._targets.get(name)
+            if target is not None:
+                array = pc.cast(batch.column(index), target, safe=False)
+                batch = batch.set_column(index, pa.field(name, target), array)
+        return batch
+
+
+def _leaf_count(kind: pa.DataType) -> int:
+    """The Parquet columns of a column."""
+    if not pa.types.is_nested(kind):
+        return 1
+    return sum(_leaf_count(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _leaves(metadata: Any, columns: Sequence[str] | None) -> list[int]:
+    """The Parquet columns, by number, that these columns may be made of."""
+    if columns is None:
+        return list(range(metadata.num_columns))
+    wanted, schema = set(columns), metadata.schema
+    return [n for n in range(metadata.num_columns) if _begins(schema.column(n).path, wanted)]
+
+
+def _begins(path: str, columns: Set[str]) -> bool:
+    """Whether a path begins with one of these names, which may have dots themselves."""
+    while path not in columns:
+        path, dot, _ = path.rpartition(".")
+        if not dot:
+            return False
+    return True
+
+
+def _most_bytes(metadata: Any, leaves: Sequence[int], row_groups: Sequence[int] | None) -> int:
+    """What the largest of the row groups has of the Parquet columns, in the file."""
+    numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
+    return max(
+        (
+            sum(group.column(leaf).total_compressed_size for leaf in leaves)
+            for group in map(metadata.row_group, numbers)
+        ),
+        default=0,
+    )
+
+
+def _decoded_bytes(chunk: Any) -> int:
+    """What a column chunk takes in memory, at least: a dictionary's values only once."""
+    fixed: int = chunk.num_values * _WIDTHS.get(chunk.physical_type, _OFFSET_BYTES)
+    if chunk.physical_type in _WIDTHS:
+        return fixed
+    return fixed + int(chunk.total_uncompressed_size)

@@ -1,0 +1,359 @@
+"""A warehouse: databases of tables under one folder."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from pkray.arguments.facade import (
+    ColumnNames,
+    Comment,
+    Name,
+    NameOfTable,
+    Options,
+    Settings,
+    Warehouse,
+    checked,
+    checked_class,
+)
+from pkray.clock import now_millis
+from pkray.closing import Closeable
+from pkray.errors import (
+    OptionError,
+    PkrayError,
+    StorageError,
+    TableError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from pkray.expiration.branches import Branches
+from pkray.format.partition import PartitionSpec
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.table_identity import read_identity
+from pkray.options import as_options
+from pkray.schema.table_schema import Columns, TableSchema
+from pkray.service.runtime import Runtime
+from pkray.service.runtimes import open_runtime
+from pkray.storage.location import TableLocation
+from pkray.storage.opening import in_url, open_store
+from pkray.storage.secrets import hide, shown_url
+from pkray.system import SYSTEM_TABLES, check_system_name
+from pkray.table.databases import Databases, remove_folders
+from pkray.table.system_table import SystemTable
+from pkray.table.table import Table
+from pkray.table.table_name import TableName
+
+
+@checked
+def connect(
+    warehouse: Warehouse,
+    runtime: str | Runtime = "local",
+    *,
+    runtime_options: Settings | None = None,
+    **storage_options: Any,
+) -> Catalog:
+    """Open a warehouse.
+
+    Args:
+        warehouse: a local path or an object store's URL (``s3://bucket/prefix``); it need not
+            exist yet.
+        runtime: ``"local"`` runs the tables' owners in this process, ``"ray"`` as Ray actors.
+        runtime_options: what the runtime takes, such as ``owners``, ``local_directory``,
+            ``call_timeout``, ``lookup_timeout`` and ``writer_lease`` (seconds) and, on Ray,
+            ``address``.
+        storage_options: what the object store needs, such as ``endpoint`` or ``region``; no text
+            shows keys among them. ``retry_timeout`` (30s) is how long a request may go without
+            an answer, ``max_retries`` (10) how often it is repeated.
+
+    Raises:
+        OptionError: no warehouse or a file, another runtime's name, or an option that it or the
+            store does not take.
+        UnsupportedError: a URL's scheme that pkray does not do.
+        ServiceUnavailableError: no Ray cluster answers at the address.
+        StorageError: ``local_directory`` cannot be made.
+    """
+    _check_warehouse(warehouse)
+    if not isinstance(runtime, str):
+        if runtime_options:
+            raise OptionError(
+                f"runtime_options {sorted(runtime_options)} go with the name of a runtime: give "
+                "them to the runtime where it is made"
+            )
+        return Catalog(warehouse, runtime, storage_options)
+    opened = open_runtime(runtime, runtime_options or {}, storage_options)
+    try:
+        return Catalog(warehouse, opened, storage_options)
+    except PkrayError:
+        opened.close()
+        raise
+
+
+def _check_warehouse(warehouse: str | os.PathLike[str]) -> None:
+    if not os.fspath(warehouse).strip():
+        raise OptionError("the warehouse is empty: name a folder, or an object store's URL")
+    with suppress(OSError):  # such as a name that is too long: said by who makes it
+        if Path(warehouse).is_file():
+            raise OptionError(f"the warehouse {os.fspath(warehouse)!r} is a file: name a folder")
+
+
+@checked_class
+class Catalog(Closeable):
+    """Creates, finds, renames and drops tables and databases; made by `connect`."""
+
+    def __init__(
+        self,
+        warehouse: str | os.PathLike[str],
+        runtime: Runtime,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        warehouse = os.fspath(warehouse)
+        # Owners and tasks in other processes open it too, from other working directories.
+        self.warehouse = warehouse if "://" in warehouse else str(Path(warehouse).absolute())
+        self.runtime = runtime
+        self._storage_options = hide(storage_options or {})
+        store = open_store(self.warehouse, **self._storage_options)
+        self._databases = Databases(store, self.warehouse)
+
+    def __repr__(self) -> str:
+        return f"Catalog({shown_url(self.warehouse)!r}, {type(self.runtime).__name__})"
+
+    def create_table(
+        self,
+        name: NameOfTable,
+        schema: Columns,
+        primary_keys: ColumnNames,
+        partition_keys: ColumnNames = (),
+        options: Options | None = None,
+        comment: Comment | None = None,
+        *,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Create a table, and its database where that is not there.
+
+        Args:
+            name: ``database.table``.
+            schema: a pyarrow schema, or names and types, as pairs or a mapping; a type is
+                Paimon's (``("amount", "DECIMAL(10, 2)")``) or pyarrow's.
+            primary_keys: the key; it includes the partition keys.
+            partition_keys: the columns that make folders.
+            options: Paimon's table options; ``bucket`` is the number of buckets (default 1).
+            comment: what the table is.
+            if_not_exists: return the table that is there instead of failing.
+
+        Raises:
+            TableExistsError: it is there.
+            SchemaError: the definition contradicts itself.
+            OptionError: an unknown option, or a value it does not take.
+            UnsupportedError: a partition column's type has no folder name all engines agree on.
+        """
+        location = self._location(TableName.parse(name).require_itself())
+        schemas = SchemaStore(location.open(), location.name)
+        if schemas.exists():
+            if if_not_exists:
+                return self._load(location)
+            raise self._exists(location.name, "use it, or create it only if it does not exist")
+        definition = TableSchema.create(
+            schema,
+            primary_keys,
+            partition_keys,
+            as_options(options or {}),
+            comment,
+            now_millis(),
+        )
+        PartitionSpec(definition)
+        try:
+            schemas.create(definition)
+        except TableExistsError:
+            if not if_not_exists:
+                raise
+        return self._load(location)
+
+    def load_table(self, name: NameOfTable) -> Table:
+        """The table of that name.
+
+        ``db.t$branch_b`` is the branch ``b`` of ``db.t``, as ``table.branch("b")``; ``db.t$files``
+        and ``db.t$branch_b$files`` are system tables, each a `SystemTable`: of a table's methods
+        they have those that read.
+
+        Raises:
+            TableNotFoundError: there is none.
+            BranchNotFoundError: the table has no such branch.
+            CorruptFileError: its schema file is damaged.
+        """
+        named = TableName.parse(name)
+        location = self._location(named.itself).on_branch(named.branch)
+        if named.branch is not None:
+            Branches(location.open(), named.itself).require(named.branch)
+        table = self._load(location)
+        if named.system is None:
+            return table
+        check_system_name(table.name, named.system)
+        return cast(Table, SystemTable(table, named.system))
+
+    def table_exists(self, name: NameOfTable) -> bool:
+        """Whether `load_table` finds it."""
+        named = TableName.parse(name)
+        location = self._location(named.itself).on_branch(named.branch)
+        is_known = named.system is None or named.system in SYSTEM_TABLES
+        return is_known and SchemaStore(location.open(), location.name).exists()
+
+    def drop_table(self, name: NameOfTable, *, if_exists: bool = False) -> None:
+        """Delete a table and its files.
+
+        Raises:
+            TableNotFoundError: there is none and ``if_exists`` is false.
+        """
+        location = self._location(TableName.parse(name).require_itself())
+        if not self.table_exists(name):
+            if if_exists:
+                return
+            raise self._missing(location.name)
+        store = self._databases.folder_of(location.name)
+        self._stop(location)
+        schema_files = [status.path for status in store.list("schema/")]
+        store.delete(schema_files)
+        store.delete([status.path for status in store.list("")])
+        remove_folders(store)
+
+    def rename_table(self, name: NameOfTable, new_name: NameOfTable) -> None:
+        """Give a table another name, or move it to another database. End its writers first: those
+        of other processes fail, and what they had not committed is gone. Load it again then: what
+        was loaded before has the old name.
+
+        Raises:
+            TableNotFoundError: there is none.
+            TableExistsError: the new name is taken.
+            UnsupportedError: in an object store, which cannot move all files of a table at once.
+        """
+        source = self._location(TableName.parse(name).require_itself())
+        target = self._location(TableName.parse(new_name).require_itself())
+        if not self.table_exists(source.name):
+            raise self._missing(source.name)
+        if self.table_exists(target.name):
+            raise self._exists(target.name, "drop it, or choose another name")
+        old, new = source.open().local_path(""), target.open().local_path("")
+        if old is None or new is None:
+            raise UnsupportedError(
+                f"table {source.name} cannot be renamed in {self.warehouse}: an object store "
+                "moves no folder at once; create another table and copy the rows",
+                table=source.name,
+            )
+        self._stop(source)
+        Path(new).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            Path(old).rename(new)  # onto an empty folder at most
+        except OSError as error:
+            raise StorageError(
+                f"table {source.name} cannot be moved to {new}: {error.strerror}; remove what "
+                "is there, or choose another name",
+                path=new,
+            ) from error
+
+    def create_database(self, name: Name, *, if_not_exists: bool = False) -> None:
+        """Make an empty database; `create_table` does so by itself.
+
+        Raises:
+            DatabaseExistsError: it is there and ``if_not_exists`` is false.
+        """
+        self._databases.create(name, if_not_exists=if_not_exists)
+
+    def database_exists(self, name: Name) -> bool:
+        """Whether `list_databases` has it."""
+        return self._databases.exist(name)
+
+    def drop_database(self, name: Name, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Delete a database.
+
+        Args:
+            cascade: and all of its tables.
+
+        Raises:
+            DatabaseNotFoundError: there is none and ``if_exists`` is false.
+            TableError: it has tables and ``cascade`` is false.
+        """
+        if if_exists and not self.database_exists(name):
+            return
+        tables = self.list_tables(name)
+        if tables and not cascade:
+            raise TableError(
+                f"database {name} has tables: drop {', '.join(tables[:5])} first, or pass "
+                "cascade=True",
+                database=name,
+                tables=tuple(tables),
+                arguments=("cascade=True",),
+            )
+        for table in tables:
+            self.drop_table(table, if_exists=True)
+        self._databases.drop(name)
+
+    def list_databases(self) -> list[str]:
+        """In order."""
+        return self._databases.names()
+
+    def list_tables(self, database: Name | None = None) -> list[str]:
+        """``database.table`` of every table, in order.
+
+        Args:
+            database: of this one alone.
+
+        Raises:
+            DatabaseNotFoundError: there is no such database.
+        """
+        if database is not None:
+            self._databases.require(database)
+        found = []
+        for each in [database] if database else self._databases.names():
+            for location in map(self._location, self._databases.table_names(each)):
+                if SchemaStore(location.open(), location.name).exists():
+                    found.append(location.name)
+        return sorted(found)
+
+    def close(self) -> None:
+        """Let go of the runtime; written rows that were not committed are dropped."""
+        self.runtime.close()
+
+    def _location(self, name: str) -> TableLocation:
+        """Of ``database.table``."""
+        folder = self._databases.table_folder(name)
+        folder = in_url(folder) if "://" in self.warehouse else folder
+        url = f"{self.warehouse.rstrip('/')}/{folder}"
+        return TableLocation(url, name, self._storage_options)
+
+    def _load(self, location: TableLocation) -> Table:
+        # Before the schema: a table created between the two is refused later on.
+        location = _identified(location)
+        schemas = SchemaStore(location.open(), location.name)
+        try:
+            return Table(location, schemas.latest(), self.runtime)
+        except TableNotFoundError:
+            raise self._missing(location.name) from None
+
+    def _stop(self, location: TableLocation) -> None:
+        """End the services of a table and of its branches."""
+        location = _identified(location)
+        self.runtime.stop(location)
+        for branch in Branches(location.open(), location.name).names():
+            self.runtime.stop(location.on_branch(branch))
+
+    def _missing(self, table: str) -> TableNotFoundError:
+        near = difflib.get_close_matches(table, self.list_tables(), n=1)
+        hint = f"did you mean {near[0]}?" if near else "create it first, or correct its name"
+        return TableNotFoundError(
+            f"table {table} does not exist in {self.warehouse}: {hint}", table=table
+        )
+
+    def _exists(self, table: str, remedy: str) -> TableExistsError:
+        return TableExistsError(
+            f"table {table} exists already in {self.warehouse}: {remedy}", table=table
+        )
+
+
+def _identified(location: TableLocation) -> TableLocation:
+    """Of the table that is there now."""
+    return replace(location, identity=read_identity(location.open()))

@@ -1,0 +1,93 @@
+"""The databases of a warehouse."""
+
+from __future__ import annotations
+
+import shutil
+
+from pkray.errors import DatabaseExistsError, DatabaseNotFoundError
+from pkray.storage.object_store import ObjectStore
+from pkray.table.table_name import checked_database
+
+_SUFFIX = ".db"
+_MARK = ".database"
+"""Keeps a database without tables in object stores, which have no folders."""
+
+
+class Databases:
+    """Folders of a warehouse, in which tables are.
+
+    Args:
+        store: the warehouse's root.
+        warehouse: its path or URL, for people.
+    """
+
+    def __init__(self, store: ObjectStore, warehouse: str) -> None:
+        self._store = store
+        self._warehouse = warehouse
+
+    def names(self) -> list[str]:
+        """In order."""
+        folders = map(_last_part, self._store.list_dirs(""))
+        return sorted(name.removesuffix(_SUFFIX) for name in folders if name.endswith(_SUFFIX))
+
+    def exist(self, name: str) -> bool:
+        """Whether there is one of this name."""
+        return checked_database(name) in self.names()
+
+    def require(self, name: str) -> None:
+        """
+        Raises:
+            DatabaseNotFoundError: there is none of this name.
+        """
+        if not self.exist(name):
+            raise DatabaseNotFoundError(
+                f"database {name} does not exist in {self._warehouse}: its databases are "
+                f"{', '.join(self.names()) or 'none'}",
+                database=name,
+            )
+
+    def create(self, name: str, *, if_not_exists: bool = False) -> None:
+        """
+        Raises:
+            DatabaseExistsError: it is there and ``if_not_exists`` is false.
+        """
+        if not self.exist(name):
+            self._store.create(f"{name}{_SUFFIX}/{_MARK}", b"")
+        elif not if_not_exists:
+            raise DatabaseExistsError(
+                f"database {name} exists already in {self._warehouse}: use it, or create it only "
+                "if it does not exist",
+                database=name,
+            )
+
+    def drop(self, name: str) -> None:
+        """Delete a database and whatever its folder holds."""
+        folder = self._store.child(f"{name}{_SUFFIX}")
+        folder.delete([status.path for status in folder.list("", hidden=True)])
+        remove_folders(folder)
+
+    def table_names(self, name: str) -> list[str]:
+        """``database.table`` of each folder in a database that may be a table's."""
+        folders = self._store.list_dirs(f"{name}{_SUFFIX}/")
+        return [f"{name}.{_last_part(folder)}" for folder in folders]
+
+    def folder_of(self, name: str) -> ObjectStore:
+        """The files of ``database.table``, where what is deleted lies in the warehouse."""
+        return self._store.child(self.table_folder(name))
+
+    @staticmethod
+    def table_folder(name: str) -> str:
+        """Where in the warehouse ``database.table`` is."""
+        database, _, table = name.partition(".")
+        return f"{database}{_SUFFIX}/{table}"
+
+
+def remove_folders(store: ObjectStore) -> None:
+    """A disk keeps folders that have no files any more."""
+    folder = store.local_path("")
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _last_part(folder: str) -> str:
+    return folder.rstrip("/").rsplit("/", 1)[-1]

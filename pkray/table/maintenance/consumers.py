@@ -1,0 +1,85 @@
+"""The consumers of a table."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pkray.arguments.facade import Label, SnapshotId, checked_class
+from pkray.arguments.whole_number import check_snapshot
+from pkray.errors import SnapshotNotFoundError
+from pkray.metadata.changelogs import ChangelogStore
+from pkray.metadata.consumers import ConsumerStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.storage.branch_store import main_and_history
+from pkray.storage.object_store import ObjectStore
+from pkray.storage.secrets import shown_url
+
+_COLUMNS = pa.schema(
+    [
+        ("consumer_id", pa.string()),
+        ("next_snapshot_id", pa.int64()),
+        ("modified", pa.timestamp("ms", tz="UTC")),
+    ]
+)
+
+
+@checked_class
+class Consumers:
+    """Readers of the changes that keep their place under a name; ``table.consumers``.
+
+    A snapshot that a consumer has still to read does not expire. One that does not move for
+    ``consumer.expiration-time`` is forgotten.
+
+    Args:
+        store: the table's root, or a branch.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._url = store.url
+        _, history = main_and_history(store)
+        self._consumers = ConsumerStore(history)
+        self._snapshots = SnapshotStore(history)
+        self._changelogs = ChangelogStore(history)
+
+    def __repr__(self) -> str:
+        return f"Consumers({shown_url(self._url)!r})"
+
+    def list(self) -> pa.Table:
+        """A row a consumer, by name: ``consumer_id``, ``next_snapshot_id``, ``modified``."""
+        found = self._consumers.list()
+        columns = [
+            [each.name for each in found],
+            [each.next_snapshot for each in found],
+            [each.modified_millis for each in found],
+        ]
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, _COLUMNS, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=_COLUMNS)
+
+    def reset(self, consumer_id: Label, next_snapshot_id: SnapshotId | None = None) -> None:
+        """Let a consumer go on from another snapshot; it need not exist yet.
+
+        Args:
+            next_snapshot_id: the next it reads. Default the one that is to come.
+
+        Raises:
+            SnapshotNotFoundError: it has expired, or lies beyond the one that is to come.
+            OptionError: a name that no consumer can have, or what is no snapshot's id.
+        """
+        check_snapshot("next_snapshot_id", next_snapshot_id)
+        latest = self._snapshots.latest_id() or 0
+        wanted = latest + 1 if next_snapshot_id is None else next_snapshot_id
+        earliest = self._changelogs.earliest_id() or self._snapshots.earliest_id() or 1
+        if not earliest <= wanted <= latest + 1:
+            raise SnapshotNotFoundError(
+                f"consumer {consumer_id!r} cannot go on from snapshot {wanted}: changes from "
+                f"snapshot {earliest} to {latest} are there, and {latest + 1} is to come",
+                consumer=consumer_id,
+                snapshot_id=wanted,
+                earliest=earliest,
+                latest=latest,
+            )
+        self._consumers.record(consumer_id, wanted)
+
+    def delete(self, consumer_id: Label) -> None:
+        """Forget a consumer; nothing happens where there is none."""
+        self._consumers.delete(consumer_id)

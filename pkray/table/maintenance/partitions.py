@@ -1,0 +1,173 @@
+"""Whole partitions: dropped, replaced, expired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from pkray.commit.overwriting import Partitions as Replaced
+from pkray.errors import InputError, OptionError
+from pkray.format.commit_message import CommitMessage
+from pkray.format.partition import PartitionSpec
+from pkray.format.partition_filter import ExactPartitions, PartitionFilter
+from pkray.format.snapshot import Snapshot
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.scan.literals import fit, literal, mismatch
+from pkray.schema.table_schema import TableSchema
+from pkray.service.client.overwrite import OverwriteWriter, overwrite_once
+from pkray.service.client.pusher import incoming
+from pkray.service.client.rescale import Rescale
+from pkray.service.coordinator.upkeep import find_expired
+from pkray.service.handle import Handle
+from pkray.storage.object_store import ObjectStore
+
+Values = Mapping[str, object]
+"""By partition column; columns left out may have any value."""
+
+
+class PartitionWork:
+    """Changes whole partitions in one OVERWRITE snapshot.
+
+    What writers have pushed and not committed is not touched: it comes on top when they commit.
+    As in Paimon, such a snapshot has no changelog.
+
+    Args:
+        store: the table's root, or a branch.
+        schema: the table's newest.
+        coordinator: of the table's service.
+        clock: epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema,
+        coordinator: Callable[[], Handle],
+        clock: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._coordinator = coordinator
+        self._clock = clock
+
+    def drop(self, partitions: Sequence[Values]) -> Snapshot | None:
+        """Remove all rows of partitions.
+
+        Raises:
+            InputError: a column that is no partition column, or a value that does not fit it.
+            OptionError: no partition is named, or one without any value.
+        """
+        if isinstance(partitions, Mapping) or not partitions or not all(partitions):
+            raise OptionError(
+                f"cannot drop partitions {partitions!r}: give a list of values by partition "
+                'column, such as [{"dt": "2026-01-31"}]; to empty the table, overwrite it',
+                partitions=partitions,
+            )
+        return self._commit(lambda: (), self._filter(partitions))
+
+    def overwrite(self, data: object, partition: Values | None) -> Snapshot | None:
+        """Replace the rows of partitions by new ones.
+
+        Args:
+            partition: which ones, whole or in part; ``{}`` is all of the table. By default those
+                that have new rows; all of the table where it has no partitions or
+                ``dynamic-partition-overwrite`` is false.
+
+        Returns:
+            The snapshot; None where there was nothing to replace.
+
+        Raises:
+            InputError: the rows do not fit the table or the partition; nothing was written.
+        """
+        schema = self._schema
+        dynamic = schema.core.dynamic_partition_overwrite and bool(schema.partition_keys)
+        batches = list(incoming(data, schema))
+        exact = frozenset(
+            row for batch in batches for row in PartitionSpec(schema).encode(batch)[1]
+        )
+        if partition is None and dynamic:
+            if not exact:
+                return None
+            replaced: Replaced = ExactPartitions(exact)
+        else:
+            replaced = self._filter([partition or {}])
+            outside = exact - frozenset(replaced.select(exact))
+            if outside:
+                other = PartitionSpec(schema).to_dict(next(iter(outside)))
+                raise InputError(
+                    f"rows of partition {other} cannot replace those of {dict(partition or {})}: "
+                    "leave them out, or name their partition",
+                    partition=other,
+                )
+
+        def write() -> Sequence[CommitMessage]:
+            writer = OverwriteWriter(self._store, schema, self._clock)
+            try:
+                writer.write(batches)
+                return writer.finish()
+            except BaseException:
+                writer.abort()
+                raise
+
+        return self._commit(write, replaced)
+
+    def rescale(
+        self,
+        table: str,
+        buckets: int,
+        partitions: Sequence[Values] | None,
+        progress: Callable[[int, int], None],
+    ) -> TableSchema:
+        """See `Rescale`; partitions are named as for `drop`."""
+        chosen = None if partitions is None else self._filter(partitions)
+        work = Rescale(self._store, table, self._coordinator, self._clock, progress)
+        return work.run(buckets, chosen)
+
+    def expire(self) -> pa.Table:
+        """Drop the partitions that ``partition.expiration-time`` and its strategy call old.
+
+        Returns:
+            Their values, a row each, oldest first.
+
+        Raises:
+            OptionError: the table does not set ``partition.expiration-time``.
+        """
+        schema = self._schema
+        if schema.core.partition_expiration_time is None or not schema.partition_keys:
+            raise OptionError(
+                "no partition expires: the table has no partition columns, or does not set "
+                "partition.expiration-time",
+                key="partition.expiration-time",
+            )
+        spec = PartitionSpec(schema)
+        old = find_expired(self._store, schema, SnapshotStore(self._store), self._clock())
+        if old:
+            self._commit(lambda: (), ExactPartitions(frozenset(old)))
+        return pa.Table.from_arrays(spec.values(old), names=list(spec.names))
+
+    def _commit(
+        self, write: Callable[[], Sequence[CommitMessage]], replaced: Replaced
+    ) -> Snapshot | None:
+        return overwrite_once(self._coordinator, self._clock, write, replaced).snapshot
+
+    def _filter(self, partitions: Sequence[Values]) -> PartitionFilter:
+        wanted = [
+            {name: self._scalar(name, value) for name, value in each.items()} for each in partitions
+        ]
+        return PartitionFilter(PartitionSpec(self._schema), wanted)
+
+    def _scalar(self, name: str, value: object) -> pa.Scalar:
+        if name not in self._schema.partition_keys:
+            keys = ", ".join(self._schema.partition_keys) or "none"
+            raise InputError(
+                f"{name!r} is no partition column; the partition columns are: {keys}", column=name
+            )
+        field = self._schema.field(name)
+        given = literal(value)
+        if given is None:
+            return pa.scalar(None, field.type.arrow)
+        fitted = fit(given, field)
+        if not fitted.exact:
+            raise mismatch(given, field)
+        return fitted.value

@@ -1,0 +1,369 @@
+"""An owner and a coordinator, called directly: messages late, lost and delivered twice."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pkray.clock import now_millis
+from pkray.commit.committer import Committer
+from pkray.errors import CommitFencedError, LostBatchesError
+from pkray.metadata.schemas import SchemaStore
+from pkray.schema.table_schema import KIND, TableSchema
+from pkray.service.client.routing import Router
+from pkray.service.coordinator.committers import Committers
+from pkray.service.coordinator.coordinator import Coordinator
+from pkray.service.handle import LocalHandle
+from pkray.service.owner.owner import BucketOwner
+from pkray.service.owner_settings import OwnerSettings
+from pkray.service.protocol import (
+    DRIVER,
+    CommitRequest,
+    Holding,
+    Lookup,
+    PrepareRequest,
+    Push,
+    PushReport,
+    SessionId,
+)
+from pkray.storage.location import TableLocation
+
+COLUMNS = pa.schema([("id", pa.int64()), ("v", pa.string())])
+
+
+class Service:
+    """One owner that can be restarted, and its coordinator."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.location = TableLocation(f"{folder}/db.db/t", "db.t")
+        self.schema = TableSchema.create(COLUMNS, ["id"], [], {"bucket": "2"}, None, 0)
+        self.store = self.location.open()
+        SchemaStore(self.store, "db.t").create(self.schema)
+        self.router = Router(self.schema, 1)
+        self.starts = 0
+        self.owner = LocalHandle(None, "owner")
+        self.restart_owner()
+        self.restart_coordinator()
+
+    def restart_owner(self):
+        self.starts += 1
+        settings = OwnerSettings(0, 1, f"{self.folder}/local-{self.starts}")
+        self.owner.target = BucketOwner(self.location, settings, now_millis)
+
+    def restart_coordinator(self):
+        committers = Committers(self.location, now_millis)
+        self.coordinator = Coordinator([self.owner], committers, now_millis)
+
+    def push(self, session, index, rows, source=DRIVER, attempt=0):
+        kinds = pa.array(np.zeros(len(rows), np.int8))
+        batch = pa.record_batch(
+            [pa.array(list(rows), pa.int64()), pa.array(list(rows.values())), kinds],
+            names=["id", "v", KIND],
+        )
+        (routed,) = self.router.route(batch).values()
+        self.owner.call("push", Push(session, source, attempt, index, 0), routed)
+
+    def commit(self, session, identifier, counts):
+        reports = tuple(
+            PushReport(source, attempt, 0, {0: count})
+            for (source, attempt), count in counts.items()
+        )
+        return self.coordinator.commit(
+            CommitRequest(session=session, name=identifier, reports=reports)
+        )
+
+    def content(self, visibility="committed", expected=()):
+        keys = pa.record_batch({"id": pa.array(range(10), pa.int64())})
+        positions = self.router.positions(pa.Table.from_batches([keys]))
+        found = {}
+        for piece, rows in positions[0]:
+            part = keys.take(pa.array(rows))
+            slices = [type(piece)(piece.partition, piece.bucket, 0, len(rows))]
+            asked = Lookup(part, slices, visibility, ["id", "v"], expected=expected)
+            _, table, _ = self.owner.call("lookup", asked)
+            pairs = zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True)
+            found.update(pairs)
+        return dict(sorted(found.items()))
+
+
+@pytest.fixture
+def service(tmp_path):
+    service = Service(tmp_path)
+    yield service
+    service.owner.call("close")
+    service.owner.close()
+
+
+class TimedService(Service):
+    """Its owner looks every second which leases have run out; time passes as it is told to."""
+
+    now = 1_000_000
+
+    def restart_owner(self):
+        self.starts += 1
+        settings = OwnerSettings(0, 1, f"{self.folder}/local-{self.starts}")
+        self.owner.target = BucketOwner(self.location, settings, lambda: self.now)
+        self.owner.call("drop_abandoned")
+
+    def pass_time(self, seconds):
+        for _ in range(seconds):
+            self.now += 1000
+            self.owner.call("drop_abandoned")
+
+
+@pytest.fixture
+def timed(tmp_path):
+    service = TimedService(tmp_path)
+    yield service
+    service.owner.call("close")
+    service.owner.close()
+
+
+def test_a_batch_delivered_three_times_changes_nothing(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "old"})
+    service.push(session, 1, {1: "new"})
+    for _ in range(2):
+        service.push(session, 0, {1: "old"})
+    outcome = service.commit(session, 1, {(DRIVER, 0): 2})
+    assert service.content() == {1: "new"}
+    assert outcome.snapshot.total_record_count == 1
+
+
+def test_a_task_batch_delivered_three_times_changes_nothing(service):
+    session = service.coordinator.begin("job")
+    for _ in range(3):
+        service.push(session, 0, {1: "a"}, source=0)
+        service.push(session, 1, {1: "b"}, source=0)
+    service.commit(session, 1, {(0, 0): 2})
+    assert service.content() == {1: "b"}
+
+
+def test_only_the_reported_attempt_of_a_task_counts(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "failed", 2: "failed"}, source=0, attempt=0)
+    service.push(session, 0, {1: "good"}, source=0, attempt=1)
+    service.commit(session, 1, {(0, 1): 1})
+    assert service.content() == {1: "good"}
+
+
+def test_staged_batches_are_not_seen_before_their_report(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "staged"}, source=0)
+    service.push(session, 0, {2: "written"})
+    assert service.content("latest") == {2: "written"}
+
+
+def test_the_same_commit_again_makes_no_snapshot(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    first = service.commit(session, 1, {(DRIVER, 0): 1})
+    again = service.commit(session, 1, {(DRIVER, 0): 1})
+    assert (first.new, again.new) == (True, False)
+    assert first.snapshot == again.snapshot
+
+
+def test_a_commit_whose_answer_was_lost_is_known_to_the_next_coordinator(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    first = service.commit(session, 1, {(DRIVER, 0): 1})
+    service.restart_coordinator()
+    again = service.commit(session, 1, {(DRIVER, 0): 1})
+    assert (again.new, again.snapshot) == (False, first.snapshot)
+    assert service.content() == {1: "a"}
+
+
+def test_a_batch_of_a_committed_session_that_comes_late_is_dropped(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    service.commit(session, 1, {(DRIVER, 0): 1})
+    service.push(session, 0, {1: "late"})
+    assert service.content("latest") == {1: "a"}
+
+
+def test_a_restarted_owner_names_what_it_lost(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    service.restart_owner()
+    with pytest.raises(LostBatchesError) as caught:
+        service.commit(session, 1, {(DRIVER, 0): 1})
+    assert caught.value.sources == [DRIVER]
+    service.push(session, 0, {1: "a"})
+    service.commit(session, 1, {(DRIVER, 0): 1})
+    assert service.content() == {1: "a"}
+
+
+def test_a_gap_in_the_batches_is_refused(service):
+    session = service.coordinator.begin("job")
+    with pytest.raises(LostBatchesError, match="0 was to come next"):
+        service.push(session, 1, {1: "a"})
+
+
+def test_a_restarted_owner_continues_sequence_numbers(service):
+    for identifier, word in enumerate(["first", "second"]):
+        session = service.coordinator.begin("job")
+        service.push(session, 0, {1: word})
+        service.commit(session, identifier, {(DRIVER, 0): 1})
+        service.restart_owner()
+    assert service.content() == {1: "second"}
+
+
+def test_an_aborted_session_leaves_nothing(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    service.coordinator.abort(session)
+    assert service.content("latest") == {}
+    service.push(session, 0, {1: "late"})
+    assert service.content("latest") == {}
+
+
+def test_a_newer_writer_of_the_user_fences_the_older(service):
+    old = service.coordinator.begin("job")
+    service.push(old, 0, {1: "old"})
+    new = service.coordinator.begin("job")
+    service.push(new, 0, {1: "new"})
+    with pytest.raises(CommitFencedError, match="'job'"):
+        service.push(old, 1, {1: "zombie"})
+    with pytest.raises(CommitFencedError, match="'job'"):
+        service.commit(old, 1, {(DRIVER, 0): 1})
+    service.commit(new, 1, {(DRIVER, 0): 1})
+    assert service.content() == {1: "new"}
+
+
+def test_writers_of_different_users_commit_apart(service):
+    first, second = service.coordinator.begin("a"), service.coordinator.begin("b")
+    service.push(first, 0, {1: "a", 3: "a"})
+    service.push(second, 0, {1: "b", 2: "b"})
+    service.commit(second, 1, {(DRIVER, 0): 1})
+    assert service.content() == {1: "b", 2: "b"}
+    service.commit(first, 1, {(DRIVER, 0): 1})
+    assert service.content() == {1: "a", 2: "b", 3: "a"}
+
+
+def test_an_owner_sees_what_another_process_committed(service, tmp_path):
+    other = Committer(service.store, service.schema, "other")
+    assert service.content() == {}
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    service.commit(session, 1, {(DRIVER, 0): 1})
+    other.commit(1, [])
+    nothing = pa.record_batch({"id": pa.array([], pa.int64())})
+    _, _, answered = service.owner.call("lookup", Lookup(nothing, [], "committed", ["id"]))
+    assert answered == other.snapshots.latest_id()
+
+
+def test_rows_of_a_writer_that_is_silent_for_a_lease_leave_latest_and_it_pushes_again(timed):
+    silent = timed.coordinator.begin("silent")
+    timed.push(silent, 0, {1: "a"})
+    timed.pass_time(29)
+    assert timed.content("latest") == {1: "a"}
+    timed.pass_time(1)
+    assert timed.content("latest") == {}
+    with pytest.raises(LostBatchesError):
+        timed.push(silent, 1, {1: "more"})
+    timed.push(silent, 0, {1: "a"})
+    assert timed.content("latest") == {1: "a"}
+
+
+def test_a_heartbeat_holds_the_rows_of_a_long_computation(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"})
+    for _ in range(5):
+        timed.pass_time(20)
+        assert timed.owner.call("heartbeat", session) == Holding(session, 1)
+    timed.commit(session, 1, {(DRIVER, 0): 1})
+    assert timed.content() == {1: "a"}
+
+
+def test_tasks_batches_are_held_by_heartbeats_until_they_are_reported(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"}, source=0)
+    timed.pass_time(20)
+    timed.owner.call("heartbeat", session)
+    timed.pass_time(20)
+    timed.commit(session, 1, {(0, 0): 1})
+    assert timed.content() == {1: "a"}
+
+
+def test_tasks_batches_that_nobody_asks_for_are_let_go(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"}, source=0)
+    timed.pass_time(31)
+    assert timed.owner.call("stats")["sessions"] == 0
+    with pytest.raises(LostBatchesError):
+        timed.commit(session, 1, {(0, 0): 1})
+
+
+def test_a_heartbeat_does_not_begin_a_session(timed):
+    session = timed.coordinator.begin("job")
+    assert timed.owner.call("heartbeat", session) == Holding(session, 0)
+    assert timed.owner.call("stats")["sessions"] == 0
+
+
+def test_a_fenced_writer_learns_it_from_its_heartbeat(timed):
+    old, new = timed.coordinator.begin("job"), timed.coordinator.begin("job")
+    timed.push(new, 0, {1: "new"})
+    with pytest.raises(CommitFencedError, match="'job'"):
+        timed.owner.call("heartbeat", old)
+
+
+def test_a_commit_under_way_outlasts_the_lease_of_its_writer(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"})
+    timed.owner.call("prepare", session, PrepareRequest(0, {DRIVER: (0, 1)}))
+    timed.pass_time(40)
+    assert timed.content("latest") == {1: "a"}
+    timed.pass_time(30)
+    assert timed.content("latest") == {}
+
+
+def test_files_of_a_commit_that_may_still_happen_stay_when_its_lease_runs_out(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"})
+    messages = timed.owner.call("prepare", session, PrepareRequest(0, {DRIVER: (0, 1)}))
+    timed.pass_time(100)
+    Committer(timed.store, timed.schema, "job").commit(1, messages)
+    assert timed.content() == {1: "a"}
+
+
+def test_time_in_which_the_owner_was_stopped_does_not_count(timed):
+    session = timed.coordinator.begin("job")
+    timed.push(session, 0, {1: "a"})
+    timed.pass_time(20)
+    timed.now += 3_600_000
+    timed.pass_time(29)
+    assert timed.content("latest") == {1: "a"}
+
+
+def test_a_lookup_that_expects_lost_rows_says_so(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    expected = [Holding(session, 1)]
+    assert service.content("latest", expected) == {1: "a"}
+    service.restart_owner()
+    with pytest.raises(LostBatchesError, match="'job' wrote are not here"):
+        service.content("latest", expected)
+
+
+def test_a_lookup_may_expect_rows_of_a_session_that_has_ended(service):
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    service.commit(session, 1, {(DRIVER, 0): 1})
+    assert service.content("latest", [Holding(session, 1)]) == {1: "a"}
+
+
+def test_session_ids_order_by_generation_then_epoch():
+    assert SessionId("u", 1, 5) < SessionId("u", 2, 0) < SessionId("u", 2, 1)
+
+
+def test_a_new_writer_is_the_newest_though_the_clock_was_set_back(service):
+    old = service.coordinator.begin("job")
+    service.push(old, 0, {1: "old"})
+    committers = Committers(service.location, now_millis)
+    service.coordinator = Coordinator([service.owner], committers, lambda: 1_000)
+    new = service.coordinator.begin("job")
+    service.push(new, 0, {1: "new"})
+    service.commit(new, 1, {(DRIVER, 0): 1})
+    assert service.content() == {1: "new"}
+    with pytest.raises(CommitFencedError):
+        service.commit(old, 2, {(DRIVER, 0): 1})
