@@ -12,7 +12,7 @@ import pytest
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import DataFileMeta, SimpleStats
 from pkray.lsm.compaction import upper_lookup
-from pkray.lsm.compaction.fresh_rows import FreshRows
+from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
@@ -86,7 +86,7 @@ class Bucket:
 
     def reopen(self) -> None:
         """A new writer on what is committed, as after a crash."""
-        fresh = FreshRows(FRESH_BYTES, lambda: self.writer.memory_bytes)
+        fresh = FlushedRowsCache(FRESH_BYTES, lambda: self.writer.memory_bytes)
         self.files = DataFileStore(
             self.store, self.schema, UNPARTITIONED, 0, clock=lambda: 7, fresh=fresh
         )

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.changelog.history import ChangeHistory
-from pkray.changelog.images import BucketImage
+from pkray.changelog.images import BucketState
 from pkray.changelog.live_buckets import BucketId
 from pkray.changelog.planner import by_bucket
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
@@ -29,7 +29,7 @@ from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.lsm.compaction.pick import skips_level_0
 from pkray.metadata.live import changelog_entries, delta_entries, live_files, unless_expired
 from pkray.options import TableOptions
-from pkray.scan.travel import Timestamp, epoch_millis
+from pkray.scan.snapshot_selector import Timestamp, epoch_millis
 from pkray.schema import row_kind
 from pkray.schema.table_schema import KIND
 from pkray.storage.object_store import ObjectStore
@@ -164,7 +164,7 @@ class ChangesBetween:
                 show_old=False,
             ).read(self._store)
 
-    def _images(self, at: int | Snapshot) -> dict[BucketId, BucketImage]:
+    def _images(self, at: int | Snapshot) -> dict[BucketId, BucketState]:
         if at == 0:
             return {}
         snapshot = self._history.whole(at) if isinstance(at, int) else at
@@ -175,7 +175,7 @@ class ChangesBetween:
             vectors = index_files(self._store, snapshot, DELETION_VECTORS)
         files = by_bucket(entry for entry in entries if entry.file.level >= lowest)
         return {
-            bucket: BucketImage(*bucket, of_bucket, tuple(vectors.get(bucket, ())))
+            bucket: BucketState(*bucket, of_bucket, tuple(vectors.get(bucket, ())))
             for bucket, of_bucket in files.items()
         }
 

@@ -27,8 +27,8 @@ from pkray.changelog.stream import ChangeStream, StreamBounds, Wait
 from pkray.errors import OptionError, UnsupportedError
 from pkray.metadata.consumers import ConsumerStore
 from pkray.options import TableOptions
+from pkray.scan.snapshot_selector import Timestamp
 from pkray.scan.split import arrow_schema
-from pkray.scan.travel import Timestamp
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.location import TableLocation

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from pkray.changelog.images import BucketImage
+from pkray.changelog.images import BucketState
 from pkray.lsm.compaction.changelog_rows import differences
 from pkray.lsm.keys.key_groups import KeyGroups, RowOrder
 from pkray.lsm.merge.sorted_streams import MergeLimits, group_sorted
@@ -18,8 +18,8 @@ from pkray.storage.object_store import ObjectStore
 def difference(
     store: ObjectStore,
     schema: TableSchema,
-    before: Sequence[BucketImage],
-    after: Sequence[BucketImage],
+    before: Sequence[BucketState],
+    after: Sequence[BucketState],
     *,
     show_old: bool = True,
 ) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.metadata.changelogs import ChangelogStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.tags import TagStore
-from pkray.scan.travel import Timestamp, epoch_millis
+from pkray.scan.snapshot_selector import Timestamp, epoch_millis
 from pkray.storage.object_store import ObjectStore
 
 
@@ -37,9 +37,9 @@ class ChangeHistory:
         return self._snapshots.rollbacks
 
     @property
-    def doubts(self) -> int:
+    def invalidations(self) -> int:
         """As of `SnapshotStore`."""
-        return self._snapshots.doubts
+        return self._snapshots.invalidations
 
     def holds(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot, or its changelog, is there, or expired in good order."""

@@ -20,7 +20,7 @@ from pkray.storage.object_store import ObjectStore
 
 
 @dataclass(frozen=True)
-class BucketImage:
+class BucketState:
     """The files of one bucket; it pickles.
 
     Args:

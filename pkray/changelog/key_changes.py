@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from pkray.changelog.images import BucketImage
+from pkray.changelog.images import BucketState
 from pkray.clock import now_millis
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.copy_limits import CopyLimits
@@ -33,8 +33,8 @@ def key_changes(
     store: ObjectStore,
     schema: TableSchema,
     touched: Sequence[DataFileMeta],
-    before: BucketImage,
-    after: BucketImage,
+    before: BucketState,
+    after: BucketState,
 ) -> Iterator[pa.RecordBatch]:
     """``_VALUE_KIND`` and all value columns of the rows that are others, in key order.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from pkray.changelog.images import BucketImage
+from pkray.changelog.images import BucketState
 from pkray.changelog.live_buckets import BucketId, Files, LiveBuckets
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.splits import (
@@ -69,7 +69,7 @@ class ChangePlanner:
         if self.normalizes:
             self._lowest = int(self._hides_level_0)
         else:
-            self._lowest = lowest_told(options)
+            self._lowest = min_changelog_level(options)
 
     @property
     def looks_back(self) -> bool:
@@ -247,7 +247,7 @@ def is_complete(options: TableOptions) -> bool:
     return options.changelog_producer in ("lookup", "full-compaction")
 
 
-def lowest_told(options: TableOptions) -> int:
+def min_changelog_level(options: TableOptions) -> int:
     """The level from which on rows are told of: with a producer of complete changes, what was
     compacted."""
     told = {"lookup": 1, "full-compaction": options.num_levels - 1}
@@ -262,13 +262,13 @@ def by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, tuple[DataFile
     return {bucket: tuple(files) for bucket, files in found.items()}
 
 
-def _image(bucket: BucketId, files: tuple[DataFileMeta, ...], vectors: Vectors) -> BucketImage:
-    return BucketImage(*bucket, files, tuple(vectors.get(bucket, ())))
+def _image(bucket: BucketId, files: tuple[DataFileMeta, ...], vectors: Vectors) -> BucketState:
+    return BucketState(*bucket, files, tuple(vectors.get(bucket, ())))
 
 
 def _images(
     partition: bytes, files: dict[BucketId, tuple[DataFileMeta, ...]], vectors: Vectors
-) -> tuple[BucketImage, ...]:
+) -> tuple[BucketState, ...]:
     return tuple(
         _image(bucket, of_bucket, vectors)
         for bucket, of_bucket in sorted(files.items())

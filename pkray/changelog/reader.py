@@ -10,7 +10,7 @@ from pkray.changelog.history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
 from pkray.errors import OptionError
-from pkray.scan.travel import Timestamp
+from pkray.scan.snapshot_selector import Timestamp
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pkray.changelog.difference import difference
-from pkray.changelog.images import BucketImage
+from pkray.changelog.images import BucketState
 from pkray.changelog.key_changes import key_changes
 from pkray.changelog.request import ChangeRequest
 from pkray.format.data_file import DataFileMeta
@@ -71,7 +71,7 @@ class ContentSplit(ChangeSplit):
 class ImageSplit(ChangeSplit):
     """A bucket's rows merged over all levels, +I each."""
 
-    image: BucketImage
+    image: BucketState
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
         for rows in self.image.rows(store, self.request.schema, self.request.needed):
@@ -117,8 +117,8 @@ class DeltaSplit(ChangeSplit):
 class OverwriteSplit(ChangeSplit):
     """What an overwrite did to a partition: -D of all that it removed, then +I of its own."""
 
-    before: tuple[BucketImage, ...]
-    after: tuple[BucketImage, ...]
+    before: tuple[BucketState, ...]
+    after: tuple[BucketState, ...]
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
         for images, kind in ((self.before, DELETE), (self.after, INSERT)):
@@ -135,8 +135,8 @@ class DifferenceSplit(ChangeSplit):
         show_old: with -U.
     """
 
-    before: tuple[BucketImage, ...]
-    after: tuple[BucketImage, ...]
+    before: tuple[BucketState, ...]
+    after: tuple[BucketState, ...]
     show_old: bool = True
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
@@ -155,8 +155,8 @@ class NormalizedSplit(ChangeSplit):
     """
 
     touched: tuple[DataFileMeta, ...]
-    before: BucketImage
-    after: BucketImage
+    before: BucketState
+    after: BucketState
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
         schema = self.request.schema

@@ -238,7 +238,7 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
 
     def _refuse_other_table(self) -> None:
         try:
-            self._identity.refuse_other_after(self._history.doubts)
+            self._identity.refuse_other_after(self._history.invalidations)
         except TableError:
             self._progress = None  # the consumer of that name is another table's
             raise

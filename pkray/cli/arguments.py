@@ -77,11 +77,11 @@ Timestamp = Annotated[
 WAREHOUSE = "./warehouse"
 
 
-Moment: TypeAlias = tuple[int | None, str | None, int | str | None]
+SnapshotSelector: TypeAlias = tuple[int | None, str | None, int | str | None]
 """A snapshot, a tag and a time, of which one is given at most."""
 
 
-def moment(snapshot: int | None, tag: str | None, timestamp: str | None) -> Moment:
+def moment(snapshot: int | None, tag: str | None, timestamp: str | None) -> SnapshotSelector:
     """What --snapshot, --tag and --timestamp say, as ``Table.view`` takes it."""
     return snapshot, tag, time(timestamp)
 

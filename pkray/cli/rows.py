@@ -10,7 +10,15 @@ import pyarrow as pa
 import typer
 
 from pkray.cli import arguments, output
-from pkray.cli.arguments import Columns, Json, Moment, SnapshotId, TableName, TagName, Timestamp
+from pkray.cli.arguments import (
+    Columns,
+    Json,
+    SnapshotId,
+    SnapshotSelector,
+    TableName,
+    TagName,
+    Timestamp,
+)
 from pkray.cli.row_files import FileFormat, RowFile
 from pkray.cli.summaries import committed
 from pkray.cli.warehouse import on_service, on_warehouse
@@ -73,7 +81,7 @@ def upsert(
                     writer.write(batch, row_kinds)
                     rows += batch.num_rows
                     advance(done)
-        with output.waiting("committing", target.what_writers_wait_for):
+        with output.waiting("committing", target.write_stall_reason):
             snapshot = writer.commit(commit_identifier)
     output.record({"rows": rows, **committed(snapshot)}, as_json)
 
@@ -98,7 +106,7 @@ def delete(
     that a filter finds."""
     target = catalog.load_table(table)
     keys = arguments.keys(key, target.schema, as_first=True) if key else None
-    with output.waiting("deleting", target.what_writers_wait_for):
+    with output.waiting("deleting", target.write_stall_reason):
         snapshot = target.delete(
             keys, where=where, commit_user=commit_user, commit_identifier=commit_identifier
         )
@@ -176,7 +184,10 @@ def lookup(
 
 
 def _rows(
-    source: Table | SystemTable, columns: list[str] | None, where: str | None, moment: Moment
+    source: Table | SystemTable,
+    columns: list[str] | None,
+    where: str | None,
+    moment: SnapshotSelector,
 ) -> tuple[Iterator[pa.RecordBatch], pa.Schema]:
     if isinstance(source, SystemTable):
         snapshot, tag, timestamp = moment

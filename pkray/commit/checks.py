@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from pkray.commit.base_check import bucket_moved, partitions_moved, rows_moved
 from pkray.commit.change import Change
 from pkray.commit.conflicts import find_changed_bucket, find_conflict, needs_check
 from pkray.commit.index_files import (
@@ -11,7 +12,6 @@ from pkray.commit.index_files import (
     find_index_conflict,
     index_entries,
 )
-from pkray.commit.moved_base import bucket_moved, partitions_moved, rows_moved
 from pkray.commit.table_state import TableState
 from pkray.commit.writer_fences import WriterFences
 from pkray.errors import CommitBaseMovedError, CommitConflictError
@@ -37,9 +37,7 @@ class CommitChecks:
         if change.generation is not None:
             self._fences.refuse_older(change.user, change.generation)
 
-    def refuse_moved_base(
-        self, change: Change, latest: Snapshot | None, schema: TableSchema
-    ) -> None:
+    def check_base(self, change: Change, latest: Snapshot | None, schema: TableSchema) -> None:
         """Rows numbered after one snapshot do not fit buckets that have got others since.
 
         Rows placed by where their keys were do not fit a table in which others may have moved.

@@ -16,7 +16,7 @@ from pkray.commit.checks import CommitChecks
 from pkray.commit.committable import Committable
 from pkray.commit.message_files import missing_files
 from pkray.commit.overwriting import Partitions, overwrite_entries
-from pkray.commit.publisher import CommittedElsewhere, OutrunError, Publisher
+from pkray.commit.publisher import CommitRetriesExhausted, CommittedElsewhere, Publisher
 from pkray.commit.table_state import TableState
 from pkray.errors import CommitConflictError, CommitError, CommitUnknownError
 from pkray.format import paths
@@ -284,7 +284,7 @@ class Committer:
             return self._publish(change), False
         except CommittedElsewhere:
             return self._history.find(committable.identifier).compact, True
-        except (CommitConflictError, OutrunError):
+        except (CommitConflictError, CommitRetriesExhausted):
             return None, True
 
     def _repeat(self, committable: Committable) -> CommitResult:

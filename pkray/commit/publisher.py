@@ -20,7 +20,7 @@ class CommittedElsewhere(Exception):
     """Another process published this commit meanwhile."""
 
 
-class OutrunError(CommitError):
+class CommitRetriesExhausted(CommitError):
     """Other commits came first, every time."""
 
 
@@ -61,7 +61,7 @@ class Publisher:
 
         Raises:
             CommittedElsewhere: the name of this commit is taken.
-            OutrunError: others kept committing first.
+            CommitRetriesExhausted: others kept committing first.
             CommitError: as `CommitChecks` and `Attempt` say.
         """
         attempt = Attempt(
@@ -90,7 +90,7 @@ class Publisher:
                         attempt.renew(change)
                     if snapshot is None:
                         self._checks.refuse_older_writer(change)
-                        self._checks.refuse_moved_base(change, latest, schema)
+                        self._checks.check_base(change, latest, schema)
                         self._checks.refuse_conflict(change, latest, schema)
                         snapshot = attempt.publish(latest)
                 except (MissingFileError, SnapshotNotFoundError):
@@ -121,8 +121,8 @@ class Publisher:
             raise CommittedElsewhere
         return None
 
-    def _outrun(self, change: Change, tries: int, limit: str) -> OutrunError:
-        return OutrunError(
+    def _outrun(self, change: Change, tries: int, limit: str) -> CommitRetriesExhausted:
+        return CommitRetriesExhausted(
             f"commit {change.identifier} of {change.user!r} to {self._store.url!r} gave up after "
             f"{tries} attempts, as other commits came first each time: {change.again}, or raise "
             f"{limit}",

@@ -14,7 +14,7 @@ from pkray.errors import (
     StorageError,
     TableError,
 )
-from pkray.expiration.leftovers import delete_leftovers
+from pkray.expiration.delete_files import delete_unreferenced
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, encode
 from pkray.format.tag import Tag
@@ -138,7 +138,7 @@ class Branches:
         history.delete([file.path for file in history.list()])
         remove_empty_tree(history)  # other engines take a folder for a branch
         with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
-            delete_leftovers(
+            delete_unreferenced(
                 self._main, schema, [*snapshots, *changelogs], [*snapshots[:1], *tagged]
             )
 
@@ -199,7 +199,7 @@ class Branches:
         main.write_hints()
         with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
             # What the oldest has was added by those that have expired, too.
-            delete_leftovers(self._main, schema, [*removed, *changelogs], [*removed[-1:], *tags])
+            delete_unreferenced(self._main, schema, [*removed, *changelogs], [*removed[-1:], *tags])
         return snapshots[-1]
 
     def main_schemas(self) -> dict[int, bytes]:

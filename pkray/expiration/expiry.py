@@ -17,7 +17,7 @@ from pkray.expiration.retention import (
     first_kept,
     snapshot_retention,
 )
-from pkray.expiration.unreferenced_files import DoomedFiles
+from pkray.expiration.unreferenced_files import UnreferencedFiles
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.changelogs import ChangelogStore
@@ -55,7 +55,7 @@ class SnapshotExpirer:
         self._changelogs = ChangelogStore(self._history)
         self._consumers = ConsumerStore(self._history)
         self._journal = ExpiryJournal(self._history)
-        self._doomed = DoomedFiles(main, self._history)
+        self._doomed = UnreferencedFiles(main, self._history)
         self._earliest: Snapshot | None = None
         self._oldest_changelog: Snapshot | None = None
         self._has_changelogs: bool | None = None

@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass, fields
 
 from pkray.errors import StorageError, TableError
-from pkray.expiration.leftovers import delete_leftovers
+from pkray.expiration.delete_files import delete_unreferenced
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, encode
 from pkray.metadata.changelogs import ChangelogStore
@@ -114,7 +114,7 @@ class Rollback:
         self._snapshots.write_hints()
         deleted = 0
         with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
-            deleted = delete_leftovers(self._main, self._schema, [*removed, *changelogs], whole)
+            deleted = delete_unreferenced(self._main, self._schema, [*removed, *changelogs], whole)
         return RollbackReport(
             target,
             tuple(sorted({snapshot.id for snapshot in removed})),

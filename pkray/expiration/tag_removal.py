@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from pkray.errors import StorageError
-from pkray.expiration.leftovers import delete_leftovers
+from pkray.expiration.delete_files import delete_unreferenced
 from pkray.format.tag import Tag
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.tags import TagStore
@@ -45,4 +45,4 @@ class TagRemoval:
             self._tags.delete(tag.name)
         alone = [tag.snapshot for tag in tags if not self._snapshots.holds(tag.snapshot)]
         with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
-            delete_leftovers(self._main, self._schema, [], alone)
+            delete_unreferenced(self._main, self._schema, [], alone)

@@ -31,7 +31,7 @@ from pkray.storage.object_store import ObjectStore
 _CACHED_TAGS = 2
 
 
-class DoomedFiles:
+class UnreferencedFiles:
     """Deletes what dead snapshots and changelogs leave behind.
 
     What it costs grows with what the dead changed and, where there are tags or branches, with

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from pkray.lookup.block_store import LocalDiskError
-from pkray.lookup.slot import Slot
+from pkray.lookup.cache_entry import CacheEntry
 
 _log = logging.getLogger(__name__)
 
@@ -26,14 +26,14 @@ class CopyThread:
     def __init__(
         self,
         leave_alone: Callable[[str, LocalDiskError], None],
-        forbid: Callable[[Slot], None],
+        forbid: Callable[[CacheEntry], None],
     ) -> None:
         self._leave_alone = leave_alone
         self._forbid = forbid
         self._lock = threading.Lock()
         self._executor: ThreadPoolExecutor | None = ThreadPoolExecutor(1, "pkray-lookup-copies")
 
-    def make(self, slot: Slot, file_name: str, work: Callable[[], object]) -> None:
+    def make(self, slot: CacheEntry, file_name: str, work: Callable[[], object]) -> None:
         """Make a slot's copy soon, unless that is under way."""
         with self._lock:
             if self._executor is not None and not slot.is_being_made and not slot.is_dropped:
@@ -47,7 +47,7 @@ class CopyThread:
         if executor is not None:
             executor.shutdown(cancel_futures=True)
 
-    def _make(self, slot: Slot, file_name: str, work: Callable[[], object]) -> None:
+    def _make(self, slot: CacheEntry, file_name: str, work: Callable[[], object]) -> None:
         try:
             if not slot.is_dropped:
                 work()
@@ -67,7 +67,7 @@ class DroppedError(Exception):
     """The file whose rows are copied is not live any more."""
 
 
-def while_live(slot: Slot, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def while_live(slot: CacheEntry, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of a slot's file, for a copy that is given up if the file goes.
 
     Raises:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.format.data_file import DataFileMeta
-from pkray.schema.evolution import RowEvolution
+from pkray.schema.row_schema_adapter import RowSchemaAdapter
 from pkray.schema.table_schema import KIND, SEQUENCE
 
 SYSTEM_COLUMNS = (SEQUENCE, KIND)
@@ -36,7 +36,7 @@ class DataFileSource(Protocol):
         """Whether the file's rows are in memory: reading them costs little."""
         ...
 
-    def evolution(self, file: DataFileMeta) -> RowEvolution | None:
+    def evolution(self, file: DataFileMeta) -> RowSchemaAdapter | None:
         """From the rows as they were written to those that `read` gives; None where they are."""
         ...
 

@@ -12,9 +12,9 @@ from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.block_store import LocalDiskError
 from pkray.lookup.cached_file import CachedFile
-from pkray.lookup.copies import LocalCopies
 from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.key_hash import one_chunk
+from pkray.lookup.local_file_cache import LocalFileCache
 from pkray.lookup.scan_search import ScanSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.stats import LookupStats
@@ -42,7 +42,7 @@ class LookupStore:
     The first lookup in a file waits for its copy, but for lookups of few keys in large files, and
     in those whose rows are still in memory: they read these until the copy is made.
 
-    Files that are read whole again and again are copied in a form of their own (`WideCopy`).
+    Files that are read whole again and again are copied in a form of their own (`ArrowCopy`).
 
     Whatever happens to the local disk, lookups are answered: from the data file then, slower,
     with a warning in the log and ``stats().degraded`` counting.
@@ -63,7 +63,7 @@ class LookupStore:
         clock: Callable[[], int],
         behind: bool = False,
     ) -> None:
-        self._copies = LocalCopies(directory, limits, clock=clock, behind=behind)
+        self._copies = LocalFileCache(directory, limits, clock=clock, behind=behind)
 
     def find(
         self,

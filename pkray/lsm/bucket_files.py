@@ -9,7 +9,7 @@ from pkray.clock import now_millis
 from pkray.format import paths
 from pkray.format.data_file import DataFileMeta
 from pkray.format.partition import PartitionSpec
-from pkray.lsm.compaction.fresh_rows import FreshRows
+from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.options import TableOptions
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
@@ -37,7 +37,7 @@ class BucketFiles:
         bucket: int,
         clock: Clock = now_millis,
         names: paths.FileNames | None = None,
-        fresh: FreshRows | None = None,
+        fresh: FlushedRowsCache | None = None,
     ) -> None:
         self.store = store
         self.schema = schema

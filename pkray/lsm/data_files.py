@@ -14,10 +14,10 @@ from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
 from pkray.format.schema_files import SchemaFiles
 from pkray.lsm.bucket_files import BucketFiles, Clock
-from pkray.lsm.compaction.fresh_rows import FreshRows
+from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.lsm.keys.key_groups import row_schema
 from pkray.lsm.run_writer import RunWriter
-from pkray.schema.evolution import RowEvolution
+from pkray.schema.row_schema_adapter import RowSchemaAdapter
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import read_batches
@@ -44,12 +44,12 @@ class DataFileStore(BucketFiles):
         clock: Clock = now_millis,
         names: paths.FileNames | None = None,
         schemas: Callable[[int], TableSchema] | None = None,
-        fresh: FreshRows | None = None,
+        fresh: FlushedRowsCache | None = None,
     ) -> None:
         super().__init__(store, schema, partition, bucket, clock, names, fresh)
         self.row_schema = row_schema(schema)
         self._schemas = schemas or SchemaFiles(store, schema)
-        self._evolutions: dict[int, tuple[TableSchema, RowEvolution | None]] = {}
+        self._evolutions: dict[int, tuple[TableSchema, RowSchemaAdapter | None]] = {}
 
     def open_run(
         self, level: int, source: int, prefix: Literal["data", "changelog"] = "data"
@@ -145,14 +145,14 @@ class DataFileStore(BucketFiles):
         """Whether the file's rows are in memory, from where they are read."""
         return self._fresh is not None and self._fresh.has(file.file_name)
 
-    def evolution(self, file: DataFileMeta) -> RowEvolution | None:
+    def evolution(self, file: DataFileMeta) -> RowSchemaAdapter | None:
         """What makes the rows of a file those of this schema; None if they are that already."""
         if file.schema_id == self.schema.id:
             return None
         written = self._schemas(file.schema_id)
         known = self._evolutions.get(file.schema_id)
         if known is None or known[0] is not written:  # a branch's has taken its place
-            evolution = RowEvolution(written, self.schema)
+            evolution = RowSchemaAdapter(written, self.schema)
             known = written, None if evolution.is_identity() else evolution
             self._evolutions[file.schema_id] = known
         return known[1]

@@ -40,13 +40,13 @@ class Consumer(msgspec.Struct, frozen=True):
         return self.next_snapshot if self.keeps_from is None else self.keeps_from
 
 
-class _Place(msgspec.Struct, rename="camel", omit_defaults=True):
+class _FirstLast(msgspec.Struct, rename="camel", omit_defaults=True):
     next_snapshot: SnapshotId
     keeps_from: SnapshotId | None = None
     is_loading: bool = False
 
 
-_decoder = msgspec.json.Decoder(_Place)
+_decoder = msgspec.json.Decoder(_FirstLast)
 
 
 class ConsumerStore:
@@ -112,7 +112,7 @@ class ConsumerStore:
                 consumer=name,
                 snapshot_id=next_snapshot,
             )
-        place = _Place(next_snapshot, keeps_from, is_loading)
+        place = _FirstLast(next_snapshot, keeps_from, is_loading)
         self._store.write(_path(name), seal_json(msgspec.json.encode(place)))
 
     def delete(self, name: str) -> None:

@@ -13,7 +13,7 @@ from pkray.lsm.engines.merge_order import depends_on_merges
 from pkray.metadata.named_files import numbered_files
 from pkray.options import idle_options
 from pkray.schema.changes import SchemaChange
-from pkray.schema.draft import apply_changes
+from pkray.schema.schema_update import apply_changes
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 

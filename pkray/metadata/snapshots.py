@@ -41,7 +41,7 @@ class SnapshotStore:
         self.rollbacks = 0
         """Grows when `latest` finds that snapshots it knew are no more: what was concluded from
         them is void."""
-        self.doubts = 0
+        self.invalidations = 0
         """Grows when `latest` or `rests_on` finds nothing that it knew to be there: another
         table may be in the place of this one."""
 
@@ -195,9 +195,9 @@ class SnapshotStore:
         try:
             if self._load(base.id) == base:
                 return "there"
-            self.doubts += 1
+            self.invalidations += 1
         except SnapshotNotFoundError as error:
-            self.doubts += 1
+            self.invalidations += 1
             if error.earliest is None or error.earliest > base.id:
                 return "expired"
         with self._lock:
@@ -246,11 +246,11 @@ class SnapshotStore:
     def _notice(self, latest: Snapshot | None, mark: Hashable) -> None:
         known = self._newest[0] if self._newest is not None else None
         if known is None:
-            self.doubts += latest is not None or self.doubts == 0
+            self.invalidations += latest is not None or self.invalidations == 0
         elif latest != known:
             follows = latest is not None and latest.id > known.id and self.rests_on(known)
             if not follows:
-                self.doubts += 1
+                self.invalidations += 1
                 with self._lock:
                     self._kept.clear()
                     self.rollbacks += 1

@@ -65,15 +65,15 @@ class TableIdentity:
             )
         self._mark = mark
 
-    def refuse_other_after(self, doubts: int) -> None:
+    def refuse_other_after(self, invalidations: int) -> None:
         """As `refuse_other`, but only where there is a reason to doubt that was not there before.
 
         Args:
-            doubts: of the holder's `SnapshotStore`.
+            invalidations: of the holder's `SnapshotStore`.
         """
-        if doubts != self._doubts:
+        if invalidations != self._doubts:
             self.refuse_other()
-            self._doubts = doubts
+            self._doubts = invalidations
 
     def _first_schema_mark(self) -> Hashable:
         try:

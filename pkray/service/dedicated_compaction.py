@@ -29,14 +29,14 @@ from pkray.schema.table_schema import TableSchema
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.committed_files import BucketId, CommittedFiles
 from pkray.service.compaction.age import CompactionAge
-from pkray.service.compaction.due import due
-from pkray.service.compaction.held import UNNAMED_MILLIS
+from pkray.service.compaction.job import UNNAMED_MILLIS
+from pkray.service.compaction.policy import due
 from pkray.service.coordinator.committers import Committers
-from pkray.service.coordinator.upkeep import Upkeep
+from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.handle import GLANCE_SECONDS
 from pkray.service.job import Job
 from pkray.service.progress import WorkingThreads
-from pkray.service.protocol import Chosen
+from pkray.service.protocol import BucketSelection
 from pkray.shown import html_values
 from pkray.storage.location import TableLocation
 
@@ -111,7 +111,7 @@ class CompactionReport:
 
     Args:
         compacted: buckets whose compaction was committed.
-        dropped: compactions that others forestalled.
+        dropped: compactions that others conflicting.
         snapshot: the newest COMPACT snapshot made, or None.
     """
 
@@ -160,7 +160,10 @@ class DedicatedCompaction:
         self._age = CompactionAge(self._store, self._schemas.newest, self._snapshots)
 
     def run(
-        self, chosen: Chosen, parallelism: int | None = None, progress: Progress | None = None
+        self,
+        chosen: BucketSelection,
+        parallelism: int | None = None,
+        progress: Progress | None = None,
     ) -> CompactionReport:
         """Compact until nothing is due, or once where it is to be full.
 
@@ -187,7 +190,7 @@ class DedicatedCompaction:
             latest = self._snapshots.latest()
             if latest is None:
                 return
-            upkeep = Upkeep(self._store, self._maintained, self._clock, at_once=True)
+            upkeep = TableMaintenance(self._store, self._maintained, self._clock, at_once=True)
             old = upkeep.after_commit(latest.id)
             upkeep.close()
             if old:
@@ -199,7 +202,7 @@ class DedicatedCompaction:
     def _maintained(self) -> TableSchema:
         return _not_write_only(self._schemas.newest())
 
-    def _plan(self, chosen: Chosen) -> Iterator[BucketTask]:
+    def _plan(self, chosen: BucketSelection) -> Iterator[BucketTask]:
         schema = self._schemas.newest()
         committed = CommittedFiles(
             self._store, schema, self._snapshots, lambda p, b: chosen.has((p, b))

@@ -14,14 +14,14 @@ from pkray.clock import now_millis
 from pkray.errors import PkrayError, ServiceUnavailableError, StorageError
 from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
-from pkray.service.alarm import Alarm
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.push_session import PushTarget, SpoolTarget
 from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.coordinator.upkeep import Upkeep
+from pkray.service.coordinator.maintenance import TableMaintenance
+from pkray.service.debounced_timer import DebouncedTimer
 from pkray.service.dedicated_compaction import spread_over_threads
 from pkray.service.handle import LocalHandle
 from pkray.service.leases import beat_seconds
@@ -83,7 +83,7 @@ class LocalRuntime:
         self._directory = str(held.path)
         self._services: dict[str, TableService] = {}
         self._starting = threading.Lock()
-        self._renewal = Alarm()
+        self._renewal = DebouncedTimer()
         self._closer = weakref.finalize(self, held.close)
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
@@ -169,13 +169,16 @@ class LocalRuntime:
             )
             for index in range(count)
         ]
-        committers, upkeep = Committers(location, now_millis), Upkeep.at(location, now_millis)
+        committers, upkeep = (
+            Committers(location, now_millis),
+            TableMaintenance.at(location, now_millis),
+        )
         coordinator = LocalHandle(
             Coordinator(
                 owners,
                 committers,
                 now_millis,
-                alarm=Alarm(),
+                alarm=DebouncedTimer(),
                 upkeep=upkeep,
                 queue=CommitQueue.of_table(location.fingerprint),
             ),

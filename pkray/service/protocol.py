@@ -203,7 +203,7 @@ class PushReport(msgspec.Struct, frozen=True):
         return msgspec.msgpack.decode(data, type=cls)
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class BucketSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Buckets to compact.
 
     Args:
@@ -238,7 +238,7 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionId
     name: CommitName
     reports: tuple[PushReport, ...] = ()
-    compaction: Chosen | None = None
+    compaction: BucketSelection | None = None
     full_compact: bool = False
     watermark: int | None = None
 
@@ -256,7 +256,7 @@ class PrepareRequest:
 
     base: int
     attempts: Attempts
-    compaction: Chosen | None = None
+    compaction: BucketSelection | None = None
     full_compact: bool = False
     run: str = ""
 

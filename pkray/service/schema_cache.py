@@ -10,7 +10,7 @@ from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 
 
-class NewestSchema:
+class SchemaCache:
     """The table's newest schema, as of the last time that it was looked for. Thread-safe.
 
     Args:

@@ -16,8 +16,8 @@ from pkray.errors import InputError, OptionError, UnsupportedError
 from pkray.format.snapshot import Snapshot
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
+from pkray.scan.snapshot_selector import Timestamp
 from pkray.scan.split import Split, arrow_schema
-from pkray.scan.travel import Timestamp
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
 from pkray.spark.arguments import Session, check_session, check_table

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
-from pkray.scan.travel import Timestamp
+from pkray.scan.snapshot_selector import Timestamp
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.table.readable_table import ReadableTable

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pkray.arguments.facade import ColumnNames, Name, SnapshotId, checked_class
 from pkray.errors import InputError
 from pkray.rows.input import conform, conform_prefixes
+from pkray.scan.snapshot_selector import SnapshotSelector, Timestamp
 from pkray.scan.split import arrow_schema
-from pkray.scan.travel import Moment, Timestamp
 from pkray.scan.view import SnapshotView
 from pkray.schema.column_checks import repeated
 from pkray.schema.default_values import with_defaults
@@ -109,7 +109,9 @@ class LookupTable(StreamableTable):
         check_visibility(visibility, names_moment)
         if not names_moment:
             return self.schema, LookupState(lambda: self._lookups(self.schema), visibility)
-        view = self._view(Moment.of(self.schema.core, *moment))  # owners know another table
+        view = self._view(
+            SnapshotSelector.of(self.schema.core, *moment)
+        )  # owners know another table
         snapshot, schema = view.snapshot, view.schema
         if tag is not None and snapshot is not None and not self._history.holds(snapshot):
             self._identity.refuse_other()

@@ -16,8 +16,8 @@ from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.report import ScanReport
+from pkray.scan.snapshot_selector import History, SnapshotSelector, Timestamp, names_changes
 from pkray.scan.split import Split, arrow_schema
-from pkray.scan.travel import History, Moment, Timestamp, names_changes
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
 from pkray.shown import html_table, html_values
@@ -196,10 +196,10 @@ class ReadableTable:
             TableNotFoundError: the table was dropped.
             TableReplacedError: and another one was created in its place.
         """
-        moment = Moment.of(self.schema.core, snapshot_id, tag, timestamp, watermark)
+        moment = SnapshotSelector.of(self.schema.core, snapshot_id, tag, timestamp, watermark)
         view = self._view(moment)
         if moment.is_latest:
-            self._identity.refuse_other_after(self._history.doubts)
+            self._identity.refuse_other_after(self._history.invalidations)
         else:
             self._identity.refuse_other()
         return view
@@ -281,7 +281,7 @@ class ReadableTable:
         self._schemas = SchemaStore(self._store, self.name)
         self._use(self._schemas.latest())
 
-    def _view(self, moment: Moment) -> SnapshotView:
+    def _view(self, moment: SnapshotSelector) -> SnapshotView:
         snapshot, schema, planner = self._history.find(moment), self.schema, self._planner
         if snapshot is None:
             self._schemas.latest()

@@ -10,7 +10,7 @@ from pkray.arguments.facade import ColumnNames, Label, Name, Seconds, SnapshotId
 from pkray.changelog.between import BetweenMode
 from pkray.changelog.start import StartMode
 from pkray.changelog.stream import ChangeStream
-from pkray.scan.travel import Timestamp
+from pkray.scan.snapshot_selector import Timestamp
 from pkray.table.readable_table import ReadableTable
 
 

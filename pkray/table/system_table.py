@@ -10,8 +10,8 @@ from pkray.arguments.facade import ColumnNames, Name, SnapshotId, checked_class
 from pkray.errors import UnsupportedError
 from pkray.extras import require_extra
 from pkray.scan.predicate import Predicate
+from pkray.scan.snapshot_selector import Timestamp
 from pkray.scan.split import arrow_schema
-from pkray.scan.travel import Timestamp
 from pkray.schema.columns import filter_rows
 from pkray.schema.table_schema import VERSION, TableSchema
 from pkray.schema.types import DataField, DataType

@@ -18,10 +18,10 @@ from pkray.format.snapshot import Snapshot
 from pkray.metadata.commit_name import checked_identifier, checked_user
 from pkray.metadata.schemas import SchemaStore
 from pkray.rows.input import Missing
-from pkray.scan.travel import Timestamp
+from pkray.scan.snapshot_selector import Timestamp
 from pkray.service.client.push_session import PushSession
 from pkray.service.client.writer import TableWriter
-from pkray.service.compaction.choice import choose
+from pkray.service.compaction.bucket_selection import choose
 from pkray.service.dedicated_compaction import CompactionReport, DedicatedCompaction, Progress
 from pkray.service.protocol import CommitOutcome
 from pkray.table.lookup_table import LookupTable
@@ -412,7 +412,7 @@ class Table(LookupTable):
         owners = [owner.call("stats") for owner in service.owners]
         return {"coordinator": [service.coordinator.call("stats")], "owners": owners}
 
-    def what_writers_wait_for(self) -> str | None:
+    def write_stall_reason(self) -> str | None:
         """Of the running service, for people; None where nothing is waited for."""
         stats: list[dict[str, Any]] = self.service_stats()["owners"]
         waiting = sum(owner["compaction"]["writers_waiting"] for owner in stats)

@@ -12,7 +12,7 @@ import pkray
 from pkray.cli import main
 from pkray.errors import InputError, StorageFullError
 from pkray.lsm import data_files
-from pkray.lsm.writer.handed_over import HandedOver
+from pkray.lsm.writer.prepared_messages import PreparedMessages
 from tests.integration.readers import read_with_rust
 
 SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string())])
@@ -173,7 +173,7 @@ def test_a_task_that_fails_at_its_end_leaves_no_files(warehouse, monkeypatch):
             raise StorageFullError("no space left", path="x")
 
         with monkeypatch.context() as patch:
-            patch.setattr(HandedOver, "with_vectors", failing)
+            patch.setattr(PreparedMessages, "with_vectors", failing)
             with pytest.raises(StorageFullError):
                 table.compact_dedicated(full=True)
         assert not table.remove_orphan_files(2**42, dry_run=True).num_rows

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SMALL_RUN_BYTES = 1 << 20
 SMALL_FILE_ROWS = 20
 """What a file has beside its rows is as large as so many rows of a few columns."""
-ONE_IMAGE_BYTES = 32 << 20
+SINGLE_VERSION_BYTES = 32 << 20
 """Up to this size above level 0 a bucket is rewritten to keep one image a key."""
 
 
@@ -156,7 +156,7 @@ def pick_full(
     return CompactionUnit(top, tuple(runs), purge)
 
 
-def with_one_image(
+def with_single_version(
     unit: CompactionUnit | None,
     runs: Sequence[SortedRun],
     options: TableOptions,
@@ -165,11 +165,12 @@ def with_one_image(
     """All runs instead of some, where two rows of a key above level 0 are better avoided.
 
     Large files whose keys no other run has are left as they are even so. Beyond
-    `ONE_IMAGE_BYTES` a commit would cost what the bucket holds: then runs are as for any table,
-    which Paimon's Java core and pkray read right. ``num-levels`` = 2 keeps one run at any size.
+    `SINGLE_VERSION_BYTES` a commit would cost what the bucket holds: then runs are as for any
+    table, which Paimon's Java core and pkray read right. ``num-levels`` = 2 keeps one run at any
+    size.
     """
     above = sum(run.size for run in runs if run.level > 0)
-    if engine.one_image and len(runs) > 1 and above <= ONE_IMAGE_BYTES:
+    if engine.single_version and len(runs) > 1 and above <= SINGLE_VERSION_BYTES:
         return pick_full(runs, options)
     return unit
 
@@ -196,7 +197,7 @@ def pick_for_commit(
         unit = pick_level_0(runs, options, busy) if options.lookup_wait else None
     else:
         unit = pick_small(runs, options) if shows_compaction(schema) and not busy else None
-    return unit if busy else with_one_image(unit, runs, options, engine)
+    return unit if busy else with_single_version(unit, runs, options, engine)
 
 
 def comparable_sizes(runs: Sequence[SortedRun]) -> list[int]:

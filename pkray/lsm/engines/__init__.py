@@ -37,7 +37,7 @@ def merge_engine(schema: TableSchema) -> MergeEngine:
     """
     engine = ENGINES[schema.core.merge_engine](schema)
     engine.whole_above_0 = not engine.keeps_newest and forces_level_0_up(schema)
-    engine.one_image = (
+    engine.single_version = (
         engine.whole_above_0
         and not engine.images_replace
         and not schema.core.deletion_vectors_enabled

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pkray.format.words import fixed_values
+from pkray.lsm.keys.fixed_width import FixedWidthColumn
 from pkray.lsm.keys.key_groups import taken
-from pkray.lsm.keys.one_width import OneWidth
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -190,7 +190,7 @@ def take_numbers(column: pa.Array, numbers: Ints) -> pa.Array:
 
 def take_valid(column: pa.Array, numbers: Ints) -> pa.Array:
     """Rows by number, none of which is null; null where the number is -1."""
-    values = OneWidth.of_fixed(column) if len(column) else None
+    values = FixedWidthColumn.of_fixed(column) if len(column) else None
     found = None if values is None else values.gathered(numbers, numbers < 0)
     return take_numbers(column, numbers) if found is None else found
 

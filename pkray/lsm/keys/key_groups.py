@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.lsm.keys.fixed_width import FixedWidthColumn
 from pkray.lsm.keys.keys import NormalizedKeys, sort_within_groups
-from pkray.lsm.keys.one_width import OneWidth
 from pkray.schema.table_schema import KIND as KIND
 from pkray.schema.table_schema import SEQUENCE as SEQUENCE
 from pkray.schema.table_schema import TableSchema
@@ -25,14 +25,14 @@ class RowTaker:
 
     def __init__(self, rows: pa.RecordBatch) -> None:
         self._rows = rows
-        self._columns: list[tuple[pa.Array, OneWidth | None]] | None = None
+        self._columns: list[tuple[pa.Array, FixedWidthColumn | None]] | None = None
 
     def take(self, numbers: np.ndarray) -> pa.RecordBatch:
         """Rows by number, known to be in range; not copied where these are all, in order."""
         if _are_all(numbers, self._rows.num_rows):
             return self._rows
         if self._columns is None:
-            self._columns = [(column, OneWidth.of(column)) for column in self._rows.columns]
+            self._columns = [(column, FixedWidthColumn.of(column)) for column in self._rows.columns]
         wanted = pa.array(numbers)
         columns = []
         for column, values in self._columns:

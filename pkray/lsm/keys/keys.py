@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from pkray.lsm.keys.key_words import BytesWords, FixedWords, WordColumn, sort_words
+from pkray.lsm.keys.key_encoding import FixedWidthKeys, KeyColumn, VariableWidthKeys, sort_columns
 from pkray.lsm.keys.value_order import distance_from, neighbours_differ, run_starts, sort_values
 
 KeyBound = tuple[tuple[tuple[int, ...], int], ...]
@@ -36,9 +36,9 @@ class NormalizedKeys:
         descending: Sequence[bool] = (),
     ) -> None:
         reverse = descending or [False] * len(columns)
-        self._columns: list[WordColumn] = []
+        self._columns: list[KeyColumn] = []
         for column, down in zip(columns, reverse, strict=True):
-            self._columns.extend(sort_words(column, down))
+            self._columns.extend(sort_columns(column, down))
         self._length = len(columns[0]) if columns else 0
         self._prefix: tuple[np.ndarray, bool] | None = None
 
@@ -167,7 +167,7 @@ class NormalizedKeys:
                 free -= kept
                 if kept < bits:
                     return packed, False
-            if isinstance(column, BytesWords):
+            if isinstance(column, VariableWidthKeys):
                 low, high = int(column.lengths.min()), int(column.lengths.max())
                 bits = (high - low).bit_length()
                 if bits > free:
@@ -204,10 +204,10 @@ class NormalizedKeys:
         for column in self._columns:
             for number in range(column.width):
                 yield column.chunk(number, rows)
-            if isinstance(column, BytesWords):
+            if isinstance(column, VariableWidthKeys):
                 yield column.length(rows)
 
-    def _words_with(self, other: NormalizedKeys) -> Iterator[tuple[WordColumn, WordColumn, int]]:
+    def _words_with(self, other: NormalizedKeys) -> Iterator[tuple[KeyColumn, KeyColumn, int]]:
         """The columns of both sides and the numbers of their words, the most significant first."""
         for mine, theirs in zip(self._columns, other._columns, strict=True):
             for number in range(max(mine.width, theirs.width)):
@@ -227,7 +227,7 @@ class NormalizedKeys:
                     return high, high
                 if low == high:
                     return low, high
-            if isinstance(column, BytesWords):
+            if isinstance(column, VariableWidthKeys):
                 low, high = _narrow(column.length(slice(low, high)), length, low)
         return low, high
 
@@ -262,17 +262,17 @@ def _search_words(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.n
     return low, here.take(low, mode="clip") == there
 
 
-def _word(column: WordColumn, number: int, rows: np.ndarray) -> np.ndarray:
-    if number == LENGTH and isinstance(column, BytesWords):
+def _word(column: KeyColumn, number: int, rows: np.ndarray) -> np.ndarray:
+    if number == LENGTH and isinstance(column, VariableWidthKeys):
         return column.length(rows)
     if number < column.width:
         return column.chunk(number, rows)
     return np.zeros(len(rows), np.uint64)
 
 
-def _bound_of(column: WordColumn, at: np.ndarray) -> tuple[tuple[int, ...], int]:
+def _bound_of(column: KeyColumn, at: np.ndarray) -> tuple[tuple[int, ...], int]:
     words = [int(column.chunk(number, at)[0]) for number in range(column.width)]
-    if isinstance(column, FixedWords):
+    if isinstance(column, FixedWidthKeys):
         return tuple(words), 0
     while words and not words[-1]:
         words.pop()

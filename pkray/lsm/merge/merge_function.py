@@ -25,7 +25,7 @@ class MergeEngine(ABC):
             that row: readers need not know that it does.
         whole_above_0: rows above level 0 have been merged with all that is older, so of a key's
             only the newest counts (see `newest_images`).
-        one_image: two such rows of a key are better avoided: some readers, though not Paimon's
+        single_version: two such rows of a key are better avoided: some readers, though not Paimon's
             Java core, merge them, and would count twice.
         drops_passing: a key that comes and goes before it is first written is not written.
         deletes_reset: rows after a -D are merged as if nothing had been before it. A row that is
@@ -37,7 +37,7 @@ class MergeEngine(ABC):
     keeps_first: bool = False
     images_replace: bool = False
     whole_above_0: bool = False
-    one_image: bool = False
+    single_version: bool = False
     drops_passing: bool = False
     deletes_reset: bool = False
 

@@ -19,9 +19,9 @@ from pkray.lsm.engines import merge_engine
 from pkray.lsm.freed_memory import give_back
 from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
-from pkray.lsm.writer.handed_over import HandedOver
+from pkray.lsm.writer.commit_increment import CommitIncrement
 from pkray.lsm.writer.memtable import Memtable
-from pkray.lsm.writer.pending_work import PendingWork
+from pkray.lsm.writer.prepared_messages import PreparedMessages
 from pkray.lsm.writer.row_kinds import accepted_rows
 from pkray.lsm.writer.uncommitted import Uncommitted
 
@@ -73,9 +73,9 @@ class BucketWriter:
         self._committed = levels
         self._levels = levels
         self._next_sequence = levels.max_sequence + 1
-        self._handed_over = HandedOver()
+        self._handed_over = PreparedMessages()
         self._base = levels
-        self._work = self._last = PendingWork()
+        self._work = self._last = CommitIncrement()
         self._show()
 
     @property
@@ -132,7 +132,7 @@ class BucketWriter:
         """Write the rows in memory to level 0, and compact what the rules pick then."""
         if self._memtable.rows:
             self._write_memory()
-            if self._inline and not self._options.write_only and not self._engine.one_image:
+            if self._inline and not self._options.write_only and not self._engine.single_version:
                 self._run(pick(self._levels.runs(), self._options))
 
     def compact(self, full: bool = False) -> None:
@@ -176,22 +176,22 @@ class BucketWriter:
         self._files.delete(self._work.unreferenced())
         self._handed_over.add(message, self._work.marked)
         self._base = self._levels
-        self._last, self._work = self._work, PendingWork()
+        self._last, self._work = self._work, CommitIncrement()
         return message
 
     def withdraw(self) -> None:
         """Undo `prepare_commit`: nobody was given its message, nor one before that is not
         committed or taken back."""
-        self._handed_over = HandedOver()
+        self._handed_over = PreparedMessages()
         self._work = self._last
         self.rebase(self._committed)
 
     def committed(self, levels: Levels) -> None:
         """All messages handed over so far are committed, and ``levels`` has them."""
-        self._handed_over = HandedOver()
+        self._handed_over = PreparedMessages()
         self.rebase(levels)
 
-    def take_back(self, *, rewrite: bool = False) -> None:
+    def requeue(self, *, rewrite: bool = False) -> None:
         """Forget the messages handed over, which will not be committed; keep their rows.
 
         Their files stay where they are: somebody may hold the messages still.
@@ -202,8 +202,8 @@ class BucketWriter:
         Raises:
             MissingFileError: some are gone, and nothing is taken back.
         """
-        self._work.take_back(self._handed_over, self._files if rewrite else None)
-        self._handed_over = HandedOver()
+        self._work.requeue(self._handed_over, self._files if rewrite else None)
+        self._handed_over = PreparedMessages()
         self._show()
 
     def renew(self, age_millis: int) -> None:
@@ -241,7 +241,7 @@ class BucketWriter:
     def abort(self) -> None:
         """Forget the rows in memory, and delete the files that were not handed over."""
         doomed = self._work.created
-        self._work = PendingWork()
+        self._work = CommitIncrement()
         self._levels = self._committed
         self._memtable = Memtable(self.schema)
         self._show()

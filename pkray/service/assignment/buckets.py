@@ -33,7 +33,7 @@ from pkray.service.protocol import (
     RowsPlaced,
     SessionId,
 )
-from pkray.service.schema_cache import NewestSchema
+from pkray.service.schema_cache import SchemaCache
 from pkray.storage.object_store import ObjectStore
 
 
@@ -51,7 +51,7 @@ class DynamicBuckets:
     def __init__(
         self,
         store: ObjectStore,
-        schema: NewestSchema,
+        schema: SchemaCache,
         settings: OwnerSettings,
         clock: Callable[[], int],
         peers: Callable[[], Sequence[Handle]] | None = None,

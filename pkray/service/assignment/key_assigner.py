@@ -24,8 +24,9 @@ from pkray.errors import CommitConflictError, LostBatchesError, StorageError
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.bucket_filling import BucketFilling
-from pkray.service.assignment.key_places import KeyPlaces
-from pkray.service.assignment.place_runs import NOWHERE
+from pkray.service.assignment.global_key_index import GlobalKeyIndex
+from pkray.service.assignment.key_locations import KeyLocations
+from pkray.service.assignment.location_runs import NOWHERE
 from pkray.service.assignment.placement import (
     Placed,
     Placement,
@@ -34,8 +35,7 @@ from pkray.service.assignment.placement import (
     number_of,
     place_of,
 )
-from pkray.service.assignment.session_places import OpenPlaces, SessionPlaces
-from pkray.service.assignment.table_keys import TableKeys
+from pkray.service.assignment.session_locations import PendingLocations, SessionLocations
 from pkray.service.client.key_ids import Bools, KeyIds, Words
 from pkray.service.client.tokens import check_tokens, require_tokens
 from pkray.service.protocol import ASSIGNER, Holding, KeysFound, RowsPlaced, SessionId
@@ -61,12 +61,12 @@ class KeyAssigner:
         refresh_millis: int = 0,
     ) -> None:
         self._directory = directory
-        self._keys = TableKeys(
+        self._keys = GlobalKeyIndex(
             store, schema, SnapshotStore(store), directory, clock, refresh_millis
         )
         self._rule = Rule.of(schema())
         self._filling = BucketFilling(1, schema().core.dynamic_bucket_target_row_num)
-        self._open = OpenPlaces()
+        self._open = PendingLocations()
         self._lock = threading.RLock()
 
     def place(
@@ -200,20 +200,20 @@ class KeyAssigner:
         with self._lock:
             return {**self._keys.stats(), "uncommitted": len(self._open)}
 
-    def _session(self, session_id: SessionId) -> SessionPlaces:
+    def _session(self, session_id: SessionId) -> SessionLocations:
         session = self._open.get(session_id)
         if session is None:
             for other in self._open.take_over(session_id):
                 self._keys.ended(other)
             self._keys.expire()
             self._keys.refresh()
-            begun = SessionPlaces(KeyPlaces(self._directory), self._keys.additions)
+            begun = SessionLocations(KeyLocations(self._directory), self._keys.additions)
             session = self._open.begin(session_id, begun)
         return session
 
     def _place(
         self,
-        session: SessionPlaces,
+        session: SessionLocations,
         partitions: Sequence[bytes],
         codes: npt.NDArray[np.int32],
         keys: KeyIds,
@@ -265,7 +265,7 @@ class KeyAssigner:
         return places
 
     def _answer(
-        self, session: SessionPlaces, order: npt.NDArray[np.int64], placed: Placed
+        self, session: SessionLocations, order: npt.NDArray[np.int64], placed: Placed
     ) -> RowsPlaced:
         moves = np.flatnonzero(placed.left != NOWHERE)
         places = np.empty(len(order) + len(moves), np.uint64)
@@ -274,7 +274,7 @@ class KeyAssigner:
         partitions, codes, buckets = self._keys.partitions.named(places)
         return RowsPlaced(partitions, codes, buckets, order[moves], session.token)
 
-    def _take(self, session: SessionPlaces) -> None:
+    def _take(self, session: SessionLocations) -> None:
         """Put what was told into the table's index."""
         for piece in session.places.chunks():
             before = self._keys.find(piece.keys)
@@ -284,7 +284,7 @@ class KeyAssigner:
             self._keys.put(keys, before[changed], after[changed])
             self._open.overtake(keys)
 
-    def _refuse_changed(self, session: SessionPlaces) -> None:
+    def _refuse_changed(self, session: SessionLocations) -> None:
         changed = (
             session.is_overtaken
             or session.additions != self._keys.additions

@@ -16,8 +16,8 @@ from pkray.lsm.levels import Levels
 from pkray.lsm.merge.live_rows import LiveRows
 from pkray.lsm.merge.merge_read import merge_read
 from pkray.schema.table_schema import TableSchema
-from pkray.service.assignment.key_places import KeyPlaces
-from pkray.service.assignment.place_runs import CHUNK_ROWS
+from pkray.service.assignment.key_locations import KeyLocations
+from pkray.service.assignment.location_runs import CHUNK_ROWS
 from pkray.service.client.key_ids import KeyIds, Words, identify, join
 from pkray.service.committed_files import BucketId
 from pkray.storage.object_store import ObjectStore
@@ -31,7 +31,7 @@ class KeyReading:
         into: what the keys' places are put into.
     """
 
-    def __init__(self, store: ObjectStore, schema: TableSchema, into: KeyPlaces) -> None:
+    def __init__(self, store: ObjectStore, schema: TableSchema, into: KeyLocations) -> None:
         self._store = store
         self._schema = schema
         self._into = into

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pkray.schema.table_schema import TableSchema
-from pkray.service.assignment.place_runs import DELETED, NOWHERE
+from pkray.service.assignment.location_runs import DELETED, NOWHERE
 from pkray.service.client.key_ids import Bools, Ints, Words
 
 _BUCKET_BITS = np.uint64(16)

@@ -15,7 +15,7 @@ from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.assigners import assigner_count, assigning_owners
 from pkray.service.client.open_writers import OpenWriters
-from pkray.service.client.routing import Cells
+from pkray.service.client.routing import RowRouting
 from pkray.service.client.tokens import note_token
 from pkray.service.handle import Handle, gather
 from pkray.service.protocol import Assigned, SessionId
@@ -52,7 +52,9 @@ class AssignerClient:
         stays = schema.core.bucket == DYNAMIC and not schema.crosses_partitions
         return cls(schema, owners, writers) if stays else None
 
-    def assign(self, session: SessionId, rows: pa.RecordBatch, tokens: dict[int, str]) -> Cells:
+    def assign(
+        self, session: SessionId, rows: pa.RecordBatch, tokens: dict[int, str]
+    ) -> RowRouting:
         """Buckets for rows to be written.
 
         Args:
@@ -75,9 +77,11 @@ class AssignerClient:
         for (owner, at), answer in zip(asked, answers, strict=True):
             note_token(tokens, owner, answer.token, session)
             buckets[at], is_new[at] = answer.buckets, answer.is_new
-        return Cells(codes, partitions, buckets, hashes, is_new)
+        return RowRouting(codes, partitions, buckets, hashes, is_new)
 
-    def locate(self, keys: pa.Table, snapshot_id: int | None, *, latest: bool) -> tuple[Cells, int]:
+    def locate(
+        self, keys: pa.Table, snapshot_id: int | None, *, latest: bool
+    ) -> tuple[RowRouting, int]:
         """Buckets of keys, -1 where there is none, and the snapshot they were found in.
 
         Args:
@@ -110,7 +114,7 @@ class AssignerClient:
         buckets = np.empty(len(hashes), np.int32)
         for (_, at), (found, _) in zip(asked, answers, strict=True):
             buckets[at] = found
-        return Cells(codes, partitions, buckets), oldest
+        return RowRouting(codes, partitions, buckets), oldest
 
     def _hashes(self, rows: pa.RecordBatch | pa.Table) -> tuple[Codes, list[bytes], Hashes]:
         codes, partitions = self._partitions.encode(rows)

@@ -18,7 +18,7 @@ from pkray.schema.checks import check_crossing
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.service.client.key_ids import Bools, identify
 from pkray.service.client.open_writers import OpenWriters
-from pkray.service.client.routing import Cells
+from pkray.service.client.routing import RowRouting
 from pkray.service.client.tokens import note_token
 from pkray.service.handle import Handle
 from pkray.service.protocol import ASSIGNER, KeysFound, RowsPlaced, SessionId
@@ -55,7 +55,7 @@ class KeyClient:
 
     def place(
         self, session: SessionId, index: int, rows: pa.RecordBatch, tokens: dict[int, str]
-    ) -> tuple[pa.RecordBatch, Cells]:
+    ) -> tuple[pa.RecordBatch, RowRouting]:
         """The rows to be written for some rows, and where they go.
 
         Args:
@@ -78,7 +78,7 @@ class KeyClient:
 
     def locate(
         self, keys: pa.Table, snapshot_id: int | None, *, latest: bool
-    ) -> tuple[Cells, int] | None:
+    ) -> tuple[RowRouting, int] | None:
         """Where keys are, and the snapshot that says so; None where none says it any more.
 
         Args:
@@ -97,9 +97,11 @@ class KeyClient:
         found = persist(ask, self._assigner.limits.lookup_seconds)
         if found is None:
             return None
-        return Cells(found.codes, found.partitions, found.buckets), found.snapshot_id
+        return RowRouting(found.codes, found.partitions, found.buckets), found.snapshot_id
 
-    def _rewritten(self, rows: pa.RecordBatch, placed: RowsPlaced) -> tuple[pa.RecordBatch, Cells]:
+    def _rewritten(
+        self, rows: pa.RecordBatch, placed: RowsPlaced
+    ) -> tuple[pa.RecordBatch, RowRouting]:
         count, moves = rows.num_rows, len(placed.moved)
         sources = np.concatenate((np.arange(count), placed.moved))
         is_delete = np.arange(count + moves) >= count
@@ -111,7 +113,7 @@ class KeyClient:
             rows = self._with_deletes(rows.take(pa.array(sources)), is_delete)
         else:
             codes, buckets = placed.codes, placed.buckets
-        return self._in_partitions(rows, codes, placed.partitions), Cells(
+        return self._in_partitions(rows, codes, placed.partitions), RowRouting(
             codes, placed.partitions, buckets
         )
 

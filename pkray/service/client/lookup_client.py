@@ -16,7 +16,7 @@ from pkray.service.client.key_client import KeyClient
 from pkray.service.client.key_ids import identify
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.prefix_routing import PrefixRouter, Request
-from pkray.service.client.routing import Cells, Router
+from pkray.service.client.routing import Router, RowRouting
 from pkray.service.handle import Handle, gather
 from pkray.service.protocol import Lookup, LookupAnswer, Visibility
 from pkray.service.retry import persist
@@ -141,7 +141,7 @@ class LookupClient:
         return found
 
     @staticmethod
-    def _are_there(client: KeyClient, keys: pa.Table, cells: Cells) -> bool:
+    def _are_there(client: KeyClient, keys: pa.Table, cells: RowRouting) -> bool:
         """Whether keys are still where they were."""
         located = client.locate(keys, None, latest=True)
         return located is not None and located[0].are(cells)
@@ -209,14 +209,14 @@ class LookupClient:
         visibility: Visibility,
         snapshot_id: int | None,
         totals: Mapping[bytes, int],
-    ) -> tuple[Cells, int | None]:
+    ) -> tuple[RowRouting, int | None]:
         """Where keys are, and the snapshot that said so where buckets are dynamic."""
         if self._assigner is not None:
             return self._assigner.locate(keys, snapshot_id, latest=visibility == "latest")
         assert self._router is not None
         return self._router.cells(keys, totals), snapshot_id
 
-    def _requests(self, keys: pa.Table, cells: Cells) -> dict[int, Request]:
+    def _requests(self, keys: pa.Table, cells: RowRouting) -> dict[int, Request]:
         requests = {}
         for owner, pieces in cells.positions(len(self._owners)).items():
             positions = _joined([rows for _, rows in pieces])

@@ -23,7 +23,7 @@ from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.metadata.commit_name import CommitToken
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
-from pkray.service.client.routing import Cells, Router
+from pkray.service.client.routing import Router, RowRouting
 from pkray.service.handle import Handle
 from pkray.service.protocol import CommitOutcome
 from pkray.storage.object_store import ObjectStore
@@ -172,14 +172,14 @@ class _DynamicBuckets:
         self._known: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
         self._names = paths.FileNames()
 
-    def cells(self, rows: pa.RecordBatch) -> Cells:
+    def cells(self, rows: pa.RecordBatch) -> RowRouting:
         codes, partitions = self._partitions.encode(rows)
         hashes = hash_rows([rows.column(name) for name in self._keys], self._types)
         buckets = np.empty(len(hashes), np.int32)
         for code, partition in enumerate(partitions):
             at = np.flatnonzero(codes == code)
             buckets[at] = self._assign(partition, hashes[at])
-        return Cells(codes, partitions, buckets)
+        return RowRouting(codes, partitions, buckets)
 
     def indexed(self, message: CommitMessage, store: ObjectStore) -> CommitMessage:
         known, buckets = self._known[message.partition]

@@ -20,7 +20,7 @@ from pkray.schema.table_schema import KIND, TableSchema
 from pkray.schema.types import DataType
 from pkray.service.client.clients import DynamicClient
 from pkray.service.client.key_client import KeyClient
-from pkray.service.client.routing import Cells, Router
+from pkray.service.client.routing import Router, RowRouting
 from pkray.service.handle import Pending
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
 
@@ -133,7 +133,7 @@ class Pusher:
             self._source, self._attempt, self._rows, dict(self._counts), dict(self._tokens)
         )
 
-    def _homes(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Cells]:
+    def _homes(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, RowRouting]:
         """The rows to be sent for a batch, and where they go."""
         if isinstance(self._assigner, KeyClient):
             placed = self._assigner.place(self._session, self._placed, batch, self._tokens)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from pkray.changelog.planner import lowest_told
+from pkray.changelog.planner import min_changelog_level
 from pkray.commit.index_files import index_files
 from pkray.commit.overwriting import Partitions
 from pkray.errors import CommitBaseMovedError, CommitUnknownError, ServiceUnavailableError
@@ -30,7 +30,7 @@ from pkray.schema.changes import ChangeBuckets
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.service.client.overwrite import OverwriteWriter
 from pkray.service.handle import Handle
-from pkray.service.protocol import Chosen
+from pkray.service.protocol import BucketSelection
 from pkray.storage.object_store import ObjectStore
 
 MAX_TRIES = 20
@@ -147,12 +147,12 @@ class Rescale:
     @staticmethod
     def _is_untold(schema: TableSchema, files: Files) -> bool:
         """Whether changelogs are still to tell of some rows: an overwrite has none."""
-        lowest = lowest_told(schema.core)
+        lowest = min_changelog_level(schema.core)
         return any(file.level < lowest for held in files.values() for file in held)
 
     def _tell(self, partition: bytes) -> None:
         """Compact it, which makes the changelog."""
-        chosen = Chosen(full=True, partitions=frozenset([partition]))
+        chosen = BucketSelection(full=True, partitions=frozenset([partition]))
         self._coordinator().call("compact", chosen)
 
     def _files(self, snapshot: Snapshot | None, schema: TableSchema, partition: bytes) -> Files:

@@ -23,7 +23,7 @@ def owner_of(partition: bytes, bucket: int, owners: int) -> int:
 
 
 @dataclass(frozen=True)
-class Cells:
+class RowRouting:
     """Where rows go.
 
     Args:
@@ -41,7 +41,7 @@ class Cells:
     is_new: np.ndarray | None = None
     totals: Mapping[bytes, int] = field(default_factory=dict)
 
-    def are(self, others: Cells) -> bool:
+    def are(self, others: RowRouting) -> bool:
         """Whether all rows are in the same buckets of the same partitions."""
         if not np.array_equal(self.buckets, others.buckets):
             return False
@@ -83,7 +83,7 @@ class Cells:
             return {owner_of(partition, bucket, owners): [(piece, np.zeros(1, np.intp))]}
         known = np.flatnonzero(self.buckets >= 0)
         if len(known) < len(self.buckets):
-            some = Cells(self.codes[known], self.partitions, self.buckets[known])
+            some = RowRouting(self.codes[known], self.partitions, self.buckets[known])
             found = some.positions(owners) if len(known) else {}
             return {
                 owner: [(piece, known[rows]) for piece, rows in pieces]
@@ -161,7 +161,7 @@ class Router:
 
     def cells(
         self, rows: pa.Table | pa.RecordBatch, totals: Mapping[bytes, int] | None = None
-    ) -> Cells:
+    ) -> RowRouting:
         """Where rows go.
 
         Args:
@@ -173,7 +173,7 @@ class Router:
             if totals and partition in totals:
                 at = np.flatnonzero(codes == code)
                 buckets[at] = self._hashed(rows.take(pa.array(at)), totals[partition])
-        return Cells(codes, partitions, buckets, totals=totals or {})
+        return RowRouting(codes, partitions, buckets, totals=totals or {})
 
     def _hashed(self, rows: pa.Table | pa.RecordBatch, total: int) -> np.ndarray:
         keys = [rows.column(name) for name in self.schema.bucket_keys]

@@ -15,12 +15,12 @@ from pkray.lsm.compaction.result import CompactionResult
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.service.committed_files import BucketId
-from pkray.service.compaction.held import UNNAMED_MILLIS, HeldCompaction
-from pkray.service.compaction.rests import CompactionRests
-from pkray.service.compaction.stop import CompactionStopped, Stop
+from pkray.service.compaction.back_off import CompactionBackoff
+from pkray.service.compaction.cancellation import CancellationToken, CompactionCancelled
+from pkray.service.compaction.job import UNNAMED_MILLIS, CompactionJob
 from pkray.service.progress import BESIDE_CALLS
 
-OpenCompactor = Callable[[BucketId, Stop], tuple[Compactor, DataFileStore]]
+OpenCompactor = Callable[[BucketId, CancellationToken], tuple[Compactor, DataFileStore]]
 
 _COUNTED = ("started", "committed", "dropped", "failed")
 
@@ -41,9 +41,9 @@ class Compactions:
     ) -> None:
         self._executor = executor
         self._open_compactor = open_compactor
-        self._held: dict[BucketId, HeldCompaction] = {}
+        self._held: dict[BucketId, CompactionJob] = {}
         self._reserved: set[BucketId] = set()
-        self._rests = CompactionRests(clock)
+        self._rests = CompactionBackoff(clock)
         self._counts: Counter[str] = Counter()
         self._changed = threading.Condition(threading.RLock())
         self._closed = False
@@ -65,9 +65,9 @@ class Compactions:
             taken = bucket in self._held or bucket in self._reserved
             if self._closed or taken or alone:
                 return False
-            stop = Stop()
+            stop = CancellationToken()
             compactor, files = self._open_compactor(bucket, stop)
-            held = self._held[bucket] = HeldCompaction(unit, levels, files, stop)
+            held = self._held[bucket] = CompactionJob(unit, levels, files, stop)
             self._counts["started"] += 1
             held.future = self._executor.submit(self._run, compactor, held)
         held.future.add_done_callback(lambda done: self._ended(bucket, held, done))
@@ -198,18 +198,18 @@ class Compactions:
             }
 
     def close(self) -> None:
-        """Stop, and drop what was not handed over."""
+        """CancellationToken, and drop what was not handed over."""
         with self._changed:
             self._closed = True
             self.discard(list(self._held))
 
-    def _run(self, compactor: Compactor, held: HeldCompaction) -> CompactionResult:
+    def _run(self, compactor: Compactor, held: CompactionJob) -> CompactionResult:
         with BESIDE_CALLS:
             held.stop.check()
             return compactor.run(held.unit, held.levels)
 
     def _ended(
-        self, bucket: BucketId, held: HeldCompaction, future: Future[CompactionResult]
+        self, bucket: BucketId, held: CompactionJob, future: Future[CompactionResult]
     ) -> None:
         error = None if future.cancelled() else future.exception()
         with self._changed:
@@ -217,7 +217,7 @@ class Compactions:
                 del self._held[bucket]
             if error is None:
                 self._rests.end(bucket)
-            elif isinstance(error, CompactionStopped):
+            elif isinstance(error, CompactionCancelled):
                 self._counts["dropped"] += 1
             else:
                 self._counts["failed"] += 1
@@ -230,7 +230,7 @@ class Compactions:
             return True
         return any(b in self._held and self._held[b].is_running for b in chosen)
 
-    def _let_go(self, bucket: BucketId, held: HeldCompaction, committed: bool) -> None:
+    def _let_go(self, bucket: BucketId, held: CompactionJob, committed: bool) -> None:
         del self._held[bucket]
         result = held.result
         if result is None:

@@ -18,14 +18,14 @@ from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import APPEND
 from pkray.metadata.commit_name import CommitName, CommitToken
-from pkray.service.alarm import Alarm
 from pkray.service.coordinator.commit_queue import CommitQueue
-from pkray.service.coordinator.commit_rounds import CommitRounds
 from pkray.service.coordinator.committers import Committers
-from pkray.service.coordinator.fencing import Generations
-from pkray.service.coordinator.upkeep import Upkeep
+from pkray.service.coordinator.fencing import WriterFencing
+from pkray.service.coordinator.maintenance import TableMaintenance
+from pkray.service.coordinator.two_phase_commit import TwoPhaseCommit
+from pkray.service.debounced_timer import DebouncedTimer
 from pkray.service.handle import Handle, call_all
-from pkray.service.protocol import Chosen, CommitOutcome, CommitRequest, SessionId
+from pkray.service.protocol import BucketSelection, CommitOutcome, CommitRequest, SessionId
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _ALARM_SECONDS = 5.0
 """How long after a commit finished compactions are committed by themselves."""
 _ROUNDS = 8
 """Compactions one after the other, as one may make the next due."""
-_NO_BUCKETS = Chosen(full=False, buckets=frozenset())
+_NO_BUCKETS = BucketSelection(full=False, buckets=frozenset())
 
 
 class Coordinator:
@@ -56,8 +56,8 @@ class Coordinator:
         committers: Committers,
         clock: Callable[[], int],
         *,
-        alarm: Alarm | None = None,
-        upkeep: Upkeep | None = None,
+        alarm: DebouncedTimer | None = None,
+        upkeep: TableMaintenance | None = None,
         queue: CommitQueue | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -67,10 +67,10 @@ class Coordinator:
         self._upkeep = upkeep
         self._upkeep_lock = threading.Lock()
         backoff = Backoff(random.SystemRandom(), sleep)
-        self._rounds = CommitRounds(owners, backoff, queue or CommitQueue(None), self.watch)
+        self._rounds = TwoPhaseCommit(owners, backoff, queue or CommitQueue(None), self.watch)
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
-        self._generations = Generations(
+        self._generations = WriterFencing(
             owners, committers.fences, clock, (self._compact_user, self._expiry_user)
         )
         self._began = clock()
@@ -92,7 +92,7 @@ class Coordinator:
         """A new writer of the commit user; those before it are fenced, in any process.
 
         Args:
-            alone: as `Generations.begin` takes it.
+            alone: as `WriterFencing.begin` takes it.
         """
         return self._generations.begin(user, alone)
 
@@ -131,7 +131,7 @@ class Coordinator:
                 call_all(self._owners, "abort", lambda _: (session,))
             else:
                 try:
-                    outcome, forestalled = self._publish(request)
+                    outcome, conflicting = self._publish(request)
                 except CommitFencedError:  # `latest` is not to show what will not be committed
                     with suppress(PkrayError):
                         self.abort(session)
@@ -139,8 +139,8 @@ class Coordinator:
         if known is not None:
             self._complete(known)
             return known
-        if forestalled:  # what the commit promised of them is still to be done
-            self._commit_compactions(_buckets_of(forestalled))
+        if conflicting:  # what the commit promised of them is still to be done
+            self._commit_compactions(_buckets_of(conflicting))
         self._keep_up(outcome)
         return outcome
 
@@ -171,7 +171,7 @@ class Coordinator:
         """Drop a session that was not committed."""
         call_all(self._owners, "abort", lambda _: (session,))
 
-    def compact(self, chosen: Chosen) -> CommitOutcome:
+    def compact(self, chosen: BucketSelection) -> CommitOutcome:
         """Compact buckets beside the writers; no snapshot where nothing was to be done."""
         made = CommitOutcome(None, new=False)
         for _ in range(_ROUNDS):
@@ -262,12 +262,12 @@ class Coordinator:
         finally:
             self._upkeep_lock.release()
 
-    def _commit_compactions(self, chosen: Chosen | None) -> CommitOutcome:
+    def _commit_compactions(self, chosen: BucketSelection | None) -> CommitOutcome:
         outcome = self._try_compactions(chosen)
         self._keep_up(outcome)
         return outcome
 
-    def _try_compactions(self, chosen: Chosen | None) -> CommitOutcome:
+    def _try_compactions(self, chosen: BucketSelection | None) -> CommitOutcome:
         session = self.begin(self._compact_user)
         with self._lock:
             committer = self._committers.of(self._compact_user, ignore_empty=True)
@@ -290,8 +290,8 @@ class Coordinator:
         return None
 
 
-def _buckets_of(messages: Sequence[CommitMessage]) -> Chosen:
-    return Chosen(
+def _buckets_of(messages: Sequence[CommitMessage]) -> BucketSelection:
+    return BucketSelection(
         full=False,
         partitions=frozenset(message.partition for message in messages),
         buckets=frozenset(message.bucket for message in messages),

@@ -11,10 +11,10 @@ from pkray.service.handle import Handle, call_all
 from pkray.service.protocol import SessionId
 
 _A_MILLISECOND = 1_000_000
-"""Generations in it: two processes do not give the same one."""
+"""WriterFencing in it: two processes do not give the same one."""
 
 
-class Generations:
+class WriterFencing:
     """Numbers the writers of each commit user, and fences all but the newest. Thread-safe.
 
     Args:

@@ -15,11 +15,11 @@ from pkray.lsm.engines import merge_engine
 from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.service.committed_files import BucketId, CommittedFiles
-from pkray.service.compaction.due import compacts_inline
-from pkray.service.compaction.stop import Stop, StoppableFiles
-from pkray.service.owner.schema_views import SchemaViews
+from pkray.service.compaction.cancellation import CancellationToken, StoppableFiles
+from pkray.service.compaction.policy import compacts_inline
+from pkray.service.owner.read_contexts import ReadContexts
 from pkray.service.protocol import Slice
-from pkray.service.schema_cache import NewestSchema
+from pkray.service.schema_cache import SchemaCache
 from pkray.storage.object_store import ObjectStore
 
 
@@ -34,9 +34,9 @@ class OwnedBuckets:
     def __init__(
         self,
         store: ObjectStore,
-        schema: NewestSchema,
+        schema: SchemaCache,
         committed: CommittedFiles,
-        views: SchemaViews,
+        views: ReadContexts,
         clock: Callable[[], int],
         local_directory: str | None = None,
     ) -> None:
@@ -49,7 +49,7 @@ class OwnedBuckets:
 
     @property
     def schema_replacements(self) -> int:
-        """As of `NewestSchema`."""
+        """As of `SchemaCache`."""
         return self._schema.replacements
 
     def open_writer(self, bucket: BucketId) -> BucketWriter:
@@ -78,7 +78,9 @@ class OwnedBuckets:
             lookup = self._views.lookup(schema).upper_levels(files)
             writer.change_schema(self._written_under(bucket), files, lookup)
 
-    def open_compactor(self, bucket: BucketId, stop: Stop) -> tuple[Compactor, DataFileStore]:
+    def open_compactor(
+        self, bucket: BucketId, stop: CancellationToken
+    ) -> tuple[Compactor, DataFileStore]:
         """A compactor of a bucket, and the files that it reads until it is to stop."""
         levels = self._committed.levels(bucket)
         self._schema.catch_up(max((file.schema_id for file in levels.files), default=0))

@@ -10,11 +10,11 @@ from pkray.errors import TableError
 from pkray.format.commit_message import CommitMessage
 from pkray.service.assignment.buckets import DynamicBuckets
 from pkray.service.committed_files import CommittedFiles
-from pkray.service.compaction.planner import CompactionPlanner
-from pkray.service.owner.handed_over_files import InFlight
+from pkray.service.compaction.scheduler import CompactionScheduler
 from pkray.service.owner.preparation import CommitPreparation
+from pkray.service.owner.prepared_files import InFlight
 from pkray.service.owner.sessions import OwnerSessions
-from pkray.service.owner.snapshot_follower import SnapshotFollower
+from pkray.service.owner.snapshot_refresher import SnapshotRefresher
 from pkray.service.protocol import HashFile, PrepareRequest, SessionId
 
 
@@ -32,9 +32,9 @@ class OwnerCommits:
         sessions: OwnerSessions,
         dynamic: DynamicBuckets,
         committed: CommittedFiles,
-        follower: SnapshotFollower,
+        follower: SnapshotRefresher,
         preparation: CommitPreparation,
-        compaction: CompactionPlanner,
+        compaction: CompactionScheduler,
         clock: Callable[[], int],
     ) -> None:
         self._sessions = sessions
@@ -71,7 +71,7 @@ class OwnerCommits:
                     self._sessions.land()
                     session = self._sessions.get(session_id)
                     self._dynamic.check(session_id, tokens, base)
-                with session.at_work():
+                with session.exclusive():
                     written, full = self._preparation.prepare(session, wanted)
                     if session.messages is not None:
                         messages = self._dynamic.indexed(session.messages, session.new_hashes)

@@ -6,7 +6,7 @@ from pkray.service.committed_files import CommittedFiles
 from pkray.service.owner.sessions import OwnerSessions
 
 
-class UnansweredCommits:
+class InDoubtCommits:
     """Finds the snapshots of sessions whose end the owner was not told.
 
     Their rows would count twice beside those of the snapshot, as soon as it is compacted: until

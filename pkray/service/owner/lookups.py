@@ -16,11 +16,11 @@ from pkray.metadata.live import unless_expired
 from pkray.schema.table_schema import TableSchema
 from pkray.service.committed_files import BucketId, CommittedFiles
 from pkray.service.owner.buckets import OwnedBuckets
-from pkray.service.owner.in_doubt import UnansweredCommits
-from pkray.service.owner.schema_views import SchemaViews
+from pkray.service.owner.in_doubt import InDoubtCommits
+from pkray.service.owner.read_contexts import ReadContexts
 from pkray.service.owner.session import OwnerSession
 from pkray.service.owner.sessions import OwnerSessions
-from pkray.service.owner.snapshot_follower import SnapshotFollower
+from pkray.service.owner.snapshot_refresher import SnapshotRefresher
 from pkray.service.protocol import (
     ANY_BUCKET,
     ANY_PARTITION,
@@ -29,7 +29,7 @@ from pkray.service.protocol import (
     LookupAnswer,
     Slice,
 )
-from pkray.service.schema_cache import NewestSchema
+from pkray.service.schema_cache import SchemaCache
 from pkray.storage.object_store import ObjectStore
 
 _TRIES = 3
@@ -42,12 +42,12 @@ class OwnerLookups:
     def __init__(
         self,
         store: ObjectStore,
-        schema: NewestSchema,
+        schema: SchemaCache,
         committed: CommittedFiles,
-        views: SchemaViews,
+        views: ReadContexts,
         buckets: OwnedBuckets,
         sessions: OwnerSessions,
-        follower: SnapshotFollower,
+        follower: SnapshotRefresher,
     ) -> None:
         self._store = store
         self._schema = schema
@@ -55,7 +55,7 @@ class OwnerLookups:
         self._views = views
         self._buckets = buckets
         self._sessions = sessions
-        self._unanswered = UnansweredCommits(sessions, committed)
+        self._unanswered = InDoubtCommits(sessions, committed)
         self._follower = follower
 
     def answer(self, asked: Lookup) -> LookupAnswer:

@@ -12,7 +12,7 @@ import numpy as np
 from pkray.format.commit_message import CommitMessage
 from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.store import LookupStore
-from pkray.lsm.compaction.fresh_rows import FreshRows
+from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
@@ -22,23 +22,23 @@ from pkray.service.client.routing import owner_of
 from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.compactions import Compactions
-from pkray.service.compaction.planner import CompactionPlanner
+from pkray.service.compaction.scheduler import CompactionScheduler
 from pkray.service.handle import Handle
 from pkray.service.leases import Leases, beat_seconds
 from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.commits import OwnerCommits
-from pkray.service.owner.idle_copies import IdleCopies
+from pkray.service.owner.copy_eviction import CopyEviction
 from pkray.service.owner.lookups import OwnerLookups
 from pkray.service.owner.preparation import CommitPreparation
-from pkray.service.owner.schema_views import SchemaViews
+from pkray.service.owner.read_contexts import ReadContexts
 from pkray.service.owner.sessions import OwnerSessions
-from pkray.service.owner.snapshot_follower import SnapshotFollower
+from pkray.service.owner.snapshot_refresher import SnapshotRefresher
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import (
     DRIVER,
     Assigned,
     Attempts,
-    Chosen,
+    BucketSelection,
     HashFile,
     Holding,
     KeysFound,
@@ -52,7 +52,7 @@ from pkray.service.protocol import (
     SessionId,
 )
 from pkray.service.pulse import Pulse
-from pkray.service.schema_cache import NewestSchema
+from pkray.service.schema_cache import SchemaCache
 from pkray.storage.location import TableLocation
 
 
@@ -80,7 +80,7 @@ class BucketOwner:
         self._clock = clock
         store = location.open()
         identity = TableIdentity.at(location)
-        self._schema = NewestSchema(SchemaStore(store, location.name), identity)
+        self._schema = SchemaCache(SchemaStore(store, location.name), identity)
         schema = self._schema.current
         self._cache = LookupStore(
             f"{settings.local_directory}/lookup",
@@ -88,8 +88,10 @@ class BucketOwner:
             clock=clock,
             behind=True,
         )
-        self._idle_copies = IdleCopies(self._cache, schema.core.lookup_cache_file_retention)
-        self._fresh = FreshRows(schema.core.write_buffer_size, lambda: self._sessions.memory_bytes)
+        self._idle_copies = CopyEviction(self._cache, schema.core.lookup_cache_file_retention)
+        self._fresh = FlushedRowsCache(
+            schema.core.write_buffer_size, lambda: self._sessions.memory_bytes
+        )
         committed = self._committed = CommittedFiles(
             store,
             schema,
@@ -99,7 +101,7 @@ class BucketOwner:
             identity,
         )
         committed.advance()
-        views = SchemaViews(store, self._schema.read, self._cache, self._fresh)
+        views = ReadContexts(store, self._schema.read, self._cache, self._fresh)
         spill = f"{settings.local_directory}/spill"
         buckets = OwnedBuckets(store, self._schema, committed, views, clock, spill)
         self._dynamic = DynamicBuckets(store, self._schema, settings, clock, peers)
@@ -112,9 +114,9 @@ class BucketOwner:
         )
         compactions = Compactions(self._executor, buckets.open_compactor, clock)
         age = CompactionAge(store, lambda: self._schema.current, SnapshotStore(store))
-        compaction = CompactionPlanner(compactions, self._schema, committed, age, clock)
+        compaction = CompactionScheduler(compactions, self._schema, committed, age, clock)
         self._compaction = compaction
-        self._follower = SnapshotFollower(
+        self._follower = SnapshotRefresher(
             committed, self._schema, sessions, compactions, clock, settings.refresh_millis
         )
         self._commits = OwnerCommits(
@@ -144,7 +146,7 @@ class BucketOwner:
         if session is None:
             return
         self._hold(push.session)
-        with session.at_work():
+        with session.exclusive():
             session.renew(self._clock())
             if push.source == DRIVER:
                 session.write(push, batch)
@@ -158,7 +160,7 @@ class BucketOwner:
         if session is None:
             return
         self._hold(push.session)
-        with session.at_work():
+        with session.exclusive():
             session.staging.put_file((push.source, push.attempt), push.index, path, count)
 
     def prepare(
@@ -223,7 +225,7 @@ class BucketOwner:
         with self._sessions.lock:
             return self._sessions.newest_generation(user)
 
-    def compact(self, chosen: Chosen) -> int:
+    def compact(self, chosen: BucketSelection) -> int:
         """Compact committed files of the buckets chosen; returns when that is done.
 
         Returns:

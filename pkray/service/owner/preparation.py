@@ -8,12 +8,12 @@ from contextlib import ExitStack
 
 from pkray.format.commit_message import CommitMessage
 from pkray.service.committed_files import BucketId, CommittedFiles
-from pkray.service.compaction.planner import CompactionPlanner
+from pkray.service.compaction.scheduler import CompactionScheduler
 from pkray.service.owner.buckets import OwnedBuckets
-from pkray.service.owner.schema_views import SchemaViews
+from pkray.service.owner.read_contexts import ReadContexts
 from pkray.service.owner.session import OwnerSession
 from pkray.service.protocol import PrepareRequest, Slice
-from pkray.service.schema_cache import NewestSchema
+from pkray.service.schema_cache import SchemaCache
 
 
 class CommitPreparation:
@@ -26,10 +26,10 @@ class CommitPreparation:
 
     def __init__(
         self,
-        schema: NewestSchema,
-        views: SchemaViews,
+        schema: SchemaCache,
+        views: ReadContexts,
         committed: CommittedFiles,
-        compaction: CompactionPlanner,
+        compaction: CompactionScheduler,
         owned: OwnedBuckets,
         lock: threading.RLock,
     ) -> None:
@@ -75,7 +75,7 @@ class CommitPreparation:
                 self._compaction.compactions.spend(self._committed.levels)
                 self._run = wanted.run
             self._compaction.settle(begin=False)
-        session.take_back(wanted.run)
+        session.requeue(wanted.run)
         session.renew()
         session.rebase(self._committed.levels)
         self._refuse_misrouted(session)

@@ -13,11 +13,11 @@ from pkray.lsm.levels import Levels
 from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.lsm.writer.uncommitted import Uncommitted
 from pkray.service.committed_files import BucketId
-from pkray.service.compaction.held import UNNAMED_MILLIS
+from pkray.service.compaction.job import UNNAMED_MILLIS
 from pkray.service.elapsed import elapsed
+from pkray.service.owner.applied_batches import AppliedBatches
 from pkray.service.owner.buckets import OwnedBuckets
-from pkray.service.owner.handed_over_files import HandedOverFiles, InFlight
-from pkray.service.owner.taken_batches import TakenBatches
+from pkray.service.owner.prepared_files import InFlight, PreparedFiles
 from pkray.service.protocol import DRIVER, Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
 
@@ -27,7 +27,7 @@ _RENEWED_EVERY_MILLIS = 60 * 60 * 1000
 class OwnerSession:
     """Bucket writers, attempts that wait for their report, and what was handed over.
 
-    Whoever writes is `at_work`, and may be long; `uncommitted`, `lay_on` and `end` are for others
+    Whoever writes is `exclusive`, and may be long; `uncommitted`, `lay_on` and `end` are for others
     meanwhile, and do not wait.
 
     Args:
@@ -54,14 +54,14 @@ class OwnerSession:
         """The coordinator's run that was last given messages and has not been answered for."""
         self.in_flight: InFlight | None = None
         """That run's messages, while nothing is known of their outcome."""
-        self.handed_over = HandedOverFiles()
+        self.handed_over = PreparedFiles()
         self.new_hashes: dict[BucketId, list[bytes]] = {}
         """Of dynamic buckets: key hashes that their committed index may lack."""
         self._renewed: int | None = None
-        self._taken = TakenBatches(staging)
+        self._taken = AppliedBatches(staging)
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Alone with the session's writers.
 
         Raises:
@@ -210,7 +210,7 @@ class OwnerSession:
             )
         self._replacements = self._buckets.schema_replacements
 
-    def take_back(self, run: str) -> None:
+    def requeue(self, run: str) -> None:
         """Forget what was handed over; its rows are prepared again.
 
         An earlier run may have published it, and the table have been rolled back since, so that
@@ -222,7 +222,7 @@ class OwnerSession:
         if self.run is not None:
             try:
                 for writer in self.writers.values():
-                    writer.take_back(rewrite=self.run != run)
+                    writer.requeue(rewrite=self.run != run)
             except MissingFileError:
                 self._lose_rows()
         self.messages = self.prepared_for = self.run = self.in_flight = None

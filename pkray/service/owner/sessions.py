@@ -11,11 +11,11 @@ from pkray.errors import LostBatchesError, SchemaChangedError
 from pkray.service.assignment.snapshot_watch import PENDING_MILLIS
 from pkray.service.elapsed import elapsed
 from pkray.service.owner.buckets import OwnedBuckets
-from pkray.service.owner.handed_over_files import InFlight
+from pkray.service.owner.prepared_files import InFlight
 from pkray.service.owner.session import OwnerSession
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import Holding, Push, SessionId
-from pkray.service.schema_cache import NewestSchema
+from pkray.service.schema_cache import SchemaCache
 from pkray.service.staging import StagingArea
 
 
@@ -34,7 +34,7 @@ class OwnerSessions:
     def __init__(
         self,
         buckets: OwnedBuckets,
-        schema: NewestSchema,
+        schema: SchemaCache,
         settings: OwnerSettings,
         clock: Callable[[], int],
     ) -> None:
@@ -115,7 +115,7 @@ class OwnerSessions:
         with self.lock:
             sessions = list(self._sessions.values())
         for session in sessions:
-            with suppress(LostBatchesError, SchemaChangedError), session.at_work():
+            with suppress(LostBatchesError, SchemaChangedError), session.exclusive():
                 session.renew()  # of those that have lost their rows their writers are told
 
     def batches_of(self, session_id: SessionId) -> int:

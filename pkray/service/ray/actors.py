@@ -10,13 +10,13 @@ from typing import Any
 import ray
 
 from pkray.clock import now_millis
-from pkray.service.alarm import Alarm
 from pkray.service.call_limits import CallLimits
 from pkray.service.client.lookup_wire import decode_request, encode_answer
 from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.coordinator.upkeep import Upkeep
+from pkray.service.coordinator.maintenance import TableMaintenance
+from pkray.service.debounced_timer import DebouncedTimer
 from pkray.service.handle import Handle, LocalHandle
 from pkray.service.late import Late
 from pkray.service.owner.owner import BucketOwner
@@ -248,8 +248,8 @@ class _Coordinator:
                 ],
                 Committers(location, now_millis),
                 now_millis,
-                alarm=Alarm(),
-                upkeep=Upkeep.at(location, now_millis),
+                alarm=DebouncedTimer(),
+                upkeep=TableMaintenance.at(location, now_millis),
                 queue=CommitQueue.of_table(location.fingerprint),
             )
             made.watch()  # the one before may have left compactions uncommitted

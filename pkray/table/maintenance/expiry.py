@@ -10,7 +10,7 @@ from pkray.clock import now_millis
 from pkray.expiration.expiry import SnapshotExpirer
 from pkray.expiration.expiry_report import ExpiryReport
 from pkray.expiration.retention import Retention, snapshot_retention
-from pkray.scan.travel import epoch_millis
+from pkray.scan.snapshot_selector import epoch_millis
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 

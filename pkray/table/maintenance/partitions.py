@@ -18,7 +18,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.service.client.overwrite import OverwriteWriter, overwrite_once
 from pkray.service.client.pusher import incoming
 from pkray.service.client.rescale import Rescale
-from pkray.service.coordinator.upkeep import find_expired
+from pkray.service.coordinator.maintenance import find_expired
 from pkray.service.handle import Handle
 from pkray.storage.object_store import ObjectStore
 

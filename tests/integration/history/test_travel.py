@@ -19,7 +19,7 @@ from pkray.expiration.retention import Retention
 from pkray.format import paths
 from pkray.format.snapshot import encode, replace
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.scan.travel import History, Moment, epoch_millis
+from pkray.scan.snapshot_selector import History, SnapshotSelector, epoch_millis
 
 START = 1_700_000_000_000
 """Snapshot n is of START + 1000 n, with the watermark 100 n from snapshot 2 on."""
@@ -200,14 +200,14 @@ def test_compacted_full_is_what_the_last_compaction_left(table, warehouse):
 def test_options_that_contradict_each_other_are_refused(warehouse, options, says):
     core = core_with(warehouse, options)
     with pytest.raises(OptionError, match=says):
-        Moment.of(core)
+        SnapshotSelector.of(core)
 
 
 def test_what_is_no_whole_read_is_unsupported(warehouse):
     core = core_with(warehouse, {"scan.mode": "incremental"})
     with pytest.raises(UnsupportedError, match=r"table\.changelog"):
-        Moment.of(core)
-    assert Moment.of(core, snapshot_id=1) == Moment(1)
+        SnapshotSelector.of(core)
+    assert SnapshotSelector.of(core, snapshot_id=1) == SnapshotSelector(1)
 
 
 def test_milliseconds_are_exact():
@@ -218,8 +218,12 @@ def test_milliseconds_are_exact():
 def test_an_empty_table_has_no_past(tmp_path):
     create(tmp_path)
     history = History(root(tmp_path))
-    assert history.find(Moment()) is None
-    for moment in (Moment(timestamp=5), Moment(watermark=5), Moment(compacted=True)):
+    assert history.find(SnapshotSelector()) is None
+    for moment in (
+        SnapshotSelector(timestamp=5),
+        SnapshotSelector(watermark=5),
+        SnapshotSelector(compacted=True),
+    ):
         with pytest.raises(SnapshotNotFoundError):
             history.find(moment)
 

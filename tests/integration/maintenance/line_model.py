@@ -109,7 +109,7 @@ def _plain(value: Any, kind: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Moment:
+class SnapshotSelector:
     """A snapshot.
 
     Args:
@@ -152,9 +152,9 @@ class Line:
     schemas: dict[int, Columns]
     buckets: dict[int, int]
     rows: Rows = field(default_factory=dict)
-    moments: dict[int, Moment] = field(default_factory=dict)
+    moments: dict[int, SnapshotSelector] = field(default_factory=dict)
     live: list[int] = field(default_factory=list)
-    tags: dict[str, Moment] = field(default_factory=dict)
+    tags: dict[str, SnapshotSelector] = field(default_factory=dict)
     consumers: dict[str, Consumer] = field(default_factory=dict)
 
     @property
@@ -173,7 +173,7 @@ class Line:
     def latest(self) -> int:
         return self.live[-1] if self.live else 0
 
-    def go_back(self, moment: Moment) -> None:
+    def go_back(self, moment: SnapshotSelector) -> None:
         """To a snapshot: the columns stay."""
         self.moments = {n: m for n, m in self.moments.items() if n < moment.id}
         self.moments[moment.id] = moment

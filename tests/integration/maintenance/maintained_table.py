@@ -18,8 +18,8 @@ from line_model import (
     Columns,
     Key,
     Line,
-    Moment,
     Row,
+    SnapshotSelector,
     by_id,
     row_key,
     shown,
@@ -176,7 +176,7 @@ class MaintainedTable:
             rows = line.rows if is_changed or before is None else before.rows
             is_last = number == new[-1]
             json = found[number]
-            line.moments[number] = Moment(
+            line.moments[number] = SnapshotSelector(
                 number,
                 dict(rows),
                 json["schemaId"],
@@ -189,13 +189,13 @@ class MaintainedTable:
             line.live.append(number)
         self.log.append(f"    {[(n, found[n]['commitKind']) for n in new]}")
 
-    def _shows(self, before: Moment | None, is_last: bool, full: bool) -> bool:
+    def _shows(self, before: SnapshotSelector | None, is_last: bool, full: bool) -> bool:
         """Whether it is certain that reads show all rows of a new snapshot."""
         if not self.hides_level_0:
             return True
         return is_last and (full or before is None or before.is_visible)
 
-    def _tells(self, before: Moment | None, is_last: bool, full: bool) -> bool:
+    def _tells(self, before: SnapshotSelector | None, is_last: bool, full: bool) -> bool:
         """Whether it is certain that changes up to a new snapshot tell of all rows."""
         if self.producer == "full-compaction" or (self.producer == "lookup" and self.write_only):
             return is_last and full
@@ -204,7 +204,7 @@ class MaintainedTable:
         is_late = self.producer == "lookup" or self.hides_level_0
         return self._shows(before, is_last, full) and (is_last or not is_late)
 
-    def _went_back(self, moment: Moment) -> None:
+    def _went_back(self, moment: SnapshotSelector) -> None:
         for name, consumer in list(self.line.consumers.items()):
             if consumer.next_id > moment.id + 1:
                 self._table_of().consumers.delete(name)

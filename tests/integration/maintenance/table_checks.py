@@ -6,7 +6,7 @@ import random
 
 import named_files
 import pyarrow as pa
-from line_model import KEYS, Change, Line, Moment, merged, read, shown
+from line_model import KEYS, Change, Line, SnapshotSelector, merged, read, shown
 from maintained_table import MaintainedTable
 
 import pkray
@@ -62,7 +62,7 @@ class CheckedTable(MaintainedTable):
         if every:
             self._check_changes(line, table)
 
-    def _check_moment(self, line: Line, moment: Moment, found: pa.Table) -> None:
+    def _check_moment(self, line: Line, moment: SnapshotSelector, found: pa.Table) -> None:
         if moment.is_visible:
             columns = line.schemas[moment.schema_id]
             assert read(found, columns) == shown(moment.rows, columns), moment.id

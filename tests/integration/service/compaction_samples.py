@@ -17,7 +17,7 @@ from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.protocol import DRIVER, Chosen, CommitRequest, Lookup, Push, PushReport
+from pkray.service.protocol import DRIVER, BucketSelection, CommitRequest, Lookup, Push, PushReport
 from pkray.storage.location import TableLocation
 
 COLUMNS = pa.schema([("id", pa.int64()), ("v", pa.string())])
@@ -120,7 +120,7 @@ class Process:
     def compact(self, full=True):
         self.executor.at_once = True
         try:
-            return self.coordinator.compact(Chosen(full=full))
+            return self.coordinator.compact(BucketSelection(full=full))
         finally:
             self.executor.at_once = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pkray.lookup import wide_copy
+from pkray.lookup import arrow_copy
 
 ROWS = 5_000
 
@@ -51,7 +51,7 @@ def test_a_column_that_the_copy_lacks_is_copied_too(store, files, file):
 
 
 def test_wide_rows_come_in_small_chunks(store, files, monkeypatch):
-    monkeypatch.setattr(wide_copy, "CHUNK_BYTES", 1_000)
+    monkeypatch.setattr(arrow_copy, "CHUNK_BYTES", 1_000)
     wide = files.add("f", pa.table({"k": list(range(50)), "v": ["x" * 400] * 50}))
     for _ in range(2):
         read(store, files, wide)
@@ -79,15 +79,15 @@ def test_copies_not_used_expire(store, files, file, clock):
 def test_a_copy_damaged_in_mid_read_loses_and_doubles_nothing(
     store, files, file, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(wide_copy, "CHUNK_ROWS", 1_000)
+    monkeypatch.setattr(arrow_copy, "CHUNK_ROWS", 1_000)
     with (tmp_path / "copy").open("w+b") as copy:
-        monkeypatch.setattr(wide_copy, "TemporaryFile", lambda **_: copy)
+        monkeypatch.setattr(arrow_copy, "TemporaryFile", lambda **_: copy)
         for _ in range(2):
             read(store, files, file)
         reading = store.read(files, file, ["_SEQUENCE_NUMBER", "k", "v"])
         batches = [next(reading)]
-        copy.seek(-wide_copy.SECTOR_BYTES, 2)
-        copy.write(b"\x07" * wide_copy.SECTOR_BYTES)
+        copy.seek(-arrow_copy.SECTOR_BYTES, 2)
+        copy.write(b"\x07" * arrow_copy.SECTOR_BYTES)
         copy.flush()
         batches += reading
     assert pa.Table.from_batches(batches).equals(expected(files))

@@ -18,8 +18,8 @@ from pkray.schema.changes import (
     MoveColumn,
     RenameColumn,
 )
-from pkray.schema.draft import apply_changes
-from pkray.schema.evolution import RowEvolution
+from pkray.schema.row_schema_adapter import RowSchemaAdapter
+from pkray.schema.schema_update import apply_changes
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import DataType
 
@@ -31,7 +31,7 @@ def schema_of(*columns) -> TableSchema:
 def evolved(old: TableSchema, rows: list[dict], *changes) -> list[dict]:
     new = apply_changes(old, changes, has_snapshots=True, now_millis=0)
     batch = pa.RecordBatch.from_pylist(rows, old.arrow_schema)
-    found = RowEvolution(old, new).apply(batch, new.names)
+    found = RowSchemaAdapter(old, new).apply(batch, new.names)
     found.validate(full=True)
     assert found.schema.equals(new.arrow_schema)
     return found.to_pylist()
@@ -121,25 +121,25 @@ def test_fields_of_rows_are_matched_by_id():
     new = apply_changes(old, changes, has_snapshots=True, now_millis=0)
     for start in range(3):
         piece = pa.RecordBatch.from_pylist(rows, old.arrow_schema).slice(start)
-        assert RowEvolution(old, new).apply(piece, new.names).to_pylist() == expected[start:]
+        assert RowSchemaAdapter(old, new).apply(piece, new.names).to_pylist() == expected[start:]
 
 
 def test_an_evolution_between_equal_columns_is_none():
     old = schema_of(("a", "INT"), ("b", "INT"))
     for changes in ([MoveColumn("b", first=True)], [DropColumn("a")]):
         new = apply_changes(old, changes, has_snapshots=True, now_millis=0)
-        assert RowEvolution(old, new).is_identity()
+        assert RowSchemaAdapter(old, new).is_identity()
     new = apply_changes(
         old, [DropColumn("a"), AddColumn("a", "INT")], has_snapshots=True, now_millis=0
     )
-    assert not RowEvolution(old, new).is_identity()
-    assert RowEvolution(old, new).is_identity(["id", "b"])
+    assert not RowSchemaAdapter(old, new).is_identity()
+    assert RowSchemaAdapter(old, new).is_identity(["id", "b"])
 
 
 def test_system_columns_stay():
     old = schema_of(("a", "INT"))
     new = apply_changes(old, [RenameColumn("a", "b")], has_snapshots=True, now_millis=0)
-    evolution = RowEvolution(old, new)
+    evolution = RowSchemaAdapter(old, new)
     assert evolution.sources(["_SEQUENCE_NUMBER", "b"]) == ["_SEQUENCE_NUMBER", "a"]
     batch = pa.RecordBatch.from_pydict({"_SEQUENCE_NUMBER": [4], "a": pa.array([1], pa.int32())})
     found = evolution.apply(batch, ["b", "_SEQUENCE_NUMBER"])
@@ -173,7 +173,7 @@ def test_narrowing_by_another_engine_is_read_as_it_reads_it(old, new, value, exp
     before = schema_of(("v", old))
     after = retyped(before, "v", new)
     batch = pa.RecordBatch.from_pylist([{"id": 1, "v": value}], before.arrow_schema)
-    assert RowEvolution(before, after).apply(batch, ["v"]).to_pylist() == [{"v": expected}]
+    assert RowSchemaAdapter(before, after).apply(batch, ["v"]).to_pylist() == [{"v": expected}]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_narrowing_by_another_engine_is_read_as_it_reads_it(old, new, value, exp
 )
 def test_what_does_not_convert_is_named_when_it_is_asked_for(old, new):
     before = schema_of(("v", old))
-    evolution = RowEvolution(before, retyped(before, "v", new))
+    evolution = RowSchemaAdapter(before, retyped(before, "v", new))
     assert evolution.sources(["id"]) == ["id"]
     with pytest.raises(UnsupportedError, match=re.escape(f"'v' was {old}")):
         evolution.sources(["v"])
@@ -192,6 +192,6 @@ def test_a_reader_that_is_out_of_date_is_told_so():
     new = apply_changes(old, [ChangeType("v", "BIGINT")], has_snapshots=True, now_millis=0)
     batch = pa.RecordBatch.from_pylist([{"id": 1, "v": 2**40}], new.arrow_schema)
     with pytest.raises(SchemaChangedError, match=r"'v' is BIGINT now.*load the table again"):
-        RowEvolution(new, old).apply(batch, ["id", "v"])
+        RowSchemaAdapter(new, old).apply(batch, ["id", "v"])
     small = pa.RecordBatch.from_pylist([{"id": 1, "v": 5}], new.arrow_schema)
-    assert RowEvolution(new, old).apply(small, ["v"]).to_pylist() == [{"v": 5}]
+    assert RowSchemaAdapter(new, old).apply(small, ["v"]).to_pylist() == [{"v": 5}]

@@ -18,7 +18,7 @@ from pkray.schema.changes import (
     SetOptions,
     UnsetOptions,
 )
-from pkray.schema.draft import apply_changes
+from pkray.schema.schema_update import apply_changes
 from pkray.schema.table_schema import TableSchema
 
 COLUMNS = [

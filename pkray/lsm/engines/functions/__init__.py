@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pkray.errors import UnsupportedError
 from pkray.lsm.engines.functions.arithmetic import Count, Product, Sum
-from pkray.lsm.engines.functions.extreme import Max, Min
-from pkray.lsm.engines.functions.function import AggregateFunction
-from pkray.lsm.engines.functions.logic import BoolAnd, BoolOr
-from pkray.lsm.engines.functions.nested import Collect, MergeMap, NestedUpdate
-from pkray.lsm.engines.functions.place import (
+from pkray.lsm.engines.functions.boolean import BoolAnd, BoolOr
+from pkray.lsm.engines.functions.first_last import (
     FirstNonNullValue,
     FirstNotNullValue,
     FirstValue,
     LastNonNullValue,
     LastValue,
 )
+from pkray.lsm.engines.functions.function import AggregateFunction
+from pkray.lsm.engines.functions.min_max import Max, Min
+from pkray.lsm.engines.functions.nested import Collect, MergeMap, NestedUpdate
 from pkray.lsm.engines.functions.sketches import HllSketch, RoaringBitmap32, ThetaSketch
 from pkray.lsm.engines.functions.text import ListAgg
 from pkray.options.fields import UNSUPPORTED_FUNCTIONS, FieldOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
-from pkray.lsm.compaction.fresh_rows import FreshRows
+from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.keys.key_groups import row_schema
 from pkray.schema.table_schema import SEQUENCE
@@ -21,7 +21,7 @@ class Files:
     def __init__(self, limit: int = 1 << 20) -> None:
         self.in_use = 0
         self.store = open_store("memory://fresh")
-        self.fresh = FreshRows(limit, lambda: self.in_use)
+        self.fresh = FlushedRowsCache(limit, lambda: self.in_use)
         self.files = DataFileStore(self.store, SCHEMA, UNPARTITIONED, 0, fresh=self.fresh)
 
     def write(self, keys: range, some: slice = slice(None)) -> DataFileMeta:

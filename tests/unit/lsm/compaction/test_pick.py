@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from pkray.format.data_file import SimpleStats
 from pkray.lsm.compaction.pick import (
-    ONE_IMAGE_BYTES,
+    SINGLE_VERSION_BYTES,
     CompactionUnit,
     comparable_sizes,
     forces_level_0_up,
     pick,
     pick_full,
     pick_small,
-    with_one_image,
+    with_single_version,
 )
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import SortedRun
@@ -195,8 +195,8 @@ def test_images_that_would_add_up_are_kept_in_one_run_up_to_a_size() -> None:
     options = {"engine": "aggregation", "fields.n.aggregate-function": "sum"}
     schema = make_schema(producer="lookup", **options)
     engine = merge_engine(schema)
-    assert engine.one_image
-    for upper, whole in ((ONE_IMAGE_BYTES, True), (ONE_IMAGE_BYTES + 1, False)):
+    assert engine.single_version
+    for upper, whole in ((SINGLE_VERSION_BYTES, True), (SINGLE_VERSION_BYTES + 1, False)):
         runs = [sized(0, 10, 1), sized(5, upper, upper)]
         unit = pick(runs, schema.core, force_level_0=True)
-        assert (taken(with_one_image(unit, runs, schema.core, engine)) == (2, TOP)) is whole
+        assert (taken(with_single_version(unit, runs, schema.core, engine)) == (2, TOP)) is whole

@@ -209,7 +209,7 @@ def test_rows_of_a_message_taken_back_are_numbered_anew() -> None:
     bucket.write(("+I", 1, "theirs", 1))
     bucket.commit()
     bucket.writer = mine
-    mine.take_back()
+    mine.requeue()
     mine.rebase(bucket.committed)
     assert bucket.commit() == [("+I", 1, "mine", 1)]
     (file,) = bucket.messages[-1].new_files

@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import StorageFullError
-from pkray.service.assignment import place_runs
-from pkray.service.assignment.key_places import KeyPlaces
-from pkray.service.assignment.place_runs import DELETED, NOWHERE
+from pkray.service.assignment import location_runs
+from pkray.service.assignment.key_locations import KeyLocations
+from pkray.service.assignment.location_runs import DELETED, NOWHERE
 from pkray.service.client.key_ids import KeyIds, identify
 
 
 @pytest.fixture(params=[(4, 3), (1 << 18, 1 << 19)], ids=["files", "memory"])
 def sizes(request, monkeypatch):
     memory, chunk = request.param
-    monkeypatch.setattr(place_runs, "MEMORY_ROWS", memory)
-    monkeypatch.setattr(place_runs, "CHUNK_ROWS", chunk)
+    monkeypatch.setattr(location_runs, "MEMORY_ROWS", memory)
+    monkeypatch.setattr(location_runs, "CHUNK_ROWS", chunk)
 
 
 def ids(pairs) -> KeyIds:
@@ -31,7 +31,7 @@ def ids(pairs) -> KeyIds:
 def test_puts_against_a_dict(tmp_path, sizes, seed):
     random = np.random.default_rng(seed)
     gone = np.uint64(99)
-    places = KeyPlaces(str(tmp_path), lambda held: held == gone)
+    places = KeyLocations(str(tmp_path), lambda held: held == gone)
     model: dict = {}
     every = [(high, low) for high in range(12) for low in range(4)]
     for _ in range(14):
@@ -59,8 +59,8 @@ def test_puts_against_a_dict(tmp_path, sizes, seed):
 
 
 def test_a_full_disk_leaves_the_map_as_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(place_runs, "MEMORY_ROWS", 4)
-    places = KeyPlaces(str(tmp_path))
+    monkeypatch.setattr(location_runs, "MEMORY_ROWS", 4)
+    places = KeyLocations(str(tmp_path))
     before = ids([(number, 0) for number in range(3)])
     places.put(before, np.full(3, 7, np.uint64))
 
@@ -69,7 +69,7 @@ def test_a_full_disk_leaves_the_map_as_it_was(tmp_path, monkeypatch):
 
     more = ids([(number, 0) for number in range(10)])
     with monkeypatch.context() as broken:
-        broken.setattr(place_runs.tempfile, "TemporaryFile", full)
+        broken.setattr(location_runs.tempfile, "TemporaryFile", full)
         with pytest.raises(StorageFullError, match="index of the table's keys"):
             places.put(more, np.full(10, 8, np.uint64))
     assert places.find(more).tolist() == [7, 7, 7] + [int(NOWHERE)] * 7

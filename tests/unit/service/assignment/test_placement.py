@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pkray.service.assignment.place_runs import DELETED, NOWHERE
+from pkray.service.assignment.location_runs import DELETED, NOWHERE
 from pkray.service.assignment.placement import Placement, Rule, number_of, place_of
 
 ABSENT = int(NOWHERE)

@@ -1,0 +1,74 @@
+"""The files of snapshots that were removed from the newest end of a history."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from pkray.errors import StorageError
+from pkray.expiration.references import (
+    References,
+    branch_roots,
+    collect,
+    data_metadata,
+    entries_if_there,
+    list_files,
+)
+from pkray.format import paths
+from pkray.format.data_file import ADD, ManifestEntry
+from pkray.format.partition import PartitionSpec
+from pkray.format.snapshot import Snapshot
+from pkray.metadata.live import live_files
+from pkray.schema.table_schema import TableSchema
+from pkray.storage.object_store import ObjectStore
+
+
+def delete_unreferenced(
+    main: ObjectStore,
+    schema: TableSchema,
+    removed: Sequence[Snapshot],
+    whole: Sequence[Snapshot] = (),
+) -> int:
+    """Delete the files that removed snapshots named and neither the table nor a branch does.
+
+    Args:
+        main: the table's root.
+        removed: snapshots and changelogs that are gone; what they added is looked at.
+        whole: those of which all files are looked at, such as tags.
+
+    Returns:
+        The number of files deleted.
+
+    Raises:
+        StorageError: what is still named could not be read; nothing was deleted.
+    """
+    if not removed and not whole:
+        return 0
+    data: set[str] = set()
+    metadata: set[str] = set()
+    for snapshot in (*removed, *whole):
+        for name in (snapshot.delta_manifest_list, snapshot.changelog_manifest_list):
+            data.update(_added(schema, entries_if_there(main, name)))
+            metadata |= list_files(main, name)
+        metadata |= data_metadata(main, snapshot)
+    for snapshot in whole:
+        with contextlib.suppress(StorageError):  # cleaned before
+            data.update(_added(schema, live_files(main, snapshot)))
+    kept = References()
+    deltas = schema.core.changelog_producer == "none"
+    for root in (main, *branch_roots(main)):
+        collect(main, root, kept, deltas=deltas)
+    doomed = [path for path in data if path.rsplit("/", 1)[-1] not in kept.data]
+    unnamed = sorted(metadata - kept.metadata)
+    main.delete(doomed)
+    main.delete(unnamed)
+    return len(doomed) + len(unnamed)
+
+
+def _added(schema: TableSchema, entries: Iterable[ManifestEntry]) -> Iterator[str]:
+    partitions = PartitionSpec(schema)
+    for entry in entries:
+        if entry.kind == ADD:
+            folder = partitions.path(entry.partition)
+            for name in (entry.file.file_name, *entry.file.extra_files):
+                yield paths.data_file(folder, entry.bucket, name)

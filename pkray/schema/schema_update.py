@@ -1,0 +1,285 @@
+"""From one schema of a table to the next, change by change."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pkray.arguments.facade import check_fields
+from pkray.arguments.whole_number import whole_number
+from pkray.errors import OptionError, SchemaError
+from pkray.options import DYNAMIC, TableOptions, column_names
+from pkray.options.immutable import check_set, check_unset
+from pkray.schema.change_checks import path_text, refuse_key, refuse_named, tightened
+from pkray.schema.changes import (
+    AddColumn,
+    ChangeBuckets,
+    ChangeNullability,
+    ChangeType,
+    CommentColumn,
+    CommentTable,
+    DropColumn,
+    MoveColumn,
+    RenameColumn,
+    SchemaChange,
+    SetOptions,
+    UnsetOptions,
+)
+from pkray.schema.checks import check_table
+from pkray.schema.column_checks import check_comment, check_keys, check_names
+from pkray.schema.fields import (
+    Fields,
+    edit_fields,
+    mapped,
+    placed,
+    refuse_taken,
+    renumbered,
+    resolve,
+)
+from pkray.schema.table_schema import TableSchema
+from pkray.schema.type_widening import check_widening
+from pkray.schema.types import DataField, DataType
+
+
+def apply_changes(
+    schema: TableSchema,
+    changes: Sequence[SchemaChange],
+    *,
+    has_snapshots: bool,
+    now_millis: int,
+) -> TableSchema:
+    """The schema after some changes, made one after the other.
+
+    Args:
+        has_snapshots: whether rows may have been written: some options are fixed then.
+        now_millis: when, in epoch milliseconds.
+
+    Returns:
+        A schema of the next id; field ids are never used again.
+
+    Raises:
+        SchemaError: a change that is unsafe, or that leaves no table.
+        OptionError: an unknown option, a bad value, or one that is fixed.
+        UnsupportedError: types and options that pkray does not have.
+    """
+    if not changes:
+        raise SchemaError("no changes were given: name at least one")
+    draft = SchemaUpdate(schema, has_snapshots)
+    for change in changes:
+        draft.apply(change)
+    return draft.finish(now_millis)
+
+
+class SchemaUpdate:
+    """A schema under change: what could lose or change rows that are there is refused.
+
+    Args:
+        has_snapshots: whether rows may have been written: some options are fixed then.
+    """
+
+    def __init__(self, schema: TableSchema, has_snapshots: bool) -> None:
+        self._schema = schema
+        self._has_snapshots = has_snapshots
+        self._ids = itertools.count(schema.highest_field_id + 1)
+        self._highest = schema.highest_field_id
+        self._steps: dict[type, Callable[..., None]] = {
+            AddColumn: self._add,
+            DropColumn: self._drop,
+            RenameColumn: self._rename,
+            ChangeType: self._change_type,
+            ChangeNullability: self._change_nullability,
+            MoveColumn: self._move,
+            CommentColumn: self._comment_column,
+            ChangeBuckets: self._change_buckets,
+            SetOptions: self._set_options,
+            UnsetOptions: self._unset_options,
+            CommentTable: self._comment_table,
+        }
+
+    def apply(self, change: SchemaChange) -> None:
+        """Make one change.
+
+        Raises:
+            As `apply_changes`.
+        """
+        step = self._steps.get(type(change))
+        if step is None:
+            known = ", ".join(kind.__name__ for kind in self._steps)
+            raise SchemaError(f"{change!r} is no change of a schema: use {known}", value=change)
+        check_fields(change)
+        step(change)
+
+    def finish(self, now_millis: int) -> TableSchema:
+        """The schema of the next id, if it makes a table."""
+        schema = self._schema
+        check_names(schema.names)
+        check_keys(
+            {field.name: field.type for field in schema.fields},
+            schema.primary_keys,
+            schema.partition_keys,
+        )
+        changed = replace(
+            schema, id=schema.id + 1, highest_field_id=self._highest, time_millis=now_millis
+        )
+        check_table(changed)
+        return changed
+
+    def _add(self, change: AddColumn) -> None:
+        check_comment(change.comment)
+        data_type = DataType.given(change.type)
+        if not data_type.nullable:
+            raise SchemaError(
+                f"column {path_text(change.name)!r} cannot be added as {data_type}: rows that are "
+                "there have no value of it; leave NOT NULL out",
+                column=path_text(change.name),
+                value=str(data_type),
+            )
+        added = DataField(self._next_id(), "", self._with_ids(data_type), change.comment)
+
+        def edit(fields: Fields, name: str) -> Fields:
+            refuse_taken(fields, name)
+            return placed(fields, replace(added, name=name), change.first, change.after)
+
+        self._edit(resolve(self._schema.fields, change.name, new=True), edit)
+
+    def _drop(self, change: DropColumn) -> None:
+        path = resolve(self._schema.fields, change.name)
+        refuse_key(self._schema, path, "dropped")
+        refuse_named(self._schema, path)
+
+        def edit(fields: Fields, name: str) -> Fields:
+            kept = tuple(field for field in fields if field.name != name)
+            if not kept:
+                raise SchemaError(
+                    f"column {path_text(path)!r} is the only one: it cannot be dropped",
+                    column=path_text(path),
+                )
+            return kept
+
+        self._edit(path, edit)
+
+    def _rename(self, change: RenameColumn) -> None:
+        path = resolve(self._schema.fields, change.name)
+        if path[0] in self._schema.partition_keys and len(path) == 1:
+            refuse_key(self._schema, path, "renamed")
+        if change.new_name == path[-1]:
+            return
+
+        def edit(fields: Fields, name: str) -> Fields:
+            refuse_taken(fields, change.new_name)
+            return mapped(fields, name, lambda field: replace(field, name=change.new_name))
+
+        self._edit(path, edit)
+        options = self._schema.options
+        if len(path) > 1:
+            options = column_names.renamed_nested(options, path[0], path[-1], change.new_name)
+            self._schema = replace(self._schema, options=options)
+            return
+        self._schema = replace(
+            self._schema,
+            options=column_names.renamed(options, path[0], change.new_name),
+            primary_keys=tuple(
+                change.new_name if key == path[0] else key for key in self._schema.primary_keys
+            ),
+        )
+
+    def _change_type(self, change: ChangeType) -> None:
+        path = resolve(self._schema.fields, change.name)
+        new = DataType.given(change.type)
+        refuse_key(self._schema, path, "retyped", f" as {new}")
+        if len(path) == 1 and path[0] == self._schema.core.record_level_time_field:
+            refuse_named(self._schema, path)
+
+        def widen(field: DataField) -> DataField:
+            if field.type.nullable and not new.nullable:
+                raise tightened(path, new)
+            check_widening(path_text(path), field.type, new)
+            return replace(field, type=new.with_nullable(field.type.nullable))
+
+        self._edit(path, lambda fields, name: mapped(fields, name, widen))
+
+    def _change_nullability(self, change: ChangeNullability) -> None:
+        path = resolve(self._schema.fields, change.name)
+        if change.nullable and len(path) == 1 and path[0] in self._schema.primary_keys:
+            raise SchemaError(
+                f"column {path[0]!r} is of the primary key, which holds no nulls: leave it NOT "
+                "NULL",
+                column=path[0],
+            )
+
+        def loosen(field: DataField) -> DataField:
+            if field.type.nullable and not change.nullable:
+                raise tightened(path, field.type.with_nullable(False))
+            return replace(field, type=field.type.with_nullable(change.nullable))
+
+        self._edit(path, lambda fields, name: mapped(fields, name, loosen))
+
+    def _move(self, change: MoveColumn) -> None:
+        path = resolve(self._schema.fields, change.name)
+        if change.first == (change.after is not None):
+            raise SchemaError(
+                f"column {path_text(path)!r} moves somewhere: give first=True or after=<column>",
+                column=path_text(path),
+                arguments=("first=True", "after=<column>"),
+            )
+        if change.after == path[-1]:
+            raise SchemaError(
+                f"column {path_text(path)!r} cannot move behind itself: name another column",
+                column=path_text(path),
+            )
+
+        def edit(fields: Fields, name: str) -> Fields:
+            moved = next(field for field in fields if field.name == name)
+            rest = tuple(field for field in fields if field is not moved)
+            return placed(rest, moved, change.first, change.after)
+
+        self._edit(path, edit)
+
+    def _comment_column(self, change: CommentColumn) -> None:
+        check_comment(change.comment)
+
+        def edit(fields: Fields, name: str) -> Fields:
+            return mapped(fields, name, lambda field: replace(field, description=change.comment))
+
+        self._edit(resolve(self._schema.fields, change.name), edit)
+
+    def _set_options(self, change: SetOptions) -> None:
+        new = dict(change.options)
+        TableOptions.parse(new, strict=True)
+        if self._has_snapshots:
+            check_set(self._schema.options, new)
+        self._schema = replace(self._schema, options={**self._schema.options, **new})
+
+    def _change_buckets(self, change: ChangeBuckets) -> None:
+        if self._schema.core.bucket == DYNAMIC or whole_number("buckets", change.buckets, 0) < 1:
+            raise OptionError(
+                f"the table's bucket = {self._schema.core.bucket} cannot become {change.buckets}: "
+                "tables of fixed buckets take another number of at least 1, dynamic buckets grow "
+                "by themselves",
+                key="bucket",
+                value=str(change.buckets),
+            )
+        options = {**self._schema.options, "bucket": str(change.buckets)}
+        self._schema = replace(self._schema, options=options)
+
+    def _unset_options(self, change: UnsetOptions) -> None:
+        if isinstance(change.keys, str):
+            raise SchemaError(f"keys is a list of option keys: write [{change.keys!r}]")
+        check_unset(self._schema.options, change.keys, has_snapshots=self._has_snapshots)
+        options = {k: v for k, v in self._schema.options.items() if k not in set(change.keys)}
+        self._schema = replace(self._schema, options=options)
+
+    def _comment_table(self, change: CommentTable) -> None:
+        check_comment(change.comment)
+        self._schema = replace(self._schema, comment=change.comment)
+
+    def _edit(self, path: tuple[str, ...], edit: Callable[[Fields, str], Fields]) -> None:
+        self._schema = replace(self._schema, fields=edit_fields(self._schema.fields, path, edit))
+
+    def _next_id(self) -> int:
+        self._highest = next(self._ids)
+        return self._highest
+
+    def _with_ids(self, data_type: DataType) -> DataType:
+        return renumbered(data_type, self._next_id)

@@ -1,0 +1,225 @@
+"""Where the keys of a table are: an index of the newest snapshot, kept on the local disk.
+
+It is read from the table's keys when it is first needed, and then follows the snapshots: those of
+this service's own commits by what they placed, those of others by reading the partitions that they
+changed anew. Nothing of it needs to survive its process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from pkray.commit.index_files import index_files
+from pkray.errors import MissingFileError, SnapshotNotFoundError
+from pkray.format.data_file import ADD, DataFileMeta
+from pkray.format.index_file import DELETION_VECTORS
+from pkray.format.snapshot import APPEND, COMPACT, Snapshot
+from pkray.metadata.live import delta_entries, live_files
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.schema.table_schema import TableSchema
+from pkray.service.assignment.key_locations import KeyLocations
+from pkray.service.assignment.key_reading import KeyReading
+from pkray.service.assignment.location_runs import NOWHERE
+from pkray.service.assignment.partition_numbers import PartitionNumbers
+from pkray.service.assignment.placement import is_there, place_of
+from pkray.service.assignment.snapshot_watch import SnapshotWatch
+from pkray.service.client.key_ids import KeyIds, Words
+from pkray.service.committed_files import BucketId
+from pkray.service.protocol import SessionId
+from pkray.storage.object_store import ObjectStore
+
+_TRIES = 8
+
+
+class GlobalKeyIndex:
+    """The committed keys. Not thread-safe.
+
+    Args:
+        store: the table's root.
+        schema: the table's newest.
+        directory: on the local disk.
+        clock: epoch milliseconds.
+        refresh_millis: look for other processes' snapshots at most this often.
+
+    Attributes:
+        partitions: the numbers by which places name them.
+        additions: how often others have added rows, or it is unknown what they did.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: Callable[[], TableSchema],
+        snapshots: SnapshotStore,
+        directory: str,
+        clock: Callable[[], int],
+        refresh_millis: int,
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._snapshots = snapshots
+        self._directory = directory
+        self._watch = SnapshotWatch(clock, refresh_millis)
+        self._places: KeyLocations | None = None
+        self._snapshot: Snapshot | None = None
+        self._sizes: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        self.partitions = PartitionNumbers()
+        self.additions = 0
+
+    @property
+    def snapshot_id(self) -> int:
+        """The snapshot that the places are of; 0 before the first."""
+        return self._snapshot.id if self._snapshot else 0
+
+    def sizes(self, number: int) -> Counter[int]:
+        """Keys by bucket of a partition."""
+        return self._sizes[number]
+
+    def find(self, keys: KeyIds) -> Words:
+        """The place of each key, `NOWHERE` without one.
+
+        Args:
+            keys: in order.
+        """
+        assert self._places is not None
+        found = self._places.find(keys)
+        found[~is_there(found) | self.partitions.are_gone(found)] = NOWHERE
+        return found
+
+    def put(self, keys: KeyIds, before: Words, after: Words) -> None:
+        """Take what a commit has changed.
+
+        Args:
+            keys: distinct and in order.
+            before: what `find` says of them.
+            after: their places now, or `DELETED`.
+        """
+        assert self._places is not None
+        self._places.put(keys, after)
+        self._count(before, -1)
+        self._count(after, 1)
+
+    def refresh(self) -> None:
+        """See the newest snapshot, if no commit is under way whose own changes it may have."""
+        if self._places is None or self._watch.is_due():
+            with self._watch.looking():
+                self._move(self._snapshots.latest)
+
+    def expire(self) -> None:
+        """Look for the newest snapshot when next asked to, however soon that is."""
+        self._watch.expire()
+
+    def await_commit(self, session_id: SessionId, base: int) -> None:
+        """The session is being committed on top of a snapshot: see this one until it is."""
+        if self._places is not None:
+            self._move(lambda: self._snapshots.read(base) if base else None)
+        self._watch.await_commit(session_id)
+
+    def is_awaited(self, session_id: SessionId) -> bool:
+        """Whether nothing that came after the session's base has been looked at."""
+        return self._watch.is_awaited(session_id) and self._places is not None
+
+    def committed(self, session_id: SessionId, snapshot_id: int) -> None:
+        """What the session placed has been `put`: go on to its snapshot."""
+        self._move(lambda: self._snapshots.read(snapshot_id), own=session_id.user)
+
+    def ended(self, session_id: SessionId) -> None:
+        """The session is committed, or never will be."""
+        self._watch.ended(session_id)
+
+    def forget(self) -> None:
+        """Read all keys again when they are next needed."""
+        self._places = self._snapshot = None
+        self.partitions.retire_all()
+        self._sizes.clear()
+        self.additions += 1
+
+    def stats(self) -> dict[str, int]:
+        return {"keys": sum(sum(sizes.values()) for sizes in self._sizes.values())}
+
+    def _move(self, find: Callable[[], Snapshot | None], own: str | None = None) -> None:
+        """Move on to a snapshot.
+
+        Args:
+            own: the commit user of one APPEND snapshot on the way, which is known.
+        """
+        for tries in range(1, _TRIES + 1):
+            try:
+                self._follow(find(), own)
+                return
+            except (SnapshotNotFoundError, MissingFileError):  # rolled back or expired meanwhile
+                self.forget()
+                find, own = self._snapshots.latest, None
+                if tries == _TRIES:
+                    raise
+            except BaseException:
+                self.forget()
+                raise
+
+    def _follow(self, target: Snapshot | None, own: str | None) -> None:
+        held = self._snapshot
+        if self._places is not None and target == held:
+            return
+        if held is not None and not self._snapshots.rests_on(held):
+            self.forget()
+        elif held is not None and (target is None or target.id <= held.id):
+            return
+        if self._places is None:
+            self._places = KeyLocations(self._directory, self.partitions.are_gone)
+            if target is not None:
+                self._read(target, None)
+        elif target is not None:
+            changed = self._changed(held.id if held else 0, target.id, own)
+            for partition in changed:
+                gone = self.partitions.retire(partition)
+                if gone is not None:
+                    self._sizes.pop(gone, None)
+            if changed:
+                self._read(target, changed)
+        self._snapshot = target
+
+    def _changed(self, start: int, end: int, own: str | None) -> set[bytes]:
+        """The partitions whose rows others have changed between two snapshots."""
+        changed: set[bytes] = set()
+        for snapshot in map(self._snapshots.read, range(start + 1, end + 1)):
+            if snapshot.commit_kind == COMPACT:
+                continue
+            if snapshot.commit_user == own and snapshot.commit_kind == APPEND:
+                own = None
+                continue
+            for entry in delta_entries(self._store, snapshot):
+                changed.add(entry.partition)
+                self.additions += entry.kind == ADD
+        return changed
+
+    def _read(self, snapshot: Snapshot, partitions: Collection[bytes] | None) -> None:
+        """Read the keys of some partitions, or of all."""
+        schema = self._schema()
+        files: defaultdict[BucketId, list[DataFileMeta]] = defaultdict(list)
+        for entry in live_files(self._store, snapshot, schema, partitions=partitions):
+            files[entry.partition, entry.bucket].append(entry.file)
+        marked = index_files(self._store, snapshot, DELETION_VECTORS)
+        assert self._places is not None
+        reading = KeyReading(self._store, schema, self._places)
+        numbers = self.partitions.numbers([partition for partition, _ in files])
+        places = place_of(numbers, np.array([bucket for _, bucket in files], np.int32))
+        at = dict(zip(files, places, strict=True))
+
+        def read(bucket: BucketId) -> int:
+            return reading.read(bucket, files[bucket], marked.get(bucket, ()), at[bucket])
+
+        with ThreadPoolExecutor(schema.core.cross_partition_upsert_bootstrap_parallelism) as pool:
+            for (partition, bucket), count in zip(files, pool.map(read, files), strict=True):
+                self._sizes[self.partitions.number(partition)][bucket] = count
+        reading.finish()
+
+    def _count(self, places: Words, sign: int) -> None:
+        distinct, counts = np.unique(places[is_there(places)], return_counts=True)
+        for place, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+            number, bucket = divmod(place, 1 << 16)
+            if not self.partitions.is_gone(number):
+                self._sizes[number][bucket] += sign * count

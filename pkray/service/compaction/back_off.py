@@ -1,0 +1,66 @@
+"""Buckets that are left alone for a while, as their last compaction failed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pkray.service.committed_files import BucketId
+from pkray.service.elapsed import elapsed
+
+_log = logging.getLogger(__name__)
+
+FIRST_REST_MILLIS, LONGEST_REST_MILLIS = 1_000, 300_000
+"""How long a bucket is left alone after a compaction of it failed, at first and at most."""
+
+
+@dataclass(frozen=True)
+class _Rest:
+    since: int
+    millis: int
+    error: BaseException
+
+
+class CompactionBackoff:
+    """Each failure in a row doubles the rest of a bucket.
+
+    Args:
+        clock: epoch milliseconds.
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._rests: dict[BucketId, _Rest] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._rests)
+
+    def buckets(self) -> list[BucketId]:
+        """Those whose last compaction failed, rested or not."""
+        return list(self._rests)
+
+    def has(self, bucket: BucketId) -> bool:
+        """Whether the bucket is to be left alone now."""
+        rest = self._rests.get(bucket)
+        return rest is not None and not elapsed(rest.since, self._clock(), rest.millis)
+
+    def reason(self, bucket: BucketId) -> BaseException | None:
+        """Why the bucket's last compaction failed, while it rests."""
+        return self._rests[bucket].error if self.has(bucket) else None
+
+    def add(self, bucket: BucketId, error: BaseException) -> None:
+        """A compaction of the bucket failed."""
+        last = self._rests.get(bucket)
+        millis = min(2 * last.millis, LONGEST_REST_MILLIS) if last else FIRST_REST_MILLIS
+        self._rests[bucket] = _Rest(self._clock(), millis, error)
+        _log.warning(
+            "compacting bucket %s failed (%s); it is tried again in %.0f s at the earliest",
+            bucket[1],
+            error,
+            millis / 1000,
+        )
+
+    def end(self, bucket: BucketId) -> None:
+        """A compaction of the bucket succeeded, or there is nothing to compact any more."""
+        self._rests.pop(bucket, None)

@@ -1,0 +1,159 @@
+"""Commits what all owners prepare, once more wherever others have committed meanwhile."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from pkray.commit.backoff import Backoff
+from pkray.commit.committer import Committer
+from pkray.errors import CommitBaseMovedError, CommitUnknownError, MissingFileError, PkrayError
+from pkray.format.commit_message import CommitMessage
+from pkray.format.index_file import HASH
+from pkray.options import DYNAMIC
+from pkray.service.coordinator.commit_queue import CommitQueue
+from pkray.service.handle import Handle, call_all
+from pkray.service.protocol import (
+    Attempts,
+    CommitOutcome,
+    CommitRequest,
+    HashFile,
+    PrepareRequest,
+    SessionId,
+)
+
+_MAX_PREPARED_AGAIN = 100
+"""Each time another process has published rows, so that all together go on."""
+_MAX_MISSING = 3
+"""A rollback of another process may have taken what was read; else the file is gone for good."""
+
+
+class TwoPhaseCommit:
+    """Rounds of: owners prepare, one snapshot is published, owners are told.
+
+    Args:
+        queue: of the machine's processes that commit to the table.
+        watch: called where owners still compact.
+    """
+
+    def __init__(
+        self,
+        owners: Sequence[Handle],
+        backoff: Backoff,
+        queue: CommitQueue,
+        watch: Callable[[], None],
+    ) -> None:
+        self._owners = owners
+        self._backoff = backoff
+        self._queue = queue
+        self._watch = watch
+        self.prepared_again = 0
+        """Rounds that others conflicting."""
+
+    def run(
+        self, request: CommitRequest, committer: Committer, generation: int | None = None
+    ) -> tuple[CommitOutcome, list[CommitMessage]]:
+        """The outcome of a commit, and what of its compaction others conflicting.
+
+        Args:
+            generation: as `Committer.commit` takes it.
+
+        Raises:
+            CommitFencedError: another process took over from the writer.
+            CommitBaseMovedError: other processes kept adding rows to the same buckets.
+            MissingFileError: the table is damaged, or others kept rolling it back.
+        """
+        tries = missing = 0
+        run = uuid.uuid4().hex
+        while True:
+            try:
+                with self._queue.turn():
+                    return self._try_commit(request, committer, run, generation)
+            except CommitBaseMovedError:
+                tries += 1
+                if tries > _MAX_PREPARED_AGAIN:
+                    self._give_up(request.session)
+                    raise
+            except MissingFileError:
+                missing += 1
+                if missing > _MAX_MISSING:
+                    self._give_up(request.session)
+                    raise
+            except CommitUnknownError:  # it may show at any moment
+                raise
+            except PkrayError:
+                self._give_up(request.session)
+                raise
+            self.prepared_again += 1
+            if tries + missing > 1:
+                self._backoff.wait(tries + missing)
+
+    def _give_up(self, session: SessionId) -> None:
+        """Owners need not expect the commit's snapshot; those that are not told forget it."""
+        with suppress(PkrayError):
+            call_all(self._owners, "give_up", lambda _: (session,))
+
+    def _try_commit(
+        self, request: CommitRequest, committer: Committer, run: str, generation: int | None
+    ) -> tuple[CommitOutcome, list[CommitMessage]]:
+        session = request.session
+        base = committer.base()
+        prepared = call_all(
+            self._owners,
+            "prepare",
+            lambda owner: (
+                session,
+                PrepareRequest(
+                    base,
+                    _attempts_of(request, owner),
+                    request.compaction,
+                    request.full_compact,
+                    run,
+                ),
+                _tokens_of(request, owner),
+            ),
+        )
+        messages: list[CommitMessage] = [message for answer in prepared for message in answer]
+        dynamic = any(message.total_buckets == DYNAMIC for message in messages)
+        result = committer.commit(
+            request.name,
+            messages,
+            watermark=request.watermark,
+            assigned_at=base if dynamic else None,
+            base=base,
+            generation=generation,
+        )
+        newest = result.compact or result.append
+        hash_files = _hash_files(messages) if result.new else ()
+        answer_from = newest.id if newest else base
+        pending = call_all(
+            self._owners,
+            "acknowledge",
+            lambda _: (session, answer_from, hash_files, result.new),
+        )
+        if any(pending):
+            self._watch()
+        conflicting = [m for m in messages if m.has_compact] if result.compact_conflict else []
+        return CommitOutcome(newest, new=result.new), conflicting
+
+
+def _tokens_of(request: CommitRequest, owner: int) -> tuple[str, ...]:
+    return tuple(report.tokens[owner] for report in request.reports if owner in report.tokens)
+
+
+def _hash_files(messages: Sequence[CommitMessage]) -> tuple[HashFile, ...]:
+    return tuple(
+        HashFile(message.partition, message.bucket, file)
+        for message in messages
+        for file in message.index_files
+        if file.index_type == HASH
+    )
+
+
+def _attempts_of(request: CommitRequest, owner: int) -> Attempts:
+    return {
+        report.source: (report.attempt, report.batches[owner])
+        for report in request.reports
+        if report.batches.get(owner)
+    }

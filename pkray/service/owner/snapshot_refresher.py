@@ -1,0 +1,78 @@
+"""Moves an owner on from snapshot to snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pkray.service.committed_files import CommittedFiles
+from pkray.service.compaction.compactions import Compactions
+from pkray.service.elapsed import elapsed
+from pkray.service.owner.sessions import OwnerSessions
+from pkray.service.schema_cache import SchemaCache
+
+
+class SnapshotRefresher:
+    """Moves the committed files on; what rests on them, where the table was rolled back.
+
+    Args:
+        schema: looked at with each snapshot of others, which may be of a branch that took the
+            table's place.
+        clock: epoch milliseconds.
+        refresh_millis: see `OwnerSettings`.
+    """
+
+    def __init__(
+        self,
+        committed: CommittedFiles,
+        schema: SchemaCache,
+        sessions: OwnerSessions,
+        compactions: Compactions,
+        clock: Callable[[], int],
+        refresh_millis: int,
+    ) -> None:
+        self._committed = committed
+        self._schema = schema
+        self._sessions = sessions
+        self._compactions = compactions
+        self._clock = clock
+        self._refresh_millis = refresh_millis
+        self._refreshed = 0
+        self._rollbacks = 0
+        self._looked_at = self._moment
+
+    def refresh(self, at_once: bool = False) -> None:
+        """See what other processes have committed, if that was not done just now."""
+        now = self._clock()
+        if at_once or elapsed(self._refreshed, now, self._refresh_millis):
+            self.advance()
+            self._refreshed = now
+
+    def advance(self, snapshot_id: int | None = None) -> None:
+        """Move on to the snapshot, by default the latest: see `CommittedFiles.advance`.
+
+        Args:
+            snapshot_id: of a commit, whose preparation has looked at the schemas itself.
+        """
+        self._committed.advance(snapshot_id)
+        moment = self._moment
+        if moment != self._looked_at:
+            if snapshot_id is None:
+                self._schema.catch_up()
+            self._looked_at = moment
+        if self._committed.rollbacks == self._rollbacks:
+            return
+        # Whoever comes first, lest a commit is prepared before it is seen to.
+        with self._sessions.lock:
+            if self._committed.rollbacks == self._rollbacks:
+                return
+            self._rollbacks = self._committed.rollbacks
+            self._compactions.spend(self._committed.levels)
+            for session_id, session in self._sessions.items():
+                if session.messages is None:
+                    session.lay_on(self._committed.levels)
+                else:  # the rollback may have taken its files: they are pushed again
+                    self._sessions.drop(session_id)
+
+    @property
+    def _moment(self) -> tuple[int, int]:
+        return self._committed.snapshot_id, self._committed.rollbacks
