@@ -10,6 +10,24 @@
     table.lookup([{"id": 1}])
 
 `pkray.spark` holds what needs Spark; it and everything else load when they are first used.
+
+The packages, from the top down; each imports those below it and never one above::
+
+    cli                    the command line
+    spark                  ingest from Spark, data sources, sessions
+    table                  what a user holds: catalog, tables, maintenance
+    system                 system tables as Arrow
+    service                owners of buckets, the coordinator, writers, lookups
+    changelog              what changed
+    scan                   reading a snapshot
+    commit                 publishing snapshots
+    expiration             deleting what is no longer kept
+    metadata               reading snapshots, schemas, tags, manifests
+    lookup                 rows by key, through local copies
+    lsm                    the tree of one bucket
+    format   storage       bytes as Paimon means them; where they lie
+    rows   schema          rows as users bring them; columns, types, their changes
+    options   arguments    what users may set; how it is checked
 """
 
 from __future__ import annotations

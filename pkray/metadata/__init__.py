@@ -1,1 +1,9 @@
-"""metadata."""
+"""Read what is stored about a table: snapshots, schemas, tags, consumers, manifests.
+
+A store a kind of file, over an `ObjectStore`: `SnapshotStore`, `SchemaStore`, `TagStore`,
+`ConsumerStore`, `ChangelogStore`. They keep what never changes and notice what may have: a
+rollback, an expiry, another table in the place of this one (`TableIdentity`). ``live`` gives the
+data files of a snapshot, ``manifest_cache`` keeps decoded manifests. `CommitHistory` says which
+commits of a user happened, by their names (``commit_name``). `SnapshotStore.create` publishes: it
+is true for one of all who try.
+"""

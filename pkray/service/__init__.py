@@ -1,1 +1,21 @@
-"""The running service: owners of buckets, the coordinator, and what pushes rows to them."""
+"""Run tables: owners of buckets, a coordinator, and the clients that talk to them.
+
+::
+
+    client                     owner (one a share of the buckets)          coordinator
+    TableWriter, PushSession ─▶ BucketOwner: session ─▶ memtable ─▶ files
+      route rows, push Arrow     assignment: where rows of dynamic buckets go
+                                 compaction: beside the writers
+    TableWriter.commit ───────────────────────────────────────────────▶ TwoPhaseCommit:
+                                prepare ◀──────────────────────────────   owners prepare,
+                                commit messages (metadata alone) ─────▶   one snapshot is published,
+                                acknowledge ◀──────────────────────────   owners are told
+    LookupClient ────────────▶ OwnerLookups: committed files, and sessions' rows on top
+
+A bucket has one owner, so that its rows have one order. A session is a writer's work between two
+commits; ``protocol`` has what the parts say to each other. A `Runtime` starts a table's service in
+this process (`LocalRuntime`) or as actors (``ray``); both run the same classes behind a `Handle`.
+`CommittedFiles` follows the snapshots for an owner's buckets, `SchemaCache` the schemas, `Leases`
+say whose writer is gone, `CallLimits` how long calls may take. ``dedicated_compaction`` compacts
+``write-only`` tables without owners. .design/0002 to 0006 have the reasons.
+"""

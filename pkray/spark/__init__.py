@@ -1,4 +1,16 @@
-"""Spark on one side, tables on the other: ingest batches and streams, read DataFrames."""
+"""Join Spark and tables: ingest batches and streams, read DataFrames.
+
+::
+
+    ingest:  DataFrame ─mapInArrow─▶ push_task on executors ─▶ owners;  reports ─▶ driver ─▶ commit
+    read:    ScanPlanner in the driver ─▶ Splits ─▶ executors read files
+
+`ingest` pushes a DataFrame in one commit; `start_ingest` commits each micro-batch under its number,
+so that a replayed one changes nothing. Rows go from executors to owners (``batch``, ``stream``).
+`read` and `register` are data sources for tables (``source``), `read_stream` for changes
+(``changes``), with filters pushed down. ``session`` starts Spark, on its own or on Ray. ``failure``
+brings pkray's errors out of tasks as plain data. Alone imports pyspark and raydp.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Aggregate functions by name (``fields.<field>.aggregate-function``)."""
+"""Aggregate functions by name (``fields.<field>.aggregate-function``).
+
+An `AggregateFunction` merges one column of all keys at once, from values laid out as segments. Its
+attributes say whether the order of rows matters and whether -U and -D rows can be taken back.
+`FUNCTIONS` has them by name: ``arithmetic``, ``min_max``, ``boolean``, ``first_last``, ``text``,
+``nested`` (lists, maps, rows) and ``sketches``.
+"""
 
 from __future__ import annotations
 
