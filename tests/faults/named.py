@@ -11,7 +11,7 @@ from pkray.format.snapshot import Snapshot
 
 _METADATA = re.compile(
     r"(schema/schema-\d+|snapshot/(snapshot-\d+|EARLIEST|LATEST)|changelog/(changelog-\d+|EARLIEST"
-    r"|LATEST)|tag/tag-[^/]+|consumer/consumer-[^/]+)"
+    r"|LATEST)|tag/tag-[^/]+|consumer/consumer-[^/]+|writer/writer-[0-9a-f]+)"
 )
 
 

@@ -124,7 +124,8 @@ class OwnerSessions:
         return 0 if held is None else held.batches
 
     def require(self, expected: Iterable[Holding]) -> None:
-        """See that rows are here, unless their session has ended.
+        """See that rows are here, unless their session has ended or their schema is gone: then
+        they will not be committed, as their writer is told.
 
         Raises:
             LostBatchesError: they are not.
@@ -132,6 +133,9 @@ class OwnerSessions:
         for each in expected:
             closed = self._closed.get(each.session.user)
             if closed is not None and each.session <= closed:
+                continue
+            held = self._sessions.get(each.session)
+            if held is not None and held.is_replaced:
                 continue
             if self.batches_of(each.session) < each.batches:
                 raise LostBatchesError(
