@@ -60,7 +60,7 @@ def __getattr__(name: str) -> Any:
     if _HOMES[name] in ("changes", "source") and not is_installed("pyspark.sql.datasource"):
         raise UnsupportedError(
             f"pkray.spark.{name} needs Spark 4 or newer, which has Python data sources, and this "
-            f"is Spark {version('pyspark')}: pip install 'pyspark>=4.2,<4.3', or read with "
+            f"is Spark {version('pyspark')}: pip install 'pyspark>=4.0,<4.3', or read with "
             "table.to_arrow()",
             version=version("pyspark"),
         )

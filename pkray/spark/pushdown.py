@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from pyspark.sql import datasource as spark
+from typing import TYPE_CHECKING
 
 from pkray.errors import PkrayError
 from pkray.scan.conditions import AllOf
 from pkray.scan.predicate import Predicate
 from pkray.schema.table_schema import TableSchema
 
-_OPERATORS: dict[type[spark.Filter], str] = {
-    spark.EqualTo: "=",
-    spark.EqualNullSafe: "=",
-    spark.GreaterThan: ">",
-    spark.GreaterThanOrEqual: ">=",
-    spark.LessThan: "<",
-    spark.LessThanOrEqual: "<=",
-    spark.In: "in",
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+_OPERATORS = {
+    "EqualTo": "=",
+    "EqualNullSafe": "=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "In": "in",
 }
+"""By the name of Spark's class: Spark 4.0 has none of them, and pushes nothing down."""
 _EXACT = frozenset(
     ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "CHAR", "VARCHAR", "STRING", "DATE")
 )
@@ -27,7 +30,7 @@ _EXACT = frozenset(
 
 
 def narrowed(
-    predicate: Predicate | None, filters: Sequence[spark.Filter], schema: TableSchema
+    predicate: Predicate | None, filters: Sequence[Filter], schema: TableSchema
 ) -> Predicate | None:
     """The predicate and, of the filters, what can prune."""
     parts = [predicate] if predicate is not None else []
@@ -39,8 +42,8 @@ def narrowed(
     return Predicate(AllOf(tuple(part.condition for part in parts)))
 
 
-def _predicate(one: spark.Filter, schema: TableSchema) -> Predicate | None:
-    operator = _OPERATORS.get(type(one))
+def _predicate(one: Filter, schema: TableSchema) -> Predicate | None:
+    operator = _OPERATORS.get(type(one).__name__)
     path: tuple[str, ...] = getattr(one, "attribute", ())
     if operator is None or len(path) != 1 or path[0] not in schema.names:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pkray.arguments.facade import ColumnNames, checked
@@ -31,6 +31,8 @@ from pkray.storage.location import TableLocation
 from pkray.table.system_table import SystemTable
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
     from pkray.table.table import Table
 
 FORMAT = "pkray"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import Filter
 
 from pkray.scan.snapshot_selector import Timestamp
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.table.readable_table import ReadableTable
 from pkray.table.system_table import SystemTable
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 
 @dataclass(frozen=True)
