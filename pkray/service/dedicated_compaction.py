@@ -111,7 +111,7 @@ class CompactionReport:
 
     Args:
         compacted: buckets whose compaction was committed.
-        dropped: compactions that others conflicting.
+        dropped: compactions in conflict with what others committed.
         snapshot: the newest COMPACT snapshot made, or None.
     """
 

@@ -17,12 +17,12 @@ class Late(Generic[T]):
 
     Args:
         make: where it fails, it is called again by whoever asks next.
-        exclusive: notes the thread.
+        at_work: notes the thread.
     """
 
-    def __init__(self, make: Callable[[], T], exclusive: WorkingThreads) -> None:
+    def __init__(self, make: Callable[[], T], at_work: WorkingThreads) -> None:
         self._make = make
-        self._at_work = exclusive
+        self._at_work = at_work
         self._made: T | None = None
         self._lock = threading.Lock()
         threading.Thread(target=self._begin, name="pkray-start", daemon=True).start()

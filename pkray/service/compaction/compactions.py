@@ -198,7 +198,7 @@ class Compactions:
             }
 
     def close(self) -> None:
-        """CancellationToken, and drop what was not handed over."""
+        """Stop all compactions, and drop what was not handed over."""
         with self._changed:
             self._closed = True
             self.discard(list(self._held))

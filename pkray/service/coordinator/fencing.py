@@ -11,7 +11,7 @@ from pkray.service.handle import Handle, call_all
 from pkray.service.protocol import SessionId
 
 _A_MILLISECOND = 1_000_000
-"""WriterFencing in it: two processes do not give the same one."""
+"""In nanoseconds, below which generations are random: two processes do not give the same one."""
 
 
 class WriterFencing:

@@ -49,12 +49,12 @@ class TwoPhaseCommit:
         self._queue = queue
         self._watch = watch
         self.prepared_again = 0
-        """Rounds that others conflicting."""
+        """How many rounds were repeated, as others had committed meanwhile."""
 
     def run(
         self, request: CommitRequest, committer: Committer, generation: int | None = None
     ) -> tuple[CommitOutcome, list[CommitMessage]]:
-        """The outcome of a commit, and what of its compaction others conflicting.
+        """Commit; return the outcome, and the messages whose compaction met a conflict.
 
         Args:
             generation: as `Committer.commit` takes it.

@@ -84,7 +84,7 @@ def test_the_options_of_tables_are_listed_without_a_table(capsys):
 
 
 def test_options_are_found_by_a_word(capsys):
-    found = lines(run(capsys, "options", "CancellationToken-Trigger", "--json"))
+    found = lines(run(capsys, "options", "Stop-Trigger", "--json"))
     assert {line["option"] for line in found} == {
         "num-sorted-run.stop-trigger",
         "sort-spill-threshold",
