@@ -22,7 +22,9 @@ class StandInTable:
         self.aborted = 0
         self.committed: dict[tuple[str, int], pa.Table] = {}
 
-    def open_push(self, commit_user: str, commit_identifier: int) -> StandInSession:
+    def _open_push(
+        self, commit_user: str, commit_identifier: int, alone: bool = False
+    ) -> StandInSession:
         self.names.append((commit_user, commit_identifier))
         return StandInSession(self, (commit_user, commit_identifier))
 
