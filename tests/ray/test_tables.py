@@ -189,3 +189,20 @@ def test_the_next_owner_of_any_table_removes_what_killed_ones_left(ray_cluster, 
         assert len(folders()) == 1
         assert not folders() & left
         catalog.drop_table("db.u")
+
+
+def test_a_new_coordinator_goes_by_the_owners_that_live(ray_catalog, ray_cluster):
+    import ray
+
+    from pkray.service.ray.actors import NAMESPACE, coordinator_name
+
+    table = create(ray_catalog, bucket="8")
+    commit(table, 1, rows(range(100), 1))
+    ray.kill(ray.get_actor(coordinator_name(table.location), NAMESPACE), no_restart=True)
+    warehouse = str(table.location.url).rsplit("/db.db", 1)[0]
+    with pkray.connect(warehouse, runtime="ray", runtime_options={"owners": 4}) as other:
+        theirs = other.load_table("db.t")
+        commit(theirs, 2, rows(range(50, 150), 2))
+        assert len(theirs.service_stats()["owners"]) == 2
+        found = theirs.lookup([{"id": i} for i in range(150)]).column("v").to_pylist()
+    assert found == [1] * 50 + [2] * 100

@@ -32,6 +32,7 @@ from pkray.service.ray.actors import (
     CoordinatorActor,
     coordinator_name,
     owner_handle,
+    owner_name,
     service_name,
 )
 from pkray.service.ray.cluster import join, join_known
@@ -136,7 +137,7 @@ class RayRuntime:
         look()
         resources: Any = ray.cluster_resources  # it has no types
         processors = int(resources().get("CPU", 1))
-        wanted = self._owners or default_owners(schema, processors)
+        wanted = _living_owners(location) or self._owners or default_owners(schema, processors)
         count: int | None = None
 
         def find() -> Any:
@@ -237,6 +238,16 @@ def _actors_of(location: TableLocation) -> list[str]:
         for actor in named
         if actor["namespace"] == NAMESPACE and actor["name"].startswith(prefix)
     ]
+
+
+def _living_owners(location: TableLocation) -> int:
+    """How many owners a table has, by the names of those that live; 0 without any.
+
+    A coordinator that is started beside them must spread rows as they do.
+    """
+    first = owner_name(location, 0).removesuffix("0")
+    names = (name.removeprefix(first) for name in _actors_of(location) if name.startswith(first))
+    return max((int(index) + 1 for index in names), default=0)
 
 
 _writers: WeakValueDictionary[tuple[str, str], OpenWriters] = WeakValueDictionary()
