@@ -4,5 +4,5 @@
 definitions that cannot work, before they are written. A change (`AddColumn`, `ChangeType` …) is
 applied by `SchemaUpdate`; columns keep their ids. `RowSchemaAdapter` reads rows of one schema as
 those of another, by these ids (``type_change``). ``casts`` convert a user's columns without loss;
-``type_text`` and ``type_inference`` read types; ``row_kind`` has +I, -U, +U and -D.
+``type_text`` and ``arrow_types`` read types; ``row_kind`` has +I, -U, +U and -D.
 """

@@ -11,40 +11,43 @@ import pyarrow as pa
 
 from pkray.arguments.checks import Give
 from pkray.arguments.facade import checked
-from pkray.errors import SchemaError
+from pkray.errors import SchemaError, UnsupportedError
+from pkray.schema.arrow_types import (
+    BINARIES,
+    SCALARS,
+    STRINGS,
+    TIMESTAMPS,
+    scalar_from_arrow,
+    scalar_to_arrow,
+)
+from pkray.schema.type_text import TypeText
+
+__all__ = ["BINARIES", "INTEGERS", "STRINGS", "TIMESTAMPS", "DataField", "DataType", "NamedType"]
 
 MAX_LENGTH = 2**31 - 1
 
 MAX_LEVELS = 48
-"""Of ARRAY, MAP and ROW in each other: Parquet's readers go 100 levels deep, of two an ARRAY."""
+"""Most levels of ARRAY, MAP and ROW in each other: Parquet's readers go 100 deep, two an ARRAY."""
 
-TypeText: TypeAlias = Annotated[
+TextOrJson: TypeAlias = Annotated[
     str | Mapping[str, Any],
     Give("a type as text, such as 'BIGINT NOT NULL', or its JSON form", SchemaError),
 ]
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-STRINGS = ("CHAR", "VARCHAR", "STRING")
-BINARIES = ("BINARY", "VARBINARY", "BYTES")
-TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ")
 NESTED = ("ARRAY", "MAP", "ROW")
 
-_ARROW: dict[str, pa.DataType] = {
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "DATE": pa.date32(),
-    "TIME": pa.time32("ms"),
-    **dict.fromkeys(STRINGS, pa.string()),
-    **dict.fromkeys(BINARIES, pa.binary()),
-}
 DEFAULT_LENGTH = dict.fromkeys(("CHAR", "VARCHAR", "BINARY", "VARBINARY"), 1)
 DEFAULT_PRECISION = {"TIME": 0, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6, "DECIMAL": 10}
 _UNBOUNDED = {"VARCHAR": "STRING", "VARBINARY": "BYTES"}
-ROOTS = (*_ARROW, "DECIMAL", *TIMESTAMPS, *NESTED)
+ROOTS = (*SCALARS, *NESTED)
+TYPE_METADATA = b"paimon.type"
+_SYNONYMS = {"INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}
+_UNSUPPORTED = {
+    "MULTISET": "use MAP<element, INT NOT NULL>",
+    "VARIANT": "use STRING with JSON in it",
+    "BLOB": "use BYTES",
+    "VECTOR": "use ARRAY<FLOAT>",
+}
 
 
 @dataclass(frozen=True)
@@ -114,8 +117,8 @@ class DataType:
 
     @staticmethod
     @checked
-    def parse(text_or_json: TypeText) -> DataType:
-        """The type Paimon's schema files or SQL write so.
+    def parse(text_or_json: TextOrJson) -> DataType:
+        """Read a type from SQL text, or from its JSON form in Paimon's schema files.
 
         Takes ``DECIMAL(20, 4) NOT NULL``, both spellings of TIMESTAMP_LTZ, ``ARRAY<INT>`` and
         ``{"type": "ARRAY", "element": "INT"}``.
@@ -124,15 +127,13 @@ class DataType:
             SchemaError: it is no type.
             UnsupportedError: MULTISET and other types that pkray does not have.
         """
-        from pkray.schema.type_text import parse
-
         try:
-            return parse(text_or_json)
+            return _parse(text_or_json)
         except RecursionError:
             raise _too_deep() from None
 
     def to_json(self) -> str | dict[str, Any]:
-        """As Paimon's schema files write it: text, or an object for ARRAY, MAP and ROW."""
+        """Write it as Paimon's schema files do: text, or an object for ARRAY, MAP and ROW."""
         if not self.is_nested:
             return str(self)
         json: dict[str, Any] = {"type": self.root + self._null_suffix}
@@ -146,7 +147,7 @@ class DataType:
         return json
 
     def __str__(self) -> str:
-        """As SQL; ``DataType.parse`` reads it back (but for the field ids of a ROW)."""
+        """Write it as SQL; ``DataType.parse`` reads it back (but for the field ids of a ROW)."""
         return self._sql() + self._null_suffix
 
     def __repr__(self) -> str:
@@ -176,24 +177,18 @@ class DataType:
 
     @property
     def is_nested(self) -> bool:
-        """ARRAY, MAP or ROW: a value only, never a key or a statistic."""
+        """Whether it is ARRAY, MAP or ROW: a value only, never a key or a statistic."""
         return self.root in NESTED
 
     def with_nullable(self, nullable: bool) -> DataType:
-        """The same type, nullable or not."""
+        """Return the same type, nullable or not."""
         return replace(self, nullable=nullable)
 
     @cached_property
     def arrow(self) -> pa.DataType:
-        """The canonical Arrow type: what rows of this column are held in everywhere."""
-        if self.root in _ARROW:
-            return _ARROW[self.root]
-        if self.root == "DECIMAL":
-            return pa.decimal128(self.precision, self.scale)
-        if self.root in TIMESTAMPS:
-            digits = self.precision or 0
-            unit = "ms" if digits <= 3 else "us" if digits <= 6 else "ns"
-            return pa.timestamp(unit, tz="UTC" if self.root == "TIMESTAMP_LTZ" else None)
+        """Return the canonical Arrow type, which rows of this column are held in everywhere."""
+        if not self.is_nested:
+            return scalar_to_arrow(self.root, self.precision, self.scale)
         if self.root == "ARRAY":
             return pa.list_(_nested_field("element", self.element))
         if self.root == "MAP":
@@ -204,7 +199,7 @@ class DataType:
     @staticmethod
     @checked
     def given(said: NamedType) -> DataType:
-        """The type that a user named: as SQL, as an Arrow type or as itself.
+        """Return the type that a user named: as SQL, as an Arrow type or as itself.
 
         Raises:
             SchemaError, UnsupportedError: as `parse` and `from_arrow`.
@@ -218,32 +213,44 @@ class DataType:
     @staticmethod
     @checked
     def from_arrow(arrow: pa.DataType, nullable: bool = True) -> DataType:
-        """The type that holds values of an Arrow type.
+        """Return the type that holds values of an Arrow type.
 
         timestamp s, ms, us, ns become TIMESTAMP(0), (3), (6), (9), with a time zone TIMESTAMP_LTZ.
 
         Raises:
             UnsupportedError: no type holds them without loss; the message names what to cast to.
         """
-        from pkray.schema.type_inference import of_arrow
-
         try:
-            return of_arrow(arrow).with_nullable(nullable)
+            return _from_arrow(arrow).with_nullable(nullable)
         except RecursionError:
             raise _too_deep() from None
 
     @staticmethod
     @checked
     def from_field(field: pa.Field) -> DataType:
-        """The type of an Arrow field; its metadata ``paimon.type`` says it exactly, if there.
+        """Return the type of an Arrow field: what its metadata ``paimon.type`` says, or infer it.
 
         Raises:
             SchemaError: ``paimon.type`` does not fit the field's Arrow type.
             UnsupportedError: as :meth:`from_arrow`, naming the field.
         """
-        from pkray.schema.type_inference import of_field
-
-        return of_field(field)
+        try:
+            said = (field.metadata or {}).get(TYPE_METADATA)
+            inferred = DataType.from_arrow(field.type, field.nullable)
+        except UnsupportedError as error:
+            values = {**error.values, "column": field.name}
+            raise UnsupportedError(f"column {field.name!r}: {error.message}", **values) from None
+        if said is None:
+            return inferred
+        declared = DataType.parse(said.decode())
+        if _family(declared) != _family(inferred):
+            raise SchemaError(
+                f"column {field.name!r} is {field.type} in Arrow, which its metadata "
+                f"paimon.type={said.decode()!r} does not fit; drop the metadata or cast the column",
+                column=field.name,
+                type=str(field.type),
+            )
+        return declared.with_nullable(declared.nullable and field.nullable)
 
 
 @dataclass(frozen=True)
@@ -278,8 +285,129 @@ class DataField:
         return DataField(number, name, DataType.parse(json["type"]), description)
 
 
+def _parse(text_or_json: object) -> DataType:
+    if isinstance(text_or_json, str):
+        text = TypeText(text_or_json)
+        parsed = _parse_type(text)
+        text.expect_end()
+        return parsed
+    if isinstance(text_or_json, Mapping) and isinstance(text_or_json.get("type"), str):
+        return _parse_json(text_or_json)
+    raise SchemaError(
+        f"{text_or_json!r} is not a type: write it as text, such as 'BIGINT NOT NULL'",
+        value=text_or_json,
+    )
+
+
+def _parse_json(json: Mapping[str, Any]) -> DataType:
+    words = json["type"].upper().split()
+    root, nullable = words[0] if words else "", words[-2:] != ["NOT", "NULL"]
+    _check_supported(root)
+    try:
+        if root == "ARRAY" and "element" in json:
+            return DataType("ARRAY", nullable, element=DataType.parse(json["element"]))
+        if root == "MAP" and "key" in json:
+            key, value = DataType.parse(json["key"]), DataType.parse(json["value"])
+            return DataType("MAP", nullable, key=key, value=value)
+        if root == "ROW" and "fields" in json:
+            fields = tuple(DataField.from_json(field) for field in json["fields"])
+            return DataType("ROW", nullable, fields=fields)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SchemaError(f"not a type: {dict(json)!r}", value=dict(json)) from error
+    return DataType.parse(json["type"])
+
+
+def _parse_type(text: TypeText) -> DataType:
+    """Read a type by recursive descent."""
+    word = text.take().upper()
+    root = _SYNONYMS.get(word, word)
+    _check_supported(root)
+    if root == "ARRAY":
+        (element,) = _parse_arguments(text, 1)
+        bare = DataType("ARRAY", element=element)
+    elif root == "MAP":
+        key, value = _parse_arguments(text, 2)
+        bare = DataType("MAP", key=key, value=value)
+    elif root == "ROW":
+        bare = DataType("ROW", fields=_parse_fields(text))
+    elif root in ROOTS:
+        bare = _parse_scalar(text, root)
+    else:
+        raise text.error(f"there is no type {word}")
+    if text.accept("NOT", "NULL"):
+        return bare.with_nullable(False)
+    text.accept("NULL")
+    return bare
+
+
+def _parse_scalar(text: TypeText, root: str) -> DataType:
+    numbers = text.numbers(2 if root == "DECIMAL" else 1)
+    if numbers and root not in DEFAULT_LENGTH and root not in DEFAULT_PRECISION:
+        raise text.error(f"{root} takes no parameter")
+    if root == "DOUBLE":
+        text.accept("PRECISION")
+    if root in ("TIME", "TIMESTAMP"):
+        text.accept("WITHOUT", "TIME", "ZONE")
+    if root == "TIMESTAMP" and text.accept("WITH", "LOCAL", "TIME", "ZONE"):
+        root = "TIMESTAMP_LTZ"
+    first = numbers[0] if numbers else None
+    if root in DEFAULT_LENGTH:
+        return DataType(root, length=first)
+    return DataType(root, precision=first, scale=numbers[1] if len(numbers) > 1 else None)
+
+
+def _parse_arguments(text: TypeText, count: int) -> list[DataType]:
+    text.expect("<")
+    arguments = [_parse_type(text)]
+    while len(arguments) < count:
+        text.expect(",")
+        arguments.append(_parse_type(text))
+    text.expect(">")
+    return arguments
+
+
+def _parse_fields(text: TypeText) -> tuple[DataField, ...]:
+    text.expect("<")
+    fields: list[DataField] = []
+    while not fields or text.accept(","):
+        field_id, name = text.field()
+        fields.append(DataField(field_id, name, _parse_type(text)))
+    text.expect(">")
+    return tuple(fields)
+
+
+def _check_supported(root: str) -> None:
+    if root in _UNSUPPORTED:
+        raise UnsupportedError(f"type {root} is not supported: {_UNSUPPORTED[root]}", type=root)
+
+
+def _from_arrow(arrow: pa.DataType) -> DataType:
+    is_a = pa.types
+    if is_a.is_dictionary(arrow):
+        return DataType.from_arrow(arrow.value_type)
+    if is_a.is_map(arrow):
+        key, value = DataType.from_field(arrow.key_field), DataType.from_field(arrow.item_field)
+        return DataType("MAP", key=key.with_nullable(False), value=value)
+    if is_a.is_list(arrow) or is_a.is_large_list(arrow) or is_a.is_fixed_size_list(arrow):
+        return DataType("ARRAY", element=DataType.from_field(arrow.value_field))
+    if is_a.is_struct(arrow):
+        fields = (DataField(i, f.name, DataType.from_field(f)) for i, f in enumerate(arrow))
+        return DataType("ROW", fields=tuple(fields))
+    scalar = scalar_from_arrow(arrow)
+    return DataType(
+        scalar.root, length=scalar.length, precision=scalar.precision, scale=scalar.scale
+    )
+
+
+def _family(data_type: DataType) -> str:
+    for family, roots in (("string", STRINGS), ("binary", BINARIES)):
+        if data_type.root in roots:
+            return family
+    return data_type.root
+
+
 def check_nesting(column: str, data_type: DataType) -> None:
-    """Raises SchemaError: rows of the type could be written, and not be read again."""
+    """Refuse a type whose rows could be written, and not be read again, with a SchemaError."""
     if _levels(data_type) > MAX_LEVELS:
         raise SchemaError(
             f"column {column!r} has types in types over more than {MAX_LEVELS} levels, which "

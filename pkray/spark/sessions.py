@@ -15,7 +15,6 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
-import pkray
 from pkray.arguments.facade import checked
 from pkray.errors import ServiceUnavailableError, UnsupportedError
 from pkray.extras import require_extra
@@ -155,7 +154,7 @@ def _on_ray(
             "pkray.spark.stop() before starting one on Ray"
         )
     _end_jvm()
-    source = str(Path(pkray.__file__).parent.parent)
+    source = str(Path(__file__).parents[2])
     settings.setdefault("spark.executorEnv.PYTHONPATH", source)
     with _starting():
         running: SparkSession = raydp.init_spark(

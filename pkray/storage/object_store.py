@@ -178,3 +178,8 @@ class ObjectStore(abc.ABC):
 
     def __hash__(self) -> int:
         return hash((type(self), self.url))
+
+
+def in_url(path: str) -> str:
+    """Escape a path for a URL: characters that mean something in URLs mean themselves."""
+    return path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")

@@ -67,11 +67,6 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> ObjectStore:
     return LocalStore(text)
 
 
-def in_url(path: str) -> str:
-    """A path as part of a URL: what URLs give a meaning to means itself."""
-    return path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
-
-
 def _remote(url: str, options: dict[str, Any]) -> ObjectStore:
     from pkray.storage.remote import RemoteStore  # obstore takes time to import
 

@@ -18,8 +18,7 @@ from obstore import exceptions
 from obstore.store import MemoryStore, from_url
 
 from pkray.errors import MissingFileError, OptionError, StorageError
-from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths, below
-from pkray.storage.opening import in_url
+from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths, below, in_url
 from pkray.storage.remote_files import PART_BYTES, RangeReader, RemoteOutput
 from pkray.storage.requests import RequestLimits, Requests
 from pkray.storage.secrets import HIDDEN, Secret, hide, may_hold_secret, redact, reveal, shown_key

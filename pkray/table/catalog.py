@@ -41,7 +41,8 @@ from pkray.schema.table_schema import Columns, TableSchema
 from pkray.service.runtime import Runtime
 from pkray.service.runtimes import open_runtime
 from pkray.storage.location import TableLocation
-from pkray.storage.opening import in_url, open_store
+from pkray.storage.object_store import in_url
+from pkray.storage.opening import open_store
 from pkray.storage.secrets import hide, shown_url
 from pkray.system import SYSTEM_TABLES, check_system_name
 from pkray.table.databases import Databases, remove_folders

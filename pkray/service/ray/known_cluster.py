@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-import pkray
 from pkray.errors import StorageError
 from pkray.service.ray.knock import answers
 from pkray.storage.owned_directory import default_local_directory
@@ -51,7 +50,7 @@ class KnownCluster:
             folder = private_directory(f"{default_local_directory()}/clusters")
         except (OSError, StorageError):
             return KnownCluster(None)
-        code = f"{sys.prefix}\n{pkray.__file__}"
+        code = f"{sys.prefix}\n{__file__}"
         return KnownCluster(f"{folder}/{hashlib.blake2b(code.encode(), digest_size=8).hexdigest()}")
 
     @contextmanager
