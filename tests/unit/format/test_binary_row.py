@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from row_reference import hash_of, row_of
 
 from pkray.errors import CorruptFileError, UnsupportedError
 from pkray.format import binary_row
 from pkray.format.bucket import hash_rows
 from pkray.schema.types import DataType
 from tests.effort import examples
+from tests.unit.format.row_reference import hash_of, row_of
 
 PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 

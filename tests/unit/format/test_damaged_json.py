@@ -16,7 +16,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.storage.opening import open_store
 from tests.commit_samples import schema
 from tests.damaged_json import mutations
-from tests.unit.format.test_snapshot_file import SNAPSHOT
+from tests.unit.format.test_snapshot import SNAPSHOT
 
 PATH = "folder/file-4"
 WHOLE = snapshots.replace(

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from row_reference import row_of
 
 from pkray.errors import CorruptFileError, SchemaError, UnsupportedError
 from pkray.format.binary_row import EMPTY_ROW
@@ -18,6 +17,7 @@ from pkray.format.partition import PartitionSpec
 from pkray.format.partition_text import escape
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import DataField, DataType
+from tests.unit.format.row_reference import row_of
 
 
 def spec_of(columns: list[tuple[str, str]], **options: str) -> PartitionSpec:

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from engine_samples import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.lsm.engines.engine_samples import (
     ADD,
     BACK,
     DELETE,
@@ -17,8 +20,6 @@ from engine_samples import (
     merge_grouped,
     visible,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 INT32 = st.integers(-(2**31), 2**31 - 1) | st.integers(-3, 3)
 LETTERS = st.text("ab,", max_size=3)

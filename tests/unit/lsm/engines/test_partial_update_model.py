@@ -6,7 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from engine_samples import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pkray.errors import MergeError
+from pkray.schema.table_schema import KIND
+from tests.effort import examples
+from tests.unit.lsm.engines.engine_samples import (
     ADD,
     BACK,
     DELETE,
@@ -17,12 +23,6 @@ from engine_samples import (
     merge_grouped,
     visible,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from pkray.errors import MergeError
-from pkray.schema.table_schema import KIND
-from tests.effort import examples
 
 SMALL = st.none() | st.integers(0, 5)
 COLUMNS = [

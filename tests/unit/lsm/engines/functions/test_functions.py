@@ -7,13 +7,21 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from engine_samples import ADD, BACK, DELETE, aggregation, batch, merge, visible
 
 from pkray.errors import MergeError, SchemaError, UnsupportedError
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.engines.functions import aggregate_function
 from pkray.options.fields import FieldOptions
 from pkray.schema.types import DataType
+from tests.unit.lsm.engines.engine_samples import (
+    ADD,
+    BACK,
+    DELETE,
+    aggregation,
+    batch,
+    merge,
+    visible,
+)
 
 D38 = Decimal(10**38 - 1)
 

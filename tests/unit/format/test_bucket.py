@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from row_reference import bucket_of, hash_of, row_of
 
 from pkray.errors import UnsupportedError
 from pkray.format.binary_row import encode
 from pkray.format.bucket import BLOCK_ROWS, assign_buckets, hash_rows
 from pkray.schema.types import DataType
 from tests.effort import examples
+from tests.unit.format.row_reference import bucket_of, hash_of, row_of
 
 VECTORS = [
     ("BIGINT 1", ["BIGINT"], [1], "00000000000000000100000000000000", 1465514398, 2, 5),

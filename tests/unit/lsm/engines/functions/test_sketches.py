@@ -16,7 +16,6 @@ from datasketches import (
     theta_union,
     update_theta_sketch,
 )
-from engine_samples import ADD, BACK, DELETE, aggregation, batch, make_schema, merge, visible
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
@@ -24,6 +23,16 @@ from pyroaring import BitMap
 from pkray.errors import MergeError, SchemaError, UnsupportedError
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.engines.functions.hll_image import flaw_of_hll
+from tests.unit.lsm.engines.engine_samples import (
+    ADD,
+    BACK,
+    DELETE,
+    aggregation,
+    batch,
+    make_schema,
+    merge,
+    visible,
+)
 
 # By Paimon's Java core 0.9.0: two sketches, of 1 to 3 and of 3 to 5 (rbm32: 3 to 39 and 2^32 - 1),
 # and their union.
