@@ -14,13 +14,13 @@ from typing import Literal, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.changelog.history import ChangeHistory
-from pkray.changelog.images import BucketState
+from pkray.changelog.bucket_state import BucketState
+from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.live_buckets import BucketId
+from pkray.changelog.net_changes import last_changes, merged_deltas
 from pkray.changelog.planner import by_bucket
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
 from pkray.changelog.splits import DifferenceSplit
-from pkray.changelog.sums import last_changes, merged_deltas
 from pkray.commit.index_files import index_files
 from pkray.errors import OptionError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
@@ -146,7 +146,7 @@ class ChangesBetween:
                     yield self._request.labelled(rows, end)
 
     def _diff(self, between: Range) -> Iterator[pa.RecordBatch]:
-        before, after = self._images(between.start), self._images(between.end)
+        before, after = self._bucket_states(between.start), self._bucket_states(between.end)
         changed = {
             bucket
             for bucket in before.keys() | after.keys()
@@ -164,7 +164,7 @@ class ChangesBetween:
                 show_old=False,
             ).read(self._store)
 
-    def _images(self, at: int | Snapshot) -> dict[BucketId, BucketState]:
+    def _bucket_states(self, at: int | Snapshot) -> dict[BucketId, BucketState]:
         if at == 0:
             return {}
         snapshot = self._history.whole(at) if isinstance(at, int) else at

@@ -17,7 +17,7 @@ from pkray.changelog.between import (
     range_of_options,
     timed_range,
 )
-from pkray.changelog.history import ChangeHistory
+from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner, is_complete
 from pkray.changelog.progress import Progress
 from pkray.changelog.reader import ChangelogReader
@@ -70,7 +70,7 @@ class Changes:
         filter: object,
     ) -> pa.RecordBatchReader:
         """A row a key that changed; as of ``Table.changes``."""
-        request = ChangeRequest.of(self._location, self._schema, columns, filter)
+        request = ChangeRequest.from_arguments(self._location, self._schema, columns, filter)
         changes = ChangesBetween(self._store, request)
         between = self._range(start, end, start_timestamp, end_timestamp)
         return pa.RecordBatchReader.from_batches(changes.schema, changes.read(between, mode))
@@ -103,7 +103,7 @@ class Changes:
         options = self._options
         for said, number in (("from_snapshot", from_snapshot), ("until_snapshot", until_snapshot)):
             check_snapshot(said, number)
-        start = Start.of(options, mode, from_snapshot, from_timestamp)
+        start = Start.from_arguments(options, mode, from_snapshot, from_timestamp)
         planner, request = self.planner(normalize, columns, filter)
         if poll_interval is None:
             poll_interval = options.continuous_discovery_interval / 1000
@@ -139,7 +139,7 @@ class Changes:
             warn_of_cost(self._location.name, self._options)
         else:
             check_streamable(self._location.name, self._options)
-        request = ChangeRequest.of(self._location, self._schema, columns, filter)
+        request = ChangeRequest.from_arguments(self._location, self._schema, columns, filter)
         history = ChangeHistory(self._store)
         return ChangePlanner(self._store, request, history.whole, normalize), request
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from pkray.changelog.images import BucketState
+from pkray.changelog.bucket_state import BucketState
 from pkray.lsm.compaction.changelog_rows import differences
 from pkray.lsm.keys.key_groups import KeyGroups, RowOrder
 from pkray.lsm.merge.sorted_streams import MergeLimits, group_sorted
@@ -32,8 +32,8 @@ def difference(
         show_old: with -U.
     """
     columns = [KIND, *schema.names]
-    streams = [image.rows(store, schema, columns) for image in (*before, *after)]
-    order, limits = RowOrder(schema, by_user_sequence=False), MergeLimits.of(schema.core)
+    streams = [state.rows(store, schema, columns) for state in (*before, *after)]
+    order, limits = RowOrder(schema, by_user_sequence=False), MergeLimits.from_options(schema.core)
     for groups, source in group_sorted(streams, order, limits):
         is_old = source < len(before)
         old, new = _row_of_key(groups, is_old), _row_of_key(groups, ~is_old)

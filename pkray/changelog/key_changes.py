@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from pkray.changelog.images import BucketState
+from pkray.changelog.bucket_state import BucketState
 from pkray.clock import now_millis
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.copy_limits import CopyLimits
@@ -44,7 +44,7 @@ def key_changes(
         touched: files of the bucket whose keys may have changed.
     """
     files = DataFileStore(store, schema, before.partition, before.bucket)
-    states = [_Rows(files, image.levels(store)) for image in (before, after)]
+    states = [_Rows(files, state.levels(store)) for state in (before, after)]
     columns = [KIND, *schema.names]
     keys_of_touched = merge_read(
         Levels(touched).runs(),
@@ -85,7 +85,7 @@ class _Rows:
         """
         if keys.num_rows * ROWS_SCANNED_PER_KEY < self._levels.row_count:
             schema = self._files.schema
-            cache = _cache(CopyLimits.of(schema.core))
+            cache = _cache(CopyLimits.from_options(schema.core))
             found, rows = lookup_levels(
                 cache, self._files, self._levels, keys, schema.names, schema, self._engine
             )

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from pkray.changelog.images import BucketState
+from pkray.changelog.bucket_state import BucketState
 from pkray.changelog.live_buckets import BucketId, Files, LiveBuckets
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.splits import (
+    BucketStateSplit,
     ChangelogSplit,
     ChangeSplit,
     ContentSplit,
     DeltaSplit,
     DifferenceSplit,
-    ImageSplit,
     NormalizedSplit,
     OverwriteSplit,
 )
@@ -94,13 +94,13 @@ class ChangePlanner:
         added = (e for e in delta_entries(self._store, snapshot) if e.kind == ADD)
         return [self._delta(snapshot, *each) for each in by_bucket(added).items()]
 
-    def can_tell(self, snapshot: Snapshot) -> bool:
+    def can_read(self, snapshot: Snapshot) -> bool:
         """Whether what a snapshot changed can be read; of some overwrites that takes more than
         their changelogs, which others have in them."""
         if self.normalizes or snapshot.commit_kind != OVERWRITE or not self._reads_overwrites:
             return True
         try:
-            entries = self._told_entries(snapshot)
+            entries = self._entries_in_changelog(snapshot)
             if self._request.schema.core.deletion_vectors_enabled:
                 self._read_snapshot(snapshot.id)
             if any(entry.kind == DELETE for entry in entries):
@@ -141,13 +141,15 @@ class ChangePlanner:
         vectors = self._vectors(snapshot)
         files = by_bucket(live_files(self._store, snapshot))
         return [
-            ImageSplit(self._request, snapshot.id, *bucket, _image(bucket, of_bucket, vectors))
+            BucketStateSplit(
+                self._request, snapshot.id, *bucket, _bucket_state(bucket, of_bucket, vectors)
+            )
             for bucket, of_bucket in sorted(files.items())
         ]
 
     def _overwritten(self, snapshot: Snapshot) -> list[ChangeSplit]:
         split = DifferenceSplit if self._finds_differences else OverwriteSplit
-        entries = self._told_entries(snapshot)
+        entries = self._entries_in_changelog(snapshot)
         before = by_bucket(entry for entry in entries if entry.kind == DELETE)
         after = by_bucket(entry for entry in entries if entry.kind == ADD)
         old_vectors = self._vectors(self._before(snapshot)) if before else {}
@@ -158,13 +160,13 @@ class ChangePlanner:
                 snapshot.id,
                 partition,
                 None,
-                _images(partition, before, old_vectors),
-                _images(partition, after, new_vectors),
+                _bucket_states(partition, before, old_vectors),
+                _bucket_states(partition, after, new_vectors),
             )
             for partition in sorted({partition for partition, _ in (*before, *after)})
         ]
 
-    def _told_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
+    def _entries_in_changelog(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """What an overwrite did with files that were told of, or will be."""
         entries = delta_entries(self._store, snapshot)
         return [entry for entry in entries if entry.file.level >= self._lowest]
@@ -188,8 +190,8 @@ class ChangePlanner:
                     snapshot.id,
                     *bucket,
                     touched[bucket],
-                    _image(bucket, before[bucket], old_vectors),
-                    _image(bucket, after[bucket], new_vectors),
+                    _bucket_state(bucket, before[bucket], old_vectors),
+                    _bucket_state(bucket, after[bucket], new_vectors),
                 )
                 for bucket in sorted(touched)
             ]
@@ -199,8 +201,8 @@ class ChangePlanner:
                 snapshot.id,
                 partition,
                 None,
-                _images(partition, before, old_vectors),
-                _images(partition, after, new_vectors),
+                _bucket_states(partition, before, old_vectors),
+                _bucket_states(partition, after, new_vectors),
             )
             for partition in sorted({partition for partition, _ in ids})
         ]
@@ -262,15 +264,17 @@ def by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, tuple[DataFile
     return {bucket: tuple(files) for bucket, files in found.items()}
 
 
-def _image(bucket: BucketId, files: tuple[DataFileMeta, ...], vectors: Vectors) -> BucketState:
+def _bucket_state(
+    bucket: BucketId, files: tuple[DataFileMeta, ...], vectors: Vectors
+) -> BucketState:
     return BucketState(*bucket, files, tuple(vectors.get(bucket, ())))
 
 
-def _images(
+def _bucket_states(
     partition: bytes, files: dict[BucketId, tuple[DataFileMeta, ...]], vectors: Vectors
 ) -> tuple[BucketState, ...]:
     return tuple(
-        _image(bucket, of_bucket, vectors)
+        _bucket_state(bucket, of_bucket, vectors)
         for bucket, of_bucket in sorted(files.items())
         if bucket[0] == partition and of_bucket
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from pkray.changelog.history import ChangeHistory
+from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
 from pkray.errors import OptionError
@@ -30,7 +30,7 @@ class ChangelogReader:
     def __init__(self, store: ObjectStore, schema: TableSchema, *, normalize: bool = False) -> None:
         self._store = store
         self._history = ChangeHistory(store)
-        self._request = ChangeRequest.of(None, schema)
+        self._request = ChangeRequest.from_arguments(None, schema)
         self._planner = ChangePlanner(store, self._request, self._history.whole, normalize)
         self.schema = self._request.arrow_schema
 
@@ -66,7 +66,7 @@ class ChangelogReader:
         first = self._history.earliest_id() or 1
         if self._planner.looks_back:
             for number in range(min(whole, until), first - 1, -1):
-                if not self._planner.can_tell(self._history.find(number)):
+                if not self._planner.can_read(self._history.find(number)):
                     return number + 1
         return first
 

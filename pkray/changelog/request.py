@@ -37,7 +37,7 @@ class ChangeRequest:
     predicate: Predicate | None = None
 
     @classmethod
-    def of(
+    def from_arguments(
         cls,
         location: TableLocation | None,
         schema: TableSchema,

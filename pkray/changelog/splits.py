@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pkray.changelog.bucket_state import BucketState
 from pkray.changelog.difference import difference
-from pkray.changelog.images import BucketState
 from pkray.changelog.key_changes import key_changes
 from pkray.changelog.request import ChangeRequest
 from pkray.format.data_file import DataFileMeta
@@ -68,13 +68,13 @@ class ContentSplit(ChangeSplit):
 
 
 @dataclass(frozen=True)
-class ImageSplit(ChangeSplit):
+class BucketStateSplit(ChangeSplit):
     """A bucket's rows merged over all levels, +I each."""
 
-    image: BucketState
+    state: BucketState
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
-        for rows in self.image.rows(store, self.request.schema, self.request.needed):
+        for rows in self.state.rows(store, self.request.schema, self.request.needed):
             yield self.request.labelled(rows, self.snapshot_id, INSERT)
 
 
@@ -121,9 +121,9 @@ class OverwriteSplit(ChangeSplit):
     after: tuple[BucketState, ...]
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
-        for images, kind in ((self.before, DELETE), (self.after, INSERT)):
-            for image in images:
-                for rows in image.rows(store, self.request.schema, self.request.needed):
+        for states, kind in ((self.before, DELETE), (self.after, INSERT)):
+            for state in states:
+                for rows in state.rows(store, self.request.schema, self.request.needed):
                     yield self.request.labelled(rows, self.snapshot_id, kind)
 
 

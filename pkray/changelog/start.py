@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from pkray.changelog.history import ChangeHistory
+from pkray.changelog.change_history import ChangeHistory
 from pkray.errors import OptionError, UnsupportedError
 from pkray.format.snapshot import Snapshot
 from pkray.options import TableOptions
@@ -75,7 +75,7 @@ class Start:
                 )
 
     @classmethod
-    def of(
+    def from_arguments(
         cls,
         options: TableOptions,
         mode: str | None = None,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pkray.arguments.facade import checked_class
-from pkray.changelog.history import ChangeHistory
+from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.progress import Progress
 from pkray.changelog.splits import ChangeSplit

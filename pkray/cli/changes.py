@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
-from pkray.changelog.history import ChangeHistory
+from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.reader import ChangelogReader
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.start import StartMode
@@ -75,7 +75,7 @@ def changelog(
     if not (follow or consumer or mode):
         from_id = history.id_of(first, from_tag, start, is_end=False)
         batches = source.changelog_batches(from_id, to_id, normalize=normalize)
-        schema = ChangeRequest.of(None, source.schema).arrow_schema
+        schema = ChangeRequest.from_arguments(None, source.schema).arrow_schema
         output.rows(batches, schema, as_json)
         return
     from_id = first if from_tag is None else history.tagged(from_tag).id

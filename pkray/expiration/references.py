@@ -24,7 +24,7 @@ from pkray.storage.object_store import ObjectStore
 Hashes = npt.NDArray[np.int64]
 
 
-class FileNames:
+class NameSet:
     """A set of names by their 64-bit hashes: 8 bytes a name.
 
     A name that is not in it may seem to be, once in a very long time: such a file stays.
@@ -40,7 +40,7 @@ class FileNames:
     def add_names(self, names: Iterable[str]) -> None:
         self.add(np.fromiter(map(hash, names), np.int64))
 
-    def update(self, other: FileNames) -> None:
+    def update(self, other: NameSet) -> None:
         self._parts += [other._sorted, *other._parts]
 
     def __contains__(self, name: str) -> bool:
@@ -68,7 +68,7 @@ class References:
     """
 
     metadata: set[str] = field(default_factory=set)
-    data: FileNames = field(default_factory=FileNames)
+    data: NameSet = field(default_factory=NameSet)
 
 
 def read_list_if_there(store: ObjectStore, name: str | None) -> list[ManifestFileMeta]:

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from pkray.expiration.expiry_journal import Expiring
 from pkray.expiration.expiry_report import ExpiryReport
 from pkray.expiration.references import (
-    FileNames,
+    NameSet,
     References,
     branch_roots,
     collect,
@@ -47,7 +47,7 @@ class UnreferencedFiles:
         self._history = history
         self._tags = TagStore(history)
         self._changelogs = ChangelogStore(history)
-        self._tagged: OrderedDict[str, FileNames] = OrderedDict()
+        self._tagged: OrderedDict[str, NameSet] = OrderedDict()
         self._tag_metadata: dict[str, set[str]] = {}
         self._delta_lists: dict[int, set[str]] = {}
         self._others: dict[str, tuple[Hashable, References]] = {}
@@ -194,10 +194,10 @@ class UnreferencedFiles:
             self._tag_metadata[key] = data_metadata(self._store, by_key[key])
         return set().union(*self._tag_metadata.values())
 
-    def _names_of(self, tag: Snapshot) -> FileNames:
+    def _names_of(self, tag: Snapshot) -> NameSet:
         key = _key(tag)
         if key not in self._tagged:
-            names = FileNames()
+            names = NameSet()
             names.add(live_hashes(self._store, tag))
             self._tagged[key] = names
             if len(self._tagged) > _CACHED_TAGS:

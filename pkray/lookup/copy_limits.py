@@ -25,7 +25,7 @@ class CopyLimits:
     retention_millis: int
 
     @classmethod
-    def of(cls, options: TableOptions) -> CopyLimits:
+    def from_options(cls, options: TableOptions) -> CopyLimits:
         return cls(
             options.lookup_cache_max_disk_size,
             options.lookup_cache_max_memory_size,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.key_hash import one_chunk
-from pkray.lookup.key_ranges import run_ranges
+from pkray.lookup.run_ranges import run_ranges
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
 from pkray.lsm.keys.key_groups import RowOrder, row_schema

@@ -39,11 +39,11 @@ class LocalFileCache:
             processes that are gone.
         limits: of all copies together.
         clock: epoch milliseconds.
-        behind: make copies that nobody waits for in a thread of their own.
+        in_background: make copies that nobody waits for in a thread of their own.
     """
 
     def __init__(
-        self, directory: str, limits: CopyLimits, *, clock: Callable[[], int], behind: bool
+        self, directory: str, limits: CopyLimits, *, clock: Callable[[], int], in_background: bool
     ) -> None:
         self._root = directory
         self._limits = limits
@@ -55,7 +55,7 @@ class LocalFileCache:
         self._blocks: BlockStore | None = None
         self._retry_at = 0
         self._warned = False
-        self._thread = CopyThread(self._leave_alone, self._forbid) if behind else None
+        self._thread = CopyThread(self._leave_alone, self._forbid) if in_background else None
 
     def cached(
         self,

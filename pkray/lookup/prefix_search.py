@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.lookup.key_hash import one_chunk
-from pkray.lookup.key_ranges import run_ranges
+from pkray.lookup.run_ranges import run_ranges
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
 from pkray.lsm.keys.key_groups import concat, empty_rows, row_schema

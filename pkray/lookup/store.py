@@ -52,7 +52,7 @@ class LookupStore:
             processes that are gone.
         limits: of all copies together.
         clock: epoch milliseconds.
-        behind: make copies that nobody waits for in a thread of their own.
+        in_background: make copies that nobody waits for in a thread of their own.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class LookupStore:
         limits: CopyLimits,
         *,
         clock: Callable[[], int],
-        behind: bool = False,
+        in_background: bool = False,
     ) -> None:
-        self._copies = LocalFileCache(directory, limits, clock=clock, behind=behind)
+        self._copies = LocalFileCache(directory, limits, clock=clock, in_background=in_background)
 
     def find(
         self,

@@ -20,7 +20,7 @@ _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """Of glibc; other C libraries keep less."""
 
 
-def give_back(worked: int, enough: int) -> None:
+def release_freed_memory(worked: int, enough: int) -> None:
     """Return freed memory to the operating system, whenever this thread has done enough work.
 
     Arrow's allocator and the C library's keep what a thread has freed for the thread's next rows:
@@ -39,7 +39,7 @@ def give_back(worked: int, enough: int) -> None:
             _trim(0)
 
 
-def keep_some() -> None:
+def raise_trim_threshold() -> None:
     """Let freed memory be used again before it is given back, up to `KEPT_BYTES` a thread.
 
     glibc returns what is freed at the end of its heap beyond twice the largest block that was

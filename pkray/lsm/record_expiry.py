@@ -54,7 +54,7 @@ class RecordExpiry:
         )
 
     @classmethod
-    def of(cls, schema: TableSchema, now: int) -> RecordExpiry | None:
+    def from_schema(cls, schema: TableSchema, now: int) -> RecordExpiry | None:
         """Of a table whose rows expire; None of others."""
         return None if schema.core.record_level_expire_time is None else cls(schema, now)
 
@@ -104,7 +104,7 @@ def files_to_purge(levels: Levels, schema: TableSchema, schemas: Schemas, now: i
         schemas: the table's schemas by id.
         now: epoch milliseconds.
     """
-    expiry = RecordExpiry.of(schema, now)
+    expiry = RecordExpiry.from_schema(schema, now)
     files = () if expiry is None else levels.files
     expired = (file.file_name for file in files if expiry and expiry.may_be_in(file, schemas))
     return {*levels.vectors, *expired}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pkray.format.data_file import DataFileMeta
-from pkray.lsm.keys.key_ranges import sections
+from pkray.lsm.keys.sections import sections
 from pkray.lsm.levels import Levels
 from pkray.schema.table_schema import TableSchema
 

@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from pkray.arguments.facade import ColumnNames, Label, checked
+from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.changes import check_streamable, warn_of_cost
-from pkray.changelog.history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.progress import Progress
 from pkray.changelog.request import ChangeRequest
@@ -78,8 +78,8 @@ def read_stream(
         check_streamable(table.name, options)
     request = StreamRequest(
         table.location,
-        ChangeRequest.of(table.location, table.schema, columns, filter),
-        Start.of(options, mode, from_snapshot, from_timestamp),
+        ChangeRequest.from_arguments(table.location, table.schema, columns, filter),
+        Start.from_arguments(options, mode, from_snapshot, from_timestamp),
         normalize,
         options.consumer_id if consumer_id is None else consumer_id,
         max_snapshots,

@@ -24,7 +24,7 @@ from pkray.format import binary_row
 from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.levels import lookup_levels
 from pkray.lookup.store import LookupStore
-from pkray.lookup.upper_levels import StoreLookup
+from pkray.lookup.store_lookup import StoreLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels

@@ -13,7 +13,7 @@ from pkray.lsm.compaction.result import CompactionResult
 from pkray.lsm.compaction.task import CompactionTask
 from pkray.lsm.compaction.upper_lookup import UpperLevelLookup
 from pkray.lsm.data_files import DataFileStore
-from pkray.lsm.freed_memory import give_back, keep_some
+from pkray.lsm.freed_memory import raise_trim_threshold, release_freed_memory
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge.merge_function import MergeEngine
 from pkray.lsm.merge.sorted_streams import MergeLimits
@@ -45,7 +45,7 @@ class Compactor:
         self._files = files
         self._engine = engine
         self._lookup = lookup
-        self._limits = MergeLimits.of(schema.core, local_directory)
+        self._limits = MergeLimits.from_options(schema.core, local_directory)
 
     def run(self, unit: CompactionUnit, levels: Levels) -> CompactionResult:
         """Write the unit's output; nothing is deleted.
@@ -68,7 +68,7 @@ class Compactor:
                 schema_id=self._schema.id,
                 newest=newest,
             )
-        keep_some()
+        raise_trim_threshold()
         task = CompactionTask(
             self._schema,
             self._files,
@@ -84,5 +84,7 @@ class Compactor:
             result = task.run()
             undo.pop_all()
         del task
-        give_back(sum(run.size for run in unit.runs), self._schema.core.write_buffer_size // 2)
+        release_freed_memory(
+            sum(run.size for run in unit.runs), self._schema.core.write_buffer_size // 2
+        )
         return result

@@ -13,7 +13,7 @@ from pkray.lsm.compaction.pick import CompactionUnit, level_count
 from pkray.lsm.compaction.upper_lookup import UpperLevelLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.keys.key_groups import KeyGroups, concat, take
-from pkray.lsm.keys.key_ranges import Section
+from pkray.lsm.keys.sections import Section
 from pkray.lsm.levels import Levels, Vectors, united
 from pkray.lsm.merge.live_rows import LiveRows
 from pkray.lsm.merge.merge_function import MergeEngine, cut_at_deletes, newest_images

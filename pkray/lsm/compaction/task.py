@@ -13,8 +13,8 @@ from pkray.lsm.compaction.result import CompactionResult
 from pkray.lsm.compaction.section_merge import SectionMerge
 from pkray.lsm.compaction.upper_lookup import UpperLevelLookup
 from pkray.lsm.data_files import DataFileStore
-from pkray.lsm.freed_memory import give_back
-from pkray.lsm.keys.key_ranges import Section, sections
+from pkray.lsm.freed_memory import release_freed_memory
+from pkray.lsm.keys.sections import Section, sections
 from pkray.lsm.levels import Levels, SortedRun
 from pkray.lsm.merge.merge_function import MergeEngine, without_deletes
 from pkray.lsm.merge.sorted_streams import MergeLimits
@@ -52,7 +52,7 @@ class CompactionTask:
         self._unit = unit
         self._vectors = levels.vectors
         self._producer = schema.core.changelog_producer
-        self._expiry = RecordExpiry.of(schema, now)
+        self._expiry = RecordExpiry.from_schema(schema, now)
         self._rows = SectionMerge(schema, files, engine, lookup, limits, unit, levels, self._expiry)
         self._result = CompactionResult()
         self._later: RunWriter
@@ -144,7 +144,7 @@ class CompactionTask:
                     data.write(without_deletes(rows) if self._rows.drops_deletes else rows)
                     changelog.write(changes)
                     self._later.write(later)
-                    give_back(rows.nbytes, self._options.write_buffer_size)
+                    release_freed_memory(rows.nbytes, self._options.write_buffer_size)
         self._result.before.extend(file for section in chosen for file in section.files)
         self._keep(data.files, self._result.after)
         self._keep(changelog.files, self._result.changelog)

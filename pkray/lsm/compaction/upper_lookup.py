@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, row_schema, take
-from pkray.lsm.keys.key_ranges import in_key_order
 from pkray.lsm.keys.keys import KeyBound
+from pkray.lsm.keys.sections import in_key_order
 from pkray.lsm.levels import SortedRun, Vectors
 from pkray.lsm.merge.located_rows import LocatedRows, placed
 from pkray.lsm.merge.merge_function import MergeEngine, newest_images
@@ -119,7 +119,7 @@ class ScanLookup:
                 for run in runs
             ]
         self._passed = wanted.bound(-1)
-        return LocatedRows.of(
+        return LocatedRows.from_batches(
             [rows for scan in self._scans for rows in scan.find(keys)[1]],
             [file.file_name for run in runs for file in run.files],
             pa.schema([self._row_schema.field(name) for name in names]),

@@ -1,9 +1,9 @@
 """Merge engines: what becomes of the rows of one key (Paimon's ``merge-engine``).
 
 `ENGINES` has them by name: `Deduplicate` (the newest row), `FirstRow`, `PartialUpdate` (columns
-that are not null, `SequenceGroup`) and `Aggregation`. The last two are a `FieldwiseEngine`: each
-column is merged by a function of ``functions``, on `Segments`, which are the rows of each key one
-after the other. An engine is a `MergeEngine`: it makes one row of each group of rows, and its
+that are not null, `SequenceGroupMerger`) and `Aggregation`. The last two are a `FieldwiseEngine`:
+each column is merged by a function of ``functions``, on `Segments`, which are the rows of each key
+one after the other. An engine is a `MergeEngine`: it makes one row of each group of rows, and its
 attributes say what readers and compactions may assume. ``merge_order`` names the rules by which a
 table's content depends on what was merged when. A new engine is a module here and a line in
 `ENGINES`.

@@ -10,7 +10,7 @@ from pkray.errors import MergeError
 from pkray.lsm.engines.fieldwise import FieldwiseEngine, Selected, merge_column
 from pkray.lsm.engines.functions import AggregateFunction, aggregate_function
 from pkray.lsm.engines.segments import Segments, take_valid
-from pkray.lsm.engines.sequence_group import SequenceGroup
+from pkray.lsm.engines.sequence_group import SequenceGroupMerger
 from pkray.lsm.keys.key_groups import taken
 from pkray.schema.table_schema import TableSchema
 
@@ -40,7 +40,7 @@ class PartialUpdate(FieldwiseEngine):
             function.image_replaces for function in functions.values()
         )
         self._groups = [
-            SequenceGroup(group.sequence_fields, group.fields, functions)
+            SequenceGroupMerger(group.sequence_fields, group.fields, functions)
             for group in options.sequence_groups
         ]
         grouped = {name for group in self._groups for name in group.columns}

@@ -190,7 +190,7 @@ def take_numbers(column: pa.Array, numbers: Ints) -> pa.Array:
 
 def take_valid(column: pa.Array, numbers: Ints) -> pa.Array:
     """Rows by number, none of which is null; null where the number is -1."""
-    values = FixedWidthColumn.of_fixed(column) if len(column) else None
+    values = FixedWidthColumn.from_fixed_type(column) if len(column) else None
     found = None if values is None else values.gathered(numbers, numbers < 0)
     return take_numbers(column, numbers) if found is None else found
 

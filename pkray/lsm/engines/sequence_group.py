@@ -17,7 +17,7 @@ from pkray.lsm.keys.keys import NormalizedKeys
 _SPAN = 1 << 62
 
 
-class SequenceGroup:
+class SequenceGroupMerger:
     """The row whose sequence fields are largest gives the columns, nulls included.
 
     Rows whose sequence fields are all null do not count. Of equal ones the later counts; null is

@@ -28,16 +28,16 @@ class FixedWidthColumn:
     text_width: int | None = None
 
     @classmethod
-    def of(cls, column: pa.Array) -> FixedWidthColumn | None:
+    def from_array(cls, column: pa.Array) -> FixedWidthColumn | None:
         """None if the column has nulls or values of several widths, or is of bits or nested."""
         if column.null_count or not len(column):
             return None
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-            return cls._of_text(column)
-        return cls.of_fixed(column)
+            return cls._from_text(column)
+        return cls.from_fixed_type(column)
 
     @classmethod
-    def of_fixed(cls, column: pa.Array) -> FixedWidthColumn | None:
+    def from_fixed_type(cls, column: pa.Array) -> FixedWidthColumn | None:
         """Any value where the column is null; None if its type is not of one width, or of bits."""
         kind = column.type
         if pa.types.is_boolean(kind) or not (
@@ -47,7 +47,7 @@ class FixedWidthColumn:
         return cls(kind, fixed_values(column, raw_type(kind.bit_width // 8)))
 
     @classmethod
-    def _of_text(cls, column: pa.Array) -> FixedWidthColumn | None:
+    def _from_text(cls, column: pa.Array) -> FixedWidthColumn | None:
         _, offset_buffer, data = column.buffers()
         offsets = np.frombuffer(offset_buffer, np.int32)[column.offset :][: len(column) + 1]
         width = int(offsets[1] - offsets[0])

@@ -32,7 +32,9 @@ class RowTaker:
         if _are_all(numbers, self._rows.num_rows):
             return self._rows
         if self._columns is None:
-            self._columns = [(column, FixedWidthColumn.of(column)) for column in self._rows.columns]
+            self._columns = [
+                (column, FixedWidthColumn.from_array(column)) for column in self._rows.columns
+            ]
         wanted = pa.array(numbers)
         columns = []
         for column, values in self._columns:

@@ -30,7 +30,7 @@ class LocatedRows:
     files: Sequence[str]
 
     @classmethod
-    def of(
+    def from_batches(
         cls,
         batches: Sequence[pa.RecordBatch],
         files: Sequence[str],

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pkray.format.data_file import DataFileMeta
 from pkray.lsm.keys.key_groups import RowOrder
-from pkray.lsm.keys.key_ranges import Section, sections
+from pkray.lsm.keys.sections import Section, sections
 from pkray.lsm.levels import SortedRun
 from pkray.lsm.merge.merge_function import MergeEngine, newest_images, without_deletes
 from pkray.lsm.merge.sorted_streams import Grouped, MergeLimits, group_sorted
@@ -64,7 +64,7 @@ def merge_read(
     wanted = list(columns) if columns is not None else [field.name for field in schema.fields]
     may_delete = drop_deletes and any(run.may_have_deletes for run in runs)
     order = row_order(runs, schema)
-    limits = limits or MergeLimits.of(schema.core)
+    limits = limits or MergeLimits.from_options(schema.core)
     for section in sections(runs, schema):
         extra = [KIND] if may_delete else []
         if len(section.runs) > 1:

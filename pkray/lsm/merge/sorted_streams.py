@@ -38,7 +38,7 @@ class MergeLimits:
     spill: SpillSettings
 
     @classmethod
-    def of(cls, options: TableOptions, directory: str | None = None) -> MergeLimits:
+    def from_options(cls, options: TableOptions, directory: str | None = None) -> MergeLimits:
         """Args: directory: on the local disk, for rows set aside."""
         return cls(
             options.sort_spill_threshold or options.num_sorted_run_stop_trigger + 1,

@@ -16,7 +16,7 @@ from pkray.lsm.compaction.result import CompactionResult
 from pkray.lsm.compaction.upper_lookup import ScanLookup, UpperLevelLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.freed_memory import give_back
+from pkray.lsm.freed_memory import release_freed_memory
 from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
 from pkray.lsm.writer.commit_increment import CommitIncrement
@@ -73,9 +73,9 @@ class BucketWriter:
         self._committed = levels
         self._levels = levels
         self._next_sequence = levels.max_sequence + 1
-        self._handed_over = PreparedMessages()
+        self._prepared = PreparedMessages()
         self._base = levels
-        self._work = self._last = CommitIncrement()
+        self._increment = self._last_increment = CommitIncrement()
         self._show()
 
     @property
@@ -151,7 +151,7 @@ class BucketWriter:
 
         Its inputs are files that `rebase` was given, and its files are never deleted from here.
         """
-        self._work.absorb(result, created=False)
+        self._increment.absorb(result, created=False)
         self._levels = self._levels.apply(result.before, result.after, result.marked)
 
     def prepare_commit(
@@ -170,25 +170,25 @@ class BucketWriter:
         if not self._options.write_only:
             runs, inline = self._levels.runs(), self._inline
             self._run(pick_for_commit(runs, self.schema, self._engine, busy, inline=inline))
-        message = self._work.message(self.schema, self.partition, self.bucket)
+        message = self._increment.message(self.schema, self.partition, self.bucket)
         if self._options.deletion_vectors_enabled:
-            message = self._handed_over.with_vectors(message, self._base, self._levels, self._files)
-        self._files.delete(self._work.unreferenced())
-        self._handed_over.add(message, self._work.marked)
+            message = self._prepared.with_vectors(message, self._base, self._levels, self._files)
+        self._files.delete(self._increment.unreferenced())
+        self._prepared.add(message, self._increment.marked)
         self._base = self._levels
-        self._last, self._work = self._work, CommitIncrement()
+        self._last_increment, self._increment = self._increment, CommitIncrement()
         return message
 
-    def withdraw(self) -> None:
+    def undo_prepare(self) -> None:
         """Undo `prepare_commit`: nobody was given its message, nor one before that is not
         committed or taken back."""
-        self._handed_over = PreparedMessages()
-        self._work = self._last
+        self._prepared = PreparedMessages()
+        self._increment = self._last_increment
         self.rebase(self._committed)
 
     def committed(self, levels: Levels) -> None:
         """All messages handed over so far are committed, and ``levels`` has them."""
-        self._handed_over = PreparedMessages()
+        self._prepared = PreparedMessages()
         self.rebase(levels)
 
     def requeue(self, *, rewrite: bool = False) -> None:
@@ -202,8 +202,8 @@ class BucketWriter:
         Raises:
             MissingFileError: some are gone, and nothing is taken back.
         """
-        self._work.requeue(self._handed_over, self._files if rewrite else None)
-        self._handed_over = PreparedMessages()
+        self._increment.requeue(self._prepared, self._files if rewrite else None)
+        self._prepared = PreparedMessages()
         self._show()
 
     def renew(self, age_millis: int) -> None:
@@ -213,7 +213,7 @@ class BucketWriter:
         Raises:
             MissingFileError: one did.
         """
-        if self._work.renew(self._files, self._files.clock() - age_millis):
+        if self._increment.renew(self._files, self._files.clock() - age_millis):
             self.rebase(self._committed)
 
     def rebase(self, levels: Levels) -> None:
@@ -223,25 +223,25 @@ class BucketWriter:
         those; and compactions not yet handed over are undone: their inputs may be gone and their
         changelog out of date.
         """
-        if self._work.compact_before and (levels != self._committed or not self._inline):
-            self._work.undo_compactions()
+        if self._increment.compact_before and (levels != self._committed or not self._inline):
+            self._increment.undo_compactions()
         self._committed = levels
-        levels = self._handed_over.on(levels)
+        levels = self._prepared.on(levels)
         self._base = levels
-        self._work.renumber(self._files, levels.max_sequence)
-        levels = levels.apply((), self._work.new_files)
+        self._increment.renumber(self._files, levels.max_sequence)
+        levels = levels.apply((), self._increment.new_files)
         self._levels = levels.apply(
-            self._work.compact_before.values(),
-            self._work.compact_after.values(),
-            self._work.marked,
+            self._increment.compact_before.values(),
+            self._increment.compact_after.values(),
+            self._increment.marked,
         )
         self._next_sequence = max(self._next_sequence, self._levels.max_sequence + 1)
         self._show()
 
     def abort(self) -> None:
         """Forget the rows in memory, and delete the files that were not handed over."""
-        doomed = self._work.created
-        self._work = CommitIncrement()
+        doomed = self._increment.created
+        self._increment = CommitIncrement()
         self._levels = self._committed
         self._memtable = Memtable(self.schema)
         self._show()
@@ -268,7 +268,7 @@ class BucketWriter:
         frozen = self._memtable.freeze(
             self._next_sequence, ordered=self._engine.needs_order or with_input
         )
-        work, files, count = self._work, self._files, self._memtable.rows
+        work, files, count = self._increment, self._files, self._memtable.rows
         runs = frozen.runs(self._engine)
         is_first = not self._levels.files
         merged = [run.merged(self._engine, nothing_before=is_first) for run in runs]
@@ -282,14 +282,14 @@ class BucketWriter:
         self._memtable = Memtable(self.schema)
         self._show()
         del frozen, runs, merged
-        give_back(written, self._options.write_buffer_size // 2)
+        release_freed_memory(written, self._options.write_buffer_size // 2)
 
     def _show(self) -> None:
         """Let others see what there is now, all at once."""
         self._uncommitted = Uncommitted(
             self.schema.id,
             self._engine,
-            (*self._handed_over.new_files, *self._work.new_files),
+            (*self._prepared.new_files, *self._increment.new_files),
             self._memtable,
             self._next_sequence,
         )
@@ -298,5 +298,5 @@ class BucketWriter:
         if unit is None:
             return
         result = self._compactor.run(unit, self._levels)
-        self._work.absorb(result)
+        self._increment.absorb(result)
         self._levels = self._levels.apply(result.before, result.after, result.marked)

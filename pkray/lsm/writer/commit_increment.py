@@ -69,7 +69,7 @@ class CommitIncrement:
         self.compact_changelog.clear()
         self.marked = {}
 
-    def requeue(self, handed_over: PreparedMessages, files: DataFileStore | None = None) -> None:
+    def requeue(self, prepared: PreparedMessages, files: DataFileStore | None = None) -> None:
         """Add the rows that were handed over before these.
 
         Args:
@@ -78,7 +78,7 @@ class CommitIncrement:
         Raises:
             MissingFileError: some are gone; nothing is taken back.
         """
-        new, changelog = handed_over.new_files, handed_over.changelog_files
+        new, changelog = prepared.new_files, prepared.changelog_files
         if files is not None:
             new = self._rewritten(files, new)
             changelog = self._rewritten(files, changelog, "changelog")

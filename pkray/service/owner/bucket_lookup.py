@@ -11,7 +11,7 @@ from pkray.lookup.levels import lookup_levels
 from pkray.lookup.prefix_search import lookup_prefixes
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import LookupStore
-from pkray.lookup.upper_levels import StoreLookup
+from pkray.lookup.store_lookup import StoreLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.keys.key_groups import KIND, SEQUENCE, RowOrder, concat, take

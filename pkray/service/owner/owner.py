@@ -84,9 +84,9 @@ class BucketOwner:
         schema = self._schema.current
         self._cache = LookupStore(
             f"{settings.local_directory}/lookup",
-            CopyLimits.of(schema.core),
+            CopyLimits.from_options(schema.core),
             clock=clock,
-            behind=True,
+            in_background=True,
         )
         self._idle_copies = CopyEviction(self._cache, schema.core.lookup_cache_file_retention)
         self._fresh = FlushedRowsCache(

@@ -145,7 +145,7 @@ class CommitPreparation:
                     writer.adopt(finished)
                 busy = compactions.busy(bucket)
                 messages.append(writer.prepare_commit(full_compact=bucket in full, busy=busy))
-                undo.callback(writer.withdraw)
+                undo.callback(writer.undo_prepare)
             compactions.handed_over(messages)
             undo.pop_all()
         return messages

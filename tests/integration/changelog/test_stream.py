@@ -14,8 +14,8 @@ from change_samples import Follower, changes_of, create, put, state_at
 
 import pkray
 from pkray.changelog import changes as changes_module
+from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.changes import Changes
-from pkray.changelog.history import ChangeHistory
 from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from pkray.format import paths
 from pkray.format.snapshot import encode, replace

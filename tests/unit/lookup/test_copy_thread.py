@@ -62,7 +62,7 @@ def store(
 ) -> Iterator[LookupStore]:
     monkeypatch.setattr(store_module, "LARGE_ROWS", 100)
     limits = CopyLimits(None, 1 << 28, retention_millis=60_000)
-    store = LookupStore(str(tmp_path / "lookup"), limits, clock=clock, behind=True)
+    store = LookupStore(str(tmp_path / "lookup"), limits, clock=clock, in_background=True)
     yield store
     files.let_go.set()
     store.close()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pkray.format import binary_row
 from pkray.lookup.levels import lookup_levels
-from pkray.lookup.upper_levels import StoreLookup
+from pkray.lookup.store_lookup import StoreLookup
 from pkray.lsm.compaction.upper_lookup import ScanLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pkray.lsm import freed_memory
-from pkray.lsm.freed_memory import give_back
+from pkray.lsm.freed_memory import release_freed_memory
 
 MB = 1 << 20
 STATUS = Path("/proc/self/status")
@@ -39,7 +39,7 @@ def test_what_was_freed_is_given_back_after_enough_work() -> None:
         kept.append(arrays[-1])  # above all that is freed: nothing is given back by itself
         del arrays
         for worked in (0, MB - 1, 1):
-            give_back(worked, MB)
+            release_freed_memory(worked, MB)
             seen.append(resident())
 
     on_new_thread(work)
@@ -51,7 +51,7 @@ def test_each_thread_works_for_itself(monkeypatch) -> None:
     calls: list[int] = []
     monkeypatch.setattr(freed_memory, "_trim", calls.append)
     for _ in range(2):
-        on_new_thread(lambda: give_back(MB - 1, MB))
+        on_new_thread(lambda: release_freed_memory(MB - 1, MB))
     assert calls == []
-    on_new_thread(lambda: give_back(MB, MB))
+    on_new_thread(lambda: release_freed_memory(MB, MB))
     assert calls == [0]

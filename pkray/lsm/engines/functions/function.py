@@ -35,7 +35,7 @@ class AggregateFunction(ABC):
         knows_late: they come to it as they came, and marked (``Segments.late``).
         skips_late: a sequence group's late rows do not count, unless they take back.
         late_replaces: a sequence group's late row gives its value, null or not, but for those
-            before the first value (see `SequenceGroup`).
+            before the first value (see `SequenceGroupMerger`).
         skips_nulls: of those, nulls are no first value.
         image_replaces: a merged value that is merged with one of those it was made of stays as it
             is, whatever was taken back in between.

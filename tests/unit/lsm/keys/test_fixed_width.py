@@ -37,7 +37,7 @@ NUMBERS = {"some": np.array([3, 0, 3, 1]), "none": np.empty(0, np.int64)}
 @pytest.mark.parametrize("start", [0, 1])
 def test_values_are_those_of_the_rows(column: pa.Array, numbers: np.ndarray, start: int) -> None:
     some = column.slice(start)
-    values = FixedWidthColumn.of(some)
+    values = FixedWidthColumn.from_array(some)
     assert values is not None
     found = values.gathered(numbers)
     assert found is not None
@@ -49,7 +49,7 @@ def test_values_are_those_of_the_rows(column: pa.Array, numbers: np.ndarray, sta
 
 @pytest.mark.parametrize("column", OTHERS.values(), ids=OTHERS)
 def test_other_columns_are_left_to_arrow(column: pa.Array) -> None:
-    assert FixedWidthColumn.of(column) is None
+    assert FixedWidthColumn.from_array(column) is None
 
 
 def test_rows_are_taken_column_by_column() -> None:

@@ -37,7 +37,7 @@ def last_changes(
     order = RowOrder(schema, by_user_sequence=False)
     wanted = list(dict.fromkeys([*columns, *order.key_columns]))
     streams = [_last_of_key(source.read(file, wanted), order) for group in files for file in group]
-    for groups, _ in group_sorted(streams, order, MergeLimits.of(schema.core)):
+    for groups, _ in group_sorted(streams, order, MergeLimits.from_options(schema.core)):
         yield groups.take(groups.newest()).select(list(columns))
 
 
@@ -63,7 +63,7 @@ def merged_deltas(
         merge_read(Levels(group).runs(), source, engine, schema, every, drop_deletes=False)
         for group in files
     ]
-    for groups, _ in group_sorted(streams, RowOrder(schema), MergeLimits.of(schema.core)):
+    for groups, _ in group_sorted(streams, RowOrder(schema), MergeLimits.from_options(schema.core)):
         yield engine.merge(groups).select(list(columns))
 
 

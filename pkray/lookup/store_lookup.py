@@ -93,7 +93,7 @@ class StoreLookup:
             for file, positions, rows in search.locate(runs, names)
             if rows.num_rows
         ]
-        return LocatedRows.of(found, files, schema, self._order)
+        return LocatedRows.from_batches(found, files, schema, self._order)
 
     def _are_dense(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> bool:
         """Whether reading all rows in the keys' range costs less than looking each key up."""
