@@ -159,7 +159,7 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
             self._progress.reached(self._taken, force=force)
 
     def _run(self) -> Generator[pa.RecordBatch]:
-        self._refuse_other_table()
+        self._check_same_table()
         position = self._find_start()
         if position is None:
             return
@@ -222,7 +222,7 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
             latest = self._history.latest()
             self._latest = latest.id if latest is not None else 0
             rolled_back = self._history.rollbacks != rollbacks
-            self._refuse_other_table()
+            self._check_same_table()
             if self._latest < next_id - 1 or (rolled_back and not self._stands()):
                 raise SnapshotNotFoundError(
                     f"the table at {self._store.url!r} was rolled back to snapshot "
@@ -236,9 +236,9 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
                 return False
         return False
 
-    def _refuse_other_table(self) -> None:
+    def _check_same_table(self) -> None:
         try:
-            self._identity.refuse_other_after(self._history.invalidations)
+            self._identity.check_same_table_after(self._history.invalidations)
         except TableError:
             self._progress = None  # the consumer of that name is another table's
             raise

@@ -74,12 +74,12 @@ class Attempt:
             TableReplacedError: another table is there; nothing was published.
         """
         if self._identity is not None:
-            self._identity.refuse_other()
+            self._identity.check_same_table()
         snapshot = self._snapshot(latest)
         published = self._publish(snapshot)
         if published is None:
             return None
-        self._refuse_other_table(published)
+        self._check_same_table(published)
         below = self._look_below(latest)
         if below == "expired" and self._is_late(published):
             self._snapshots.withdraw(published)
@@ -120,11 +120,11 @@ class Attempt:
         except StorageError as error:
             raise self._unknown(error) from error
 
-    def _refuse_other_table(self, published: Snapshot) -> None:
+    def _check_same_table(self, published: Snapshot) -> None:
         """The table may have been replaced in the moment before."""
         try:
             if self._identity is not None:
-                self._identity.refuse_other()
+                self._identity.check_same_table()
         except TableError:
             self._snapshots.withdraw(published)
             raise

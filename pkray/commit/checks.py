@@ -28,14 +28,14 @@ class CommitChecks:
         self._table = table
         self._fences = WriterFences(store)
 
-    def refuse_older_writer(self, change: Change) -> None:
+    def check_newest_writer(self, change: Change) -> None:
         """A writer that another one has taken over from publishes nothing.
 
         Raises:
             CommitFencedError: the change's is one.
         """
         if change.generation is not None:
-            self._fences.refuse_older(change.user, change.generation)
+            self._fences.check_newest(change.user, change.generation)
 
     def check_base(self, change: Change, latest: Snapshot | None, schema: TableSchema) -> None:
         """Rows numbered after one snapshot do not fit buckets that have got others since.
@@ -68,7 +68,7 @@ class CommitChecks:
                 snapshot_id=latest.id if latest else None,
             )
 
-    def refuse_changed_rows(
+    def check_rows_unchanged(
         self, change: Change, read_at: int, latest: Snapshot | None, partitions: Collection[bytes]
     ) -> None:
         """Partitions rewritten as of one snapshot must not have got or lost rows since.
@@ -86,7 +86,7 @@ class CommitChecks:
                 base=read_at,
             )
 
-    def refuse_conflict(self, change: Change, latest: Snapshot | None, schema: TableSchema) -> None:
+    def check_conflicts(self, change: Change, latest: Snapshot | None, schema: TableSchema) -> None:
         """Files and indexes that a change replaces must be there, those it adds must fit.
 
         Raises:

@@ -183,7 +183,7 @@ class Committer:
             if read_at is not None:
                 rewritten = {message.partition for message in messages}
                 rewritten |= set(replaced.select({partition for partition, _ in live}))
-                self._checks.refuse_changed_rows(overwriting, read_at, latest, rewritten)
+                self._checks.check_rows_unchanged(overwriting, read_at, latest, rewritten)
             entries, index = overwrite_entries(
                 self._store, self._schema, latest, live, replaced, messages
             )
@@ -201,7 +201,7 @@ class Committer:
                 read_at=read_at,
             )
 
-    def refuse_missing(self, messages: Sequence[CommitMessage]) -> None:
+    def check_files_exist(self, messages: Sequence[CommitMessage]) -> None:
         """Look whether the new files of messages are there: a rollback deletes them, where an
         earlier commit of theirs was not answered, and so does an orphan cleaner after a day.
 
@@ -245,7 +245,7 @@ class Committer:
         newest = self._history.identifier
         return name if newest is not None and name <= newest else None
 
-    def refuse_forgotten(self, token: CommitToken) -> None:
+    def check_remembered(self, token: CommitToken) -> None:
         """That a commit's snapshot is not found says nothing where it may have expired.
 
         Raises:

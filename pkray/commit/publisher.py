@@ -89,9 +89,9 @@ class Publisher:
                         change = on_top_of(latest)
                         attempt.renew(change)
                     if snapshot is None:
-                        self._checks.refuse_older_writer(change)
+                        self._checks.check_newest_writer(change)
                         self._checks.check_base(change, latest, schema)
-                        self._checks.refuse_conflict(change, latest, schema)
+                        self._checks.check_conflicts(change, latest, schema)
                         snapshot = attempt.publish(latest)
                 except (MissingFileError, SnapshotNotFoundError):
                     if latest is None or self._table.snapshots.holds(latest):

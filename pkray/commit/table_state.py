@@ -44,7 +44,7 @@ class TableState:
         """
         latest = self.snapshots.latest()
         if self.identity is not None:
-            self.identity.refuse_other_after(self.snapshots.invalidations)
+            self.identity.check_same_table_after(self.snapshots.invalidations)
         if self.snapshots.rollbacks != self.rollbacks:
             self.rollbacks = self.snapshots.rollbacks
             self.history.reset()

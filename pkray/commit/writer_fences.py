@@ -43,13 +43,13 @@ class WriterFences:
         """
         try:
             if self._identity is not None:
-                self._identity.refuse_other()
+                self._identity.check_same_table()
         except TableError:
             return
         data = msgspec.json.encode(_Newest(user, generation))
         self._store.write(_path(user), seal_json(data))
 
-    def refuse_older(self, user: str, generation: int) -> None:
+    def check_newest(self, user: str, generation: int) -> None:
         """See that no other writer of the user took over, by one request.
 
         Raises:

@@ -37,7 +37,7 @@ class TableIdentity:
         """Of the table that a location names."""
         return cls(location.open(), location.name, location.identity)
 
-    def refuse_other(self) -> None:
+    def check_same_table(self) -> None:
         """Look whether it is the table still: one request, or none where files have marks.
 
         Raises:
@@ -65,14 +65,14 @@ class TableIdentity:
             )
         self._mark = mark
 
-    def refuse_other_after(self, invalidations: int) -> None:
-        """As `refuse_other`, but only where there is a reason to doubt that was not there before.
+    def check_same_table_after(self, invalidations: int) -> None:
+        """Do so only if something was invalidated since the last time: see `check_same_table`.
 
         Args:
             invalidations: of the holder's `SnapshotStore`.
         """
         if invalidations != self._doubts:
-            self.refuse_other()
+            self.check_same_table()
             self._doubts = invalidations
 
     def _first_schema_mark(self) -> Hashable:

@@ -26,7 +26,7 @@ from pkray.scan.pruning import Pruned, prune
 from pkray.scan.report import ScanReport, counted
 from pkray.scan.split import Split
 from pkray.scan.split_packing import pack
-from pkray.schema.columns import refuse_text
+from pkray.schema.columns import check_name_list
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
@@ -135,7 +135,7 @@ class ScanPlanner:
 
     def _known(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         names = self._schema.names
-        refuse_text("columns", columns)
+        check_name_list("columns", columns)
         for column in columns or ():
             if column not in names:
                 raise InputError(

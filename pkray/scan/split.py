@@ -20,7 +20,7 @@ from pkray.lsm.merge.merge_read import merge_read
 from pkray.lsm.merge.raw_read import raw_read
 from pkray.scan.filtered_files import FilteredFiles, ReadCounters
 from pkray.scan.predicate import Predicate
-from pkray.schema.columns import filter_rows, refuse_text
+from pkray.schema.columns import check_name_list, filter_rows
 from pkray.schema.default_values import with_defaults
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
@@ -119,7 +119,7 @@ def arrow_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schem
     Raises:
         InputError: there is no such column.
     """
-    refuse_text("columns", columns)
+    check_name_list("columns", columns)
     if columns is None:
         return schema.arrow_schema
     try:

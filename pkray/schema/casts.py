@@ -207,7 +207,7 @@ def _check_narrowed(
             lost = pc.and_(pc.is_inf(back), pc.is_finite(wide))
         else:
             lost = pc.and_(pc.not_equal(back, wide), pc.invert(pc.is_nan(wide)))
-        _refuse_any(wide, lost, data_type, name)
+        _check_none(wide, lost, data_type, name)
     elif _has_float(data_type) and not pa.types.is_null(wide.type):
         aligned = pa.Table.from_arrays([wide, narrow], names=["wide", "narrow"])
         for batch in aligned.to_batches():
@@ -230,7 +230,7 @@ def _check_values(column: pa.ChunkedArray, data_type: DataType, name: str) -> No
         if (pc.max(lengths).as_py() or 0) > data_type.length:
             if data_type.root in STRINGS:
                 lengths = pc.utf8_length(column)
-            _refuse_any(column, pc.greater(lengths, data_type.length), data_type, name)
+            _check_none(column, pc.greater(lengths, data_type.length), data_type, name)
     if data_type.root in TIMESTAMPS or data_type.root == "TIME":
         spare = _UNIT_DIGITS[data_type.arrow.unit] - (data_type.precision or 0)
         if spare > 0:
@@ -238,7 +238,7 @@ def _check_values(column: pa.ChunkedArray, data_type: DataType, name: str) -> No
             ticks = column.cast(width)
             step = pa.scalar(10**spare, width)
             whole = pc.multiply(pc.divide(ticks, step), step)
-            _refuse_any(column, pc.not_equal(whole, ticks), data_type, name)
+            _check_none(column, pc.not_equal(whole, ticks), data_type, name)
     if data_type.is_nested:
         for chunk in column.chunks:
             for part in _parts(chunk, data_type, name):
@@ -280,7 +280,7 @@ def _check_nulls(column: pa.ChunkedArray, name: str) -> None:
         )
 
 
-def _refuse_any(column: pa.ChunkedArray, bad: Any, data_type: DataType, name: str) -> None:
+def _check_none(column: pa.ChunkedArray, bad: Any, data_type: DataType, name: str) -> None:
     row = pc.index(bad, True).as_py()
     if row >= 0:
         raise _unfit(column, row, data_type, name)

@@ -9,7 +9,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import DataType
 
 
-def refuse_key(schema: TableSchema, path: tuple[str, ...], what: str, how: str = "") -> None:
+def check_not_key(schema: TableSchema, path: tuple[str, ...], what: str, how: str = "") -> None:
     """Raises SchemaError: the column is of a key, by which files are laid out.
 
     Args:
@@ -27,7 +27,7 @@ def refuse_key(schema: TableSchema, path: tuple[str, ...], what: str, how: str =
             )
 
 
-def refuse_named(schema: TableSchema, path: tuple[str, ...]) -> None:
+def check_not_named(schema: TableSchema, path: tuple[str, ...]) -> None:
     """Raises SchemaError: options would speak of a column that is not there."""
     options = schema.options
     keys = column_names.keys_naming(options, path[0]) if len(path) == 1 else []

@@ -17,7 +17,7 @@ KEY_PREFIX = "_KEY_"
 RESERVED = frozenset({SEQUENCE, KIND, "_LEVEL", "_ROW_ID", "rowkind", "_row_kind", "_snapshot_id"})
 
 
-def refuse_text(argument: str, names: object) -> None:
+def check_name_list(argument: str, names: object) -> None:
     """Raises InputError: one name stands where a list of them belongs, or what is no list."""
     if isinstance(names, str):
         raise InputError(f"{argument} is a list of column names: write [{names!r}]", value=names)

@@ -109,7 +109,7 @@ def mapped(fields: Fields, name: str, change: Callable[[DataField], DataField]) 
     return tuple(change(field) if field.name == name else field for field in fields)
 
 
-def refuse_taken(fields: Fields, name: str) -> None:
+def check_free(fields: Fields, name: str) -> None:
     """Raises SchemaError: there is such a field already, or the name is no text."""
     if not isinstance(name, str):
         raise SchemaError(f"a column cannot be named {name!r}: names are text", column=name)

@@ -11,7 +11,7 @@ from pkray.arguments.whole_number import whole_number
 from pkray.errors import OptionError, SchemaError
 from pkray.options import DYNAMIC, TableOptions, column_names
 from pkray.options.immutable import check_set, check_unset
-from pkray.schema.change_checks import path_text, refuse_key, refuse_named, tightened
+from pkray.schema.change_checks import check_not_key, check_not_named, path_text, tightened
 from pkray.schema.changes import (
     AddColumn,
     ChangeBuckets,
@@ -30,10 +30,10 @@ from pkray.schema.checks import check_table
 from pkray.schema.column_checks import check_comment, check_keys, check_names
 from pkray.schema.fields import (
     Fields,
+    check_free,
     edit_fields,
     mapped,
     placed,
-    refuse_taken,
     renumbered,
     resolve,
 )
@@ -138,15 +138,15 @@ class SchemaUpdate:
         added = DataField(self._next_id(), "", self._with_ids(data_type), change.comment)
 
         def edit(fields: Fields, name: str) -> Fields:
-            refuse_taken(fields, name)
+            check_free(fields, name)
             return placed(fields, replace(added, name=name), change.first, change.after)
 
         self._edit(resolve(self._schema.fields, change.name, new=True), edit)
 
     def _drop(self, change: DropColumn) -> None:
         path = resolve(self._schema.fields, change.name)
-        refuse_key(self._schema, path, "dropped")
-        refuse_named(self._schema, path)
+        check_not_key(self._schema, path, "dropped")
+        check_not_named(self._schema, path)
 
         def edit(fields: Fields, name: str) -> Fields:
             kept = tuple(field for field in fields if field.name != name)
@@ -162,12 +162,12 @@ class SchemaUpdate:
     def _rename(self, change: RenameColumn) -> None:
         path = resolve(self._schema.fields, change.name)
         if path[0] in self._schema.partition_keys and len(path) == 1:
-            refuse_key(self._schema, path, "renamed")
+            check_not_key(self._schema, path, "renamed")
         if change.new_name == path[-1]:
             return
 
         def edit(fields: Fields, name: str) -> Fields:
-            refuse_taken(fields, change.new_name)
+            check_free(fields, change.new_name)
             return mapped(fields, name, lambda field: replace(field, name=change.new_name))
 
         self._edit(path, edit)
@@ -187,9 +187,9 @@ class SchemaUpdate:
     def _change_type(self, change: ChangeType) -> None:
         path = resolve(self._schema.fields, change.name)
         new = DataType.given(change.type)
-        refuse_key(self._schema, path, "retyped", f" as {new}")
+        check_not_key(self._schema, path, "retyped", f" as {new}")
         if len(path) == 1 and path[0] == self._schema.core.record_level_time_field:
-            refuse_named(self._schema, path)
+            check_not_named(self._schema, path)
 
         def widen(field: DataField) -> DataField:
             if field.type.nullable and not new.nullable:

@@ -20,7 +20,7 @@ from pkray.json_files import values
 from pkray.options import TableOptions
 from pkray.schema.checks import check_table
 from pkray.schema.column_checks import check_comment, check_keys, check_names
-from pkray.schema.columns import KEY_PREFIX, KIND, SEQUENCE, no_column, refuse_text
+from pkray.schema.columns import KEY_PREFIX, KIND, SEQUENCE, check_name_list, no_column
 from pkray.schema.default_values import default_value
 from pkray.schema.fields import renumbered
 from pkray.schema.types import DataField, DataType, NamedType
@@ -249,7 +249,7 @@ def _columns(schema: Columns) -> Iterator[tuple[str, DataType, str | None]]:
 
 
 def _name_list(argument: str, names: Sequence[str]) -> tuple[str, ...]:
-    refuse_text(argument, names)
+    check_name_list(argument, names)
     return tuple(names)
 
 

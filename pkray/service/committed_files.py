@@ -95,7 +95,7 @@ class CommittedFiles:
         is_empty = snapshot_id is None and latest is None
         was_rolled_back = self._was_rolled_back(latest, is_empty)
         if self._identity is not None:
-            self._identity.refuse_other_after(self._snapshots.invalidations)
+            self._identity.check_same_table_after(self._snapshots.invalidations)
         if was_rolled_back:
             self._start_anew(self._snapshots.latest())
         elif target is not None and target > self.snapshot_id:

@@ -268,7 +268,7 @@ class DedicatedCompaction:
         old = [
             m for m in messages if any((f.creation_time or 0) <= before for f in new_data_files(m))
         ]
-        self._committer.refuse_missing(old)
+        self._committer.check_files_exist(old)
         snapshot = self._committer.commit(self._identifier, messages).compact
         if snapshot is not None:
             self._identifier += 1

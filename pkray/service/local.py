@@ -149,7 +149,7 @@ class LocalRuntime:
         self._renewal.set(_RENEWAL_SECONDS, renew)
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
-        TableIdentity.at(location).refuse_other()
+        TableIdentity.at(location).check_same_table()
         count = self._owners or default_owners(schema, os.cpu_count() or 1)
         directory = f"{self._directory}/{location.fingerprint}-{uuid.uuid4().hex[:8]}"
         owners = [

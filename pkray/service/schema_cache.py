@@ -38,7 +38,7 @@ class SchemaCache:
         with self._lock:
             newest = self._schemas.newest()
             if self._schemas.replacements != self.replacements:
-                self._identity.refuse_other()
+                self._identity.check_same_table()
                 self.replacements = self._schemas.replacements
             self.current = newest
 

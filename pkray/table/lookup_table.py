@@ -114,7 +114,7 @@ class LookupTable(StreamableTable):
         )  # owners know another table
         snapshot, schema = view.snapshot, view.schema
         if tag is not None and snapshot is not None and not self._history.holds(snapshot):
-            self._identity.refuse_other()
+            self._identity.check_same_table()
             return schema, view  # the owners know snapshots by their ids
         answer_from = None if snapshot is None else snapshot.id
         return schema, LookupState(lambda: self._lookups(schema), visibility, answer_from)

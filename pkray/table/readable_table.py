@@ -199,9 +199,9 @@ class ReadableTable:
         moment = SnapshotSelector.of(self.schema.core, snapshot_id, tag, timestamp, watermark)
         view = self._view(moment)
         if moment.is_latest:
-            self._identity.refuse_other_after(self._history.invalidations)
+            self._identity.check_same_table_after(self._history.invalidations)
         else:
-            self._identity.refuse_other()
+            self._identity.check_same_table()
         return view
 
     def latest_snapshot(self) -> Snapshot | None:
@@ -261,7 +261,7 @@ class ReadableTable:
         timestamp: Timestamp | None = None,
     ) -> pa.RecordBatchReader:
         """As `system`, batch by batch."""
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         moment = None
         if (snapshot_id, tag, timestamp) != (None, None, None):
             moment = self.view(snapshot_id, tag, timestamp).snapshot
@@ -295,5 +295,5 @@ class ReadableTable:
         return all(each is None for each in moment) and names_changes(self.schema.core)
 
     def _changes(self) -> Changes:
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         return Changes(self.location, self._store, self.schema)

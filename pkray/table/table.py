@@ -42,7 +42,7 @@ class Table(LookupTable):
     @property
     def alter(self) -> Alter:
         """Changes of the columns, options and comments: ``table.alter.add_column("x", "INT")``."""
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         return Alter(self._store, self.name, self._use)
 
     def open_writer(
@@ -228,13 +228,13 @@ class Table(LookupTable):
     @property
     def tags(self) -> Tags:
         """Snapshots with names, which do not expire: ``table.tags.create("v1")``."""
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         return Tags(self.location, self._store, self.schema, now_millis)
 
     @property
     def branches(self) -> Branches:
         """Histories of their own beside the table's: ``table.branches.create("b", tag="v1")``."""
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         return Branches(
             self.location, self._store, self.schema, self.runtime.stop, self._forget_schemas
         )
@@ -264,13 +264,13 @@ class Table(LookupTable):
             SnapshotNotFoundError: the snapshot has expired or was never made.
             TagNotFoundError: there is no such tag.
         """
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         return roll_back(self._store, self._schemas.latest(), snapshot_id, tag)
 
     @property
     def consumers(self) -> Consumers:
         """Readers of the changes that keep their place: ``table.consumers.reset("job", 7)``."""
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         return Consumers(self._store)
 
     def expire_snapshots(
@@ -293,7 +293,7 @@ class Table(LookupTable):
         Raises:
             OptionError: ``retain_min`` above ``retain_max``, or one below 1.
         """
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         schema = self._schemas.latest()
         return expire_snapshots(
             self._store, schema, retain_max, retain_min, older_than, max_deletes
@@ -316,7 +316,7 @@ class Table(LookupTable):
         Returns:
             ``path``, ``size`` and ``modified`` of each.
         """
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         schema = self._schemas.latest()
         return remove_orphan_files(self._store, schema, older_than, dry_run, progress)
 
@@ -398,7 +398,7 @@ class Table(LookupTable):
             OptionError: ``parallelism`` is no whole number of at least 1.
             PkrayError: a bucket failed; the others were committed.
         """
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         self.schema.core.require_supported()
         if parallelism is not None:
             whole_number("parallelism", parallelism, 1, "buckets at a time")
@@ -419,7 +419,7 @@ class Table(LookupTable):
         return f"waits for the compaction of {waiting} buckets" if waiting else None
 
     def _partitions(self) -> PartitionWork:
-        self._identity.refuse_other()
+        self._identity.check_same_table()
         schema = self._schemas.latest()
         schema.core.require_supported()
         return PartitionWork(self._store, schema, lambda: self._service().coordinator, now_millis)

@@ -33,7 +33,7 @@ def dead_owner(monkeypatch, tmp_path):
     monkeypatch.setattr(callee.ray, "get", get)
     with pkray.connect(tmp_path) as catalog:
         table = catalog.create_table("db.t", [("id", "BIGINT")], ["id"])
-        look = TableIdentity.at(table.location).refuse_other
+        look = TableIdentity.at(table.location).check_same_table
         yield handle.RayHandle(Actor(), "owner", DEFAULT_LIMITS, look, patience_seconds=0), catalog
 
 

@@ -226,7 +226,7 @@ class Coordinator:
             if known is not None:
                 return known
             committer = self._committers.of(user)
-            committer.refuse_missing(messages)
+            committer.check_files_exist(messages)
             result = committer.overwrite(
                 name, messages, replaced, watermark=watermark, read_at=read_at
             )
@@ -286,7 +286,7 @@ class Coordinator:
             return CommitOutcome(committer.snapshot_of(identifier), new=False)
         if isinstance(name, CommitToken) and name.since < self._began:
             # A coordinator before this one may have been asked for it.
-            committer.refuse_forgotten(name)
+            committer.check_remembered(name)
         return None
 
 

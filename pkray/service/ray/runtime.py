@@ -133,7 +133,7 @@ class RayRuntime:
         self._services.clear()
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
-        limits, look = self._limits, TableIdentity.at(location).refuse_other
+        limits, look = self._limits, TableIdentity.at(location).check_same_table
         look()
         resources: Any = ray.cluster_resources  # it has no types
         processors = int(resources().get("CPU", 1))
@@ -197,7 +197,7 @@ class RayTarget:
         if not ray.is_initialized():
             os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")
             join_known(self._address)
-        look = TableIdentity.at(self._location).refuse_other
+        look = TableIdentity.at(self._location).check_same_table
         handles = [
             owner_handle(self._location, index, self._limits, look) for index in range(self._owners)
         ]
