@@ -81,8 +81,8 @@ SnapshotSelector: TypeAlias = tuple[int | None, str | None, int | str | None]
 """A snapshot, a tag and a time, of which one is given at most."""
 
 
-def moment(snapshot: int | None, tag: str | None, timestamp: str | None) -> SnapshotSelector:
-    """What --snapshot, --tag and --timestamp say, as ``Table.view`` takes it."""
+def selector(snapshot: int | None, tag: str | None, timestamp: str | None) -> SnapshotSelector:
+    """Put --snapshot, --tag and --timestamp together as ``Table.view`` takes them."""
     return snapshot, tag, time(timestamp)
 
 

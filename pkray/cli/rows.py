@@ -136,12 +136,12 @@ def scan(
 ) -> None:
     """Print the committed rows, of a system table such as 'shop.orders$files' too."""
     source = catalog.load_table(table)
-    moment = arguments.moment(snapshot, tag, timestamp)
+    selector = arguments.selector(snapshot, tag, timestamp)
     if explain:
-        report = source.view(*moment).explain(arguments.names(columns), where)
+        report = source.view(*selector).explain(arguments.names(columns), where)
         output.text(str(report), report.to_dict(), as_json)
         return
-    rows, schema = _rows(source, arguments.names(columns), where, moment)
+    rows, schema = _rows(source, arguments.names(columns), where, selector)
     output.rows(_first(rows, limit), schema, as_json)
 
 
@@ -157,7 +157,7 @@ def lookup(
     visibility: Annotated[
         str | None,
         typer.Option(
-            help="latest, or committed, which is the default for an older moment.",
+            help="latest, or committed, which is the default for an older snapshot.",
             metavar="latest|committed",
         ),
     ] = None,
@@ -168,17 +168,17 @@ def lookup(
 ) -> None:
     """Print the rows of some keys; keys that are not there are left out."""
     source = catalog.load_table(table)
-    moment = arguments.moment(snapshot, tag, timestamp)
-    is_past = any(said is not None for said in moment)
-    schema = source.view(*moment).schema if is_past else source.schema
+    selector = arguments.selector(snapshot, tag, timestamp)
+    is_past = any(said is not None for said in selector)
+    schema = source.view(*selector).schema if is_past else source.schema
     look = source.lookup_prefix if prefix else source.lookup
     found = look(
         arguments.keys(key, schema, as_first=prefix),
         columns=arguments.names(columns),
         visibility=visibility or ("committed" if is_past else "latest"),  # type: ignore[arg-type] # checked there
-        snapshot_id=moment[0],
-        tag=moment[1],
-        timestamp=moment[2],
+        snapshot_id=selector[0],
+        tag=selector[1],
+        timestamp=selector[2],
     )
     output.table(found, as_json)
 
@@ -187,13 +187,13 @@ def _rows(
     source: Table | SystemTable,
     columns: list[str] | None,
     where: str | None,
-    moment: SnapshotSelector,
+    selector: SnapshotSelector,
 ) -> tuple[Iterator[pa.RecordBatch], pa.Schema]:
     if isinstance(source, SystemTable):
-        snapshot, tag, timestamp = moment
+        snapshot, tag, timestamp = selector
         rows = source.to_batches(columns, where, snapshot, tag=tag, timestamp=timestamp)
         return rows, rows.schema
-    view = source.view(*moment)
+    view = source.view(*selector)
     return view.batches(columns, where), arrow_schema(view.schema, columns)
 
 

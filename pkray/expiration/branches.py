@@ -1,4 +1,4 @@
-"""The branches of a table: histories of their own above the same files."""
+"""Makes, removes and takes over branches: histories of their own above a table's files."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ class Branch:
     snapshot_id: int | None
 
 
-class Branches:
+class BranchHistories:
     """Creates, lists, deletes and takes over ``branch/branch-<name>/{schema,snapshot,tag}``.
 
     A branch is there once it has a schema, which is what comes last when it is made and goes
-    first when it is deleted.
+    first when it is deleted. Users hold `pkray.table.maintenance.branches.Branches`, which stops
+    services too.
 
     Args:
         store: the root of the table, or a branch of it.
@@ -61,7 +62,7 @@ class Branches:
         self._table = table
 
     def names(self) -> list[str]:
-        """In order."""
+        """List the names of the branches, in order."""
         folders = (path.rstrip("/").rsplit("/", 1)[-1] for path in self._folders())
         return sorted(
             folder.removeprefix(_PREFIX)
@@ -70,7 +71,7 @@ class Branches:
         )
 
     def all(self) -> list[Branch]:
-        """Every branch, by name."""
+        """List every branch, by name."""
         found = []
         for name in self.names():
             history = self._history(name)
@@ -83,7 +84,7 @@ class Branches:
         return fault(name) is None and SchemaStore(self._history(name), self._table).exists()
 
     def require(self, name: str) -> None:
-        """Raises `BranchNotFoundError` where there is no such branch."""
+        """Raise a `BranchNotFoundError` where there is no such branch."""
         if not self.exists(name):
             names = self.names()
             there = f"its branches are {', '.join(names)}" if names else "it has no branches"
@@ -203,7 +204,8 @@ class Branches:
         return snapshots[-1]
 
     def main_schemas(self) -> dict[int, bytes]:
-        """The table's own schema files, by id: where a branch takes its place they may change."""
+        """Read the table's own schema files, by id; they may change where a branch takes its
+        place."""
         ids = SchemaStore(self._main, self._table).ids()
         return {number: self._main.read(paths.schema(number)) for number in ids}
 
@@ -234,7 +236,7 @@ class Branches:
         return removed
 
     def _remove_strays(self, main: SnapshotStore) -> list[Snapshot]:
-        """Snapshots that are not followed by the next: left by one that was killed."""
+        """Remove snapshots that are not followed by the next: a killed fast-forward left them."""
         ids = main.ids()
         gap = max((number for number in ids if number - 1 not in ids), default=0)
         strays = [main.read(number, fresh=True) for number in reversed(ids) if number < gap]
@@ -287,7 +289,7 @@ def _follows(main: SnapshotStore, first: Snapshot) -> bool:
 
 
 def check_name(name: object) -> None:
-    """Raises `TableError` for what Paimon takes for no branch: blank, digits alone, ``main``."""
+    """Raise a `TableError` for what Paimon takes for no branch: blank, digits alone, ``main``."""
     text = name if isinstance(name, str) else ""
     if (why := fault(name, MOST_CHOSEN_BYTES)) is not None or "$" in text:
         reason = (

@@ -1,4 +1,4 @@
-"""The files of snapshots that were removed from the newest end of a history."""
+"""Deletes the files of snapshots that were removed from the newest end of a history."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def delete_unreferenced(
 
     Args:
         main: the table's root.
-        removed: snapshots and changelogs that are gone; what they added is looked at.
-        whole: those of which all files are looked at, such as tags.
+        removed: snapshots and changelogs of which the files that they added are deleted.
+        whole: snapshots, such as those of tags, of which all files are deleted.
 
     Returns:
         The number of files deleted.
@@ -58,11 +58,11 @@ def delete_unreferenced(
     deltas = schema.core.changelog_producer == "none"
     for root in (main, *branch_roots(main)):
         collect(main, root, kept, deltas=deltas)
-    doomed = [path for path in data if path.rsplit("/", 1)[-1] not in kept.data]
+    unreferenced = [path for path in data if path.rsplit("/", 1)[-1] not in kept.data]
     unnamed = sorted(metadata - kept.metadata)
-    main.delete(doomed)
+    main.delete(unreferenced)
     main.delete(unnamed)
-    return len(doomed) + len(unnamed)
+    return len(unreferenced) + len(unnamed)
 
 
 def _added(schema: TableSchema, entries: Iterable[ManifestEntry]) -> Iterator[str]:

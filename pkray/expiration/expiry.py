@@ -55,7 +55,7 @@ class SnapshotExpirer:
         self._changelogs = ChangelogStore(self._history)
         self._consumers = ConsumerStore(self._history)
         self._journal = ExpiryJournal(self._history)
-        self._doomed = UnreferencedFiles(main, self._history)
+        self._unreferenced = UnreferencedFiles(main, self._history)
         self._earliest: Snapshot | None = None
         self._oldest_changelog: Snapshot | None = None
         self._has_changelogs: bool | None = None
@@ -114,15 +114,15 @@ class SnapshotExpirer:
         end = self._first_kept(earliest, latest, retention, self._time_of_snapshot)
         if end <= earliest.id:
             return ExpiryReport()
-        dead = list(self._fresh(range(earliest.id, end)))
+        expired = list(self._fresh(range(earliest.id, end)))
         kept = next(iter(self._fresh(range(end, end + 1))), None)
-        if not dead or kept is None:  # another process is at it
+        if not expired or kept is None:  # another process is at it
             self._earliest = None
             return ExpiryReport()
         return self._carry_out(
             Expiring(
                 token=str(uuid.uuid4()),
-                dead=tuple(dead),
+                expired=tuple(expired),
                 kept=kept,
                 keep_changelogs=keep_changelogs,
             )
@@ -140,12 +140,12 @@ class SnapshotExpirer:
         if end <= first.id:
             return ExpiryReport()
         newest = self._changelogs.latest_id() or first.id
-        dead = tuple(self._changelogs.range(first.id, min(end, newest + 1) - 1))
-        if not dead:
+        expired = tuple(self._changelogs.range(first.id, min(end, newest + 1) - 1))
+        if not expired:
             self._oldest_changelog = None
             return ExpiryReport()
         return self._carry_out(
-            Expiring(token=str(uuid.uuid4()), dead=dead, kept=kept, changelogs=True)
+            Expiring(token=str(uuid.uuid4()), expired=expired, kept=kept, changelogs=True)
         )
 
     def _first_kept(
@@ -173,7 +173,7 @@ class SnapshotExpirer:
 
     def _finish(self, expiring: Expiring, *, resumed: bool) -> ExpiryReport:
         self._earliest = self._oldest_changelog = None
-        dead = list(expiring.dead)
+        expired = list(expiring.expired)
         if not self._snapshots.holds(expiring.kept):
             # Rolled back below it, or expired by another engine since.
             kept = self._find_earliest()
@@ -182,22 +182,22 @@ class SnapshotExpirer:
                 return ExpiryReport()
             expiring = msgspec.structs.replace(expiring, kept=kept)
         if expiring.changelogs:
-            report = ExpiryReport(changelogs=len(dead))
-            left = [number for number in self._changelogs.ids() if number > dead[-1].id]
-            self._changelogs.delete([each.id for each in dead], min(left, default=None))
+            report = ExpiryReport(changelogs=len(expired))
+            left = [number for number in self._changelogs.ids() if number > expired[-1].id]
+            self._changelogs.delete([each.id for each in expired], min(left, default=None))
             self._has_changelogs = bool(left)
         else:
-            report = ExpiryReport(snapshots=len(dead))
+            report = ExpiryReport(snapshots=len(expired))
             if expiring.keep_changelogs:
-                self._changelogs.write(dead)
+                self._changelogs.write(expired)
                 self._has_changelogs = True
             self._delete_snapshots(expiring, resumed=resumed)
-        report += self._doomed.delete(expiring, self._schema)
+        report += self._unreferenced.delete(expiring, self._schema)
         self._journal.end(expiring)
         return report
 
     def _delete_snapshots(self, expiring: Expiring, *, resumed: bool) -> None:
-        for snapshot in expiring.dead:
+        for snapshot in expiring.expired:
             # After a rollback another snapshot may have the id.
             if not resumed or self._snapshots.holds(snapshot):
                 self._history.delete(paths.snapshot(snapshot.id))

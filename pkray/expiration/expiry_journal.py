@@ -1,4 +1,4 @@
-"""What an expiry has begun, so that the next one can finish it."""
+"""Records what an expiry has begun, so that the next one can finish it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ PATH = f"{paths.SNAPSHOT_DIR}/EXPIRING"
 
 
 class Expiring(msgspec.Struct, frozen=True, kw_only=True):
-    """Snapshots, or changelogs that outlived theirs, on their way out.
+    """The snapshots, or the changelogs that outlived theirs, that an expiry removes.
 
     Args:
         token: of this expiry alone.
-        dead: oldest first; nobody finds their files any more once this is being carried out.
-        kept: the snapshot after the last dead one, or the oldest one where changelogs expire.
-        changelogs: the dead are changelogs.
-        keep_changelogs: the changelogs of dead snapshots live on.
+        expired: oldest first; nobody finds their files any more once they are being removed.
+        kept: the snapshot after the last expired one, or the oldest one where changelogs expire.
+        changelogs: the expired are changelogs.
+        keep_changelogs: the changelogs of expired snapshots are kept.
     """
 
     token: str
-    dead: tuple[Snapshot, ...]
+    expired: tuple[Snapshot, ...] = msgspec.field(name="dead")
     kept: Snapshot
     changelogs: bool = False
     keep_changelogs: bool = False
@@ -39,7 +39,7 @@ _decoder = msgspec.json.Decoder(Expiring)
 
 
 class ExpiryJournal:
-    """The file of the one expiry that is under way."""
+    """Reads and writes the file of the one expiry that is under way."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class ExpiryJournal:
         return self._store.create(PATH, seal_json(msgspec.json.encode(expiring)))
 
     def read(self) -> Expiring | None:
-        """What was begun and not ended; a damaged file is passed over, and removed."""
+        """Return what was begun and not ended; a damaged file is passed over, and removed."""
         try:
             data = self._store.read(PATH)
         except MissingFileError:
@@ -61,7 +61,7 @@ class ExpiryJournal:
             return None
 
     def end(self, expiring: Expiring) -> None:
-        """It is done; what another expiry has begun since is left alone."""
+        """Remove the record of a finished expiry; one that another expiry has begun since stays."""
         with contextlib.suppress(StorageError):  # it is done again, to no effect
             there = self.read()
             if there is not None and there.token == expiring.token:

@@ -47,7 +47,7 @@ class Rollback:
 
     Killed at any point it leaves a table as it was after some snapshot from the target on, and
     doing it again ends it; what it did not get to delete is the orphan cleaner's. The target is
-    under a tag meanwhile, lest expiry takes it.
+    under a tag meanwhile, so that expiry does not take it.
 
     Args:
         store: the root of the table, or a branch.
@@ -123,8 +123,11 @@ class Rollback:
         )
 
     def _remove_snapshots(self, target: Snapshot) -> list[Snapshot]:
-        """A snapshot that has expired comes back while one later one is left: at no time is
-        there none, nor a doubt which is the newest."""
+        """Remove the later snapshots; those removed.
+
+        An expired target is restored while one later snapshot is left: at no time is there none,
+        and the newest one is always known.
+        """
         removed: list[Snapshot] = []
         if not self._snapshots.exists(target.id):
             later = [number for number in self._snapshots.ids() if number > target.id]

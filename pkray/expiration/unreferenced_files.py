@@ -1,4 +1,4 @@
-"""The files of dead snapshots that nothing kept names."""
+"""Finds and deletes the files of expired snapshots that nothing kept names."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _CACHED_TAGS = 2
 
 
 class UnreferencedFiles:
-    """Deletes what dead snapshots and changelogs leave behind.
+    """Deletes the files of expired snapshots and changelogs that nothing kept names.
 
-    What it costs grows with what the dead changed and, where there are tags or branches, with
-    what these hold.
+    The cost grows with what the expired snapshots changed and, where there are tags or branches,
+    with the files of these.
 
     Args:
         store: where manifests and data lie.
@@ -53,7 +53,8 @@ class UnreferencedFiles:
         self._others: dict[str, tuple[Hashable, References]] = {}
 
     def delete(self, expiring: Expiring, schema: TableSchema) -> ExpiryReport:
-        """Delete the files of the dead; what is gone already is passed over.
+        """Delete the files of expired snapshots that nothing kept names; missing ones are passed
+        over.
 
         Data goes before the manifests that lead to it, manifests before the lists that name them:
         whenever this is cut short, doing it again finds what is left.
@@ -71,7 +72,7 @@ class UnreferencedFiles:
         return ExpiryReport(data_files=len(data), metadata_files=len(lists) + len(others))
 
     def _elsewhere(self, schema: TableSchema) -> References:
-        """What other branches name, and the table itself where this is a branch."""
+        """Collect what other branches name, and the table itself where this is a branch."""
         found = References()
         for root in (self._store, *branch_roots(self._store)):
             if root.url == self._history.url:
@@ -88,15 +89,17 @@ class UnreferencedFiles:
 
     def _data(self, expiring: Expiring, kept: _Kept, schema: TableSchema) -> list[str]:
         partitions = PartitionSpec(schema)
-        doomed: dict[str, list[str]] = {}
-        for snapshot in expiring.dead:
+        unreferenced: dict[str, list[str]] = {}
+        for snapshot in expiring.expired:
             if not expiring.keep_changelogs:
                 for entry in entries_if_there(self._store, snapshot.changelog_manifest_list):
                     if entry.kind == ADD:
-                        doomed.update(_paths(entry, partitions))
-        dead = expiring.dead if expiring.changelogs else (*expiring.dead[1:], expiring.kept)
+                        unreferenced.update(_paths(entry, partitions))
+        deleters = expiring.expired  # a file is deleted by the snapshot after the last that has it
+        if not expiring.changelogs:
+            deleters = (*deleters[1:], expiring.kept)
         spare_new = expiring.keep_changelogs and _reads_deltas(schema)
-        for snapshot in dead:
+        for snapshot in deleters:
             removed = self._removed_by(snapshot, partitions)
             if spare_new:  # the changelog is read from these
                 removed = {
@@ -105,10 +108,10 @@ class UnreferencedFiles:
                     if entry.file.file_source == COMPACT_SOURCE
                 }
             for path, entry in self._untagged(removed, kept.tags_before(snapshot.id)).items():
-                doomed[path] = _paths(entry, partitions)[path]
+                unreferenced[path] = _paths(entry, partitions)[path]
         return [
             path
-            for first, every in doomed.items()
+            for first, every in unreferenced.items()
             if first.rpartition("/")[2] not in kept.elsewhere.data
             for path in every
         ]
@@ -116,11 +119,11 @@ class UnreferencedFiles:
     def _untagged(
         self, removed: dict[str, ManifestEntry], tags: Sequence[Snapshot]
     ) -> dict[str, ManifestEntry]:
-        """Of files those that none of these tags has, the newest first.
+        """Return those of the removed files that none of these tags, the newest first, has.
 
-        Files never come back: what the newest has not got older ones have not either, unless a
-        branch took the table's place in between. So those that are younger than the file are
-        asked as well.
+        Files never come back: a file that the newest tag lacks is in no older one, unless a
+        branch took the table's place in between. So all tags that are younger than the file are
+        asked.
         """
         untagged = dict(removed)
         for position, tag in enumerate(tags):
@@ -141,7 +144,8 @@ class UnreferencedFiles:
     def _removed_by(
         self, snapshot: Snapshot, partitions: PartitionSpec
     ) -> dict[str, ManifestEntry]:
-        """Files a snapshot no longer has, by their path; those that only changed level it has."""
+        """Return the files that a snapshot deleted, by path; a file that only changed level
+        stays."""
         removed: dict[str, ManifestEntry] = {}
         for entry in entries_if_there(self._store, snapshot.delta_manifest_list):
             path = paths.data_file(
@@ -156,27 +160,27 @@ class UnreferencedFiles:
     def _metadata(
         self, expiring: Expiring, kept: _Kept, schema: TableSchema
     ) -> tuple[list[str], list[str]]:
-        """Paths of the manifest lists, and of all else, that nothing kept names."""
-        dead, reads_deltas = expiring.dead, _reads_deltas(schema)
-        doomed: set[str] = set()
+        """List the paths of manifest lists, and of all other metadata, that nothing kept names."""
+        expired, reads_deltas = expiring.expired, _reads_deltas(schema)
+        unreferenced: set[str] = set()
         lists: set[str] = set()
-        for snapshot in dead:
+        for snapshot in expired:
             names = [snapshot.base_manifest_list]
-            doomed |= data_metadata(self._store, snapshot)
+            unreferenced |= data_metadata(self._store, snapshot)
             names.append(snapshot.delta_manifest_list)
             if not expiring.keep_changelogs and snapshot.changelog_manifest_list is not None:
-                doomed |= list_files(self._store, snapshot.changelog_manifest_list)
+                unreferenced |= list_files(self._store, snapshot.changelog_manifest_list)
                 names.append(snapshot.changelog_manifest_list)
             lists.update(paths.manifest(name) for name in names)
         named = data_metadata(self._store, expiring.kept, strict=True)
         named |= self._metadata_of(kept.tags_before(expiring.kept.id + 1))
         if reads_deltas:
             named |= self._deltas_of_changelogs()
-        doomed -= named | kept.elsewhere.metadata
-        return sorted(doomed & lists), sorted(doomed - lists)
+        unreferenced -= named | kept.elsewhere.metadata
+        return sorted(unreferenced & lists), sorted(unreferenced - lists)
 
     def _deltas_of_changelogs(self) -> set[str]:
-        """Delta lists and manifests of the changelogs there are; each is read once."""
+        """List delta lists and manifests of the changelogs there are; each is read once."""
         ids = set(self._changelogs.ids())
         for number in [number for number in self._delta_lists if number not in ids]:
             del self._delta_lists[number]
@@ -186,7 +190,7 @@ class UnreferencedFiles:
         return set().union(*self._delta_lists.values())
 
     def _metadata_of(self, tags: Iterable[Snapshot]) -> set[str]:
-        """Lists, manifests and indexes of tags; each tag's are read once."""
+        """List manifest lists, manifests and indexes of tags; each tag's are read once."""
         by_key = {_key(tag): tag for tag in tags}
         for key in [key for key in self._tag_metadata if key not in by_key]:
             del self._tag_metadata[key]
@@ -207,7 +211,7 @@ class UnreferencedFiles:
 
 
 class _Kept:
-    """What protects files besides the snapshots that follow the dead.
+    """The tags and branches that protect files, besides the snapshots that follow the expired.
 
     Args:
         tags: tagged snapshots by ascending id.
@@ -218,7 +222,7 @@ class _Kept:
         self.elsewhere = elsewhere
 
     def tags_before(self, snapshot_id: int) -> list[Snapshot]:
-        """Tags of older snapshots, the newest first."""
+        """Return the tags of older snapshots, the newest first."""
         return [tag for tag in reversed(self._tags) if tag.id < snapshot_id]
 
 
@@ -227,7 +231,7 @@ def _key(tag: Snapshot) -> str:
 
 
 def _state(root: ObjectStore) -> Hashable:
-    """What changes when a history names other files."""
+    """Return a value that changes when a history names other files."""
     folders = (paths.SNAPSHOT_DIR, paths.TAG_DIR, paths.CHANGELOG_DIR)
     return tuple(file for folder in folders for file in root.list(folder, recursive=False))
 
@@ -238,7 +242,7 @@ def _reads_deltas(schema: TableSchema) -> bool:
 
 
 def _paths(entry: ManifestEntry, partitions: PartitionSpec) -> dict[str, list[str]]:
-    """A file's path, and with it those of the files beside it."""
+    """Return a data file's path, and with it those of its extra files and its own."""
     folder = partitions.path(entry.partition)
     names = [entry.file.file_name, *entry.file.extra_files]
     every = [paths.data_file(folder, entry.bucket, name) for name in names]

@@ -1,4 +1,4 @@
-"""Which snapshot a read is of: by id, tag, time or watermark."""
+"""Selects the snapshot that is read: by id, tag, time or watermark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Timestamp = int | datetime | str
 
 @dataclass(frozen=True)
 class SnapshotSelector:
-    """A moment of a table's history, said in one way; the newest snapshot if in none.
+    """Names a snapshot of a table in one way; the newest one if in none.
 
     Args:
         timestamp: the newest snapshot at or before it; epoch milliseconds.
@@ -28,7 +28,7 @@ class SnapshotSelector:
         compacted: the newest snapshot that a compaction made.
 
     Raises:
-        OptionError: it is said in two ways.
+        OptionError: it is named in two ways.
     """
 
     snapshot_id: int | None = None
@@ -41,7 +41,7 @@ class SnapshotSelector:
         said = self._said()
         if len(said) > 1:
             raise OptionError(
-                f"{' and '.join(said)} name a moment each: give one of them",
+                f"{' and '.join(said)} name a snapshot each: give one of them",
                 given=said,
                 arguments=said,
             )
@@ -67,7 +67,7 @@ class SnapshotSelector:
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> SnapshotSelector:
-        """What a call asks for; if for nothing, what the table's ``scan.*`` options do.
+        """Take what a call asks for; if it asks for nothing, what the ``scan.*`` options do.
 
         Raises:
             OptionError: arguments, or options, that contradict each other, no id or no time.
@@ -79,37 +79,37 @@ class SnapshotSelector:
         return asked if not asked.is_latest else _of_options(options)
 
 
-class History:
-    """Finds moments in the history of a table or a branch."""
+class SnapshotFinder:
+    """Finds the snapshots that selectors name, in a table or a branch."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._url = store.url
         self._snapshots = SnapshotStore(store)
         self._tags = TagStore(store, self._snapshots)
 
-    def find(self, moment: SnapshotSelector) -> Snapshot | None:
-        """The snapshot of a moment; None only for the newest one of a table without any.
+    def find(self, selector: SnapshotSelector) -> Snapshot | None:
+        """Find the snapshot that a selector names; None for the newest one of a table without any.
 
         Raises:
             SnapshotNotFoundError: there is none, or it has expired.
             TagNotFoundError: there is no such tag.
         """
-        if moment.snapshot_id is not None:
-            return self._snapshots.read(moment.snapshot_id, fresh=True)
-        if moment.tag is not None:
-            return self._tags.get(moment.tag).snapshot
+        if selector.snapshot_id is not None:
+            return self._snapshots.read(selector.snapshot_id, fresh=True)
+        if selector.tag is not None:
+            return self._tags.get(selector.tag).snapshot
         latest = self._snapshots.latest()  # notices a rollback: what was read before is void
-        if moment.timestamp is not None:
-            return self._at_or_before(moment.timestamp, latest)
-        if moment.watermark is not None:
-            return self._with_watermark(moment.watermark, latest)
-        if moment.compacted:
+        if selector.timestamp is not None:
+            return self._at_or_before(selector.timestamp, latest)
+        if selector.watermark is not None:
+            return self._with_watermark(selector.watermark, latest)
+        if selector.compacted:
             return self._compacted(latest)
         return latest
 
     @property
     def invalidations(self) -> int:
-        """As of `SnapshotStore`."""
+        """Return the count of `SnapshotStore.invalidations`."""
         return self._snapshots.invalidations
 
     def holds(self, snapshot: Snapshot) -> bool:
@@ -154,7 +154,7 @@ class History:
     def _first(
         self, latest: Snapshot | None, is_past: Callable[[Snapshot], bool]
     ) -> Snapshot | None:
-        """The oldest snapshot past a point that all later ones are past too."""
+        """Find the oldest snapshot past a point that all later ones are past too, by bisection."""
         low = self._snapshots.earliest_id()
         if low is None or latest is None:
             return None
@@ -176,7 +176,7 @@ class History:
 
 
 def epoch_millis(timestamp: Timestamp) -> int:
-    """Raises `OptionError` for text that is no date and time."""
+    """Convert a time to epoch milliseconds; raise an `OptionError` for what is none."""
     if isinstance(timestamp, bool) or not isinstance(timestamp, int | datetime | str):
         raise OptionError(
             f"timestamp {timestamp!r} is no time: give epoch milliseconds, a datetime or ISO text",
@@ -204,12 +204,12 @@ def epoch_millis(timestamp: Timestamp) -> int:
 
 
 def _said(millis: int) -> str:
-    """Epoch milliseconds for people."""
+    """Write epoch milliseconds as a date and time."""
     try:
-        moment = datetime.fromtimestamp(millis // 1000, UTC)
+        time = datetime.fromtimestamp(millis // 1000, UTC)
     except (ValueError, OverflowError, OSError):  # beyond the years that there are
         return f"{millis} milliseconds"
-    return f"{millis} ({moment:%Y-%m-%d %H:%M:%S}.{millis % 1000:03} UTC)"
+    return f"{millis} ({time:%Y-%m-%d %H:%M:%S}.{millis % 1000:03} UTC)"
 
 
 def names_changes(options: TableOptions) -> bool:

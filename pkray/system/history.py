@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from pkray.errors import CorruptFileError
-from pkray.expiration.branches import Branches
+from pkray.expiration.branches import BranchHistories
 from pkray.format import paths
 from pkray.json_files import Long, decode
 from pkray.metadata.consumers import ConsumerStore
@@ -150,7 +150,7 @@ def tags(source: Source) -> pa.Table:
 
 def branches(source: Source) -> pa.Table:
     """A row a branch, by name."""
-    found = Branches(source.store, source.location.name).all()
+    found = BranchHistories(source.store, source.location.name).all()
     return table(
         _BRANCHES,
         {

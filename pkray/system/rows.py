@@ -24,7 +24,7 @@ def audit_log(source: Source) -> pa.RecordBatchReader:
     """Every change of the snapshots that are kept, in commit order: ``rowkind``, then the row."""
     schema = pa.schema([_KIND, *source.schema.arrow_schema])
     columns = [ROW_KIND, *source.schema.names]
-    last = source.moment.id if source.moment else None
+    last = source.selected.id if source.selected else None
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in ChangelogReader(source.store, source.schema).read(to_snapshot=last):

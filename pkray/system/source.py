@@ -1,4 +1,4 @@
-"""The table that system tables are of."""
+"""Holds the table that system tables are about."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MILLIS = pa.timestamp("ms", tz="UTC")
 
 @dataclass(frozen=True)
 class Source:
-    """A table, and the moment to look at: by default the newest snapshot."""
+    """The table that a system table is about, and the snapshot to show: by default the newest."""
 
     location: TableLocation
     store: ObjectStore
     schema: TableSchema
-    moment: Snapshot | None = None
+    selected: Snapshot | None = None
 
     @cached_property
     def snapshots(self) -> SnapshotStore:
@@ -38,8 +38,8 @@ class Source:
 
     @cached_property
     def snapshot(self) -> Snapshot | None:
-        """None on a table without snapshots."""
-        return self.moment or self.snapshots.latest()
+        """Return the snapshot to show; None on a table without snapshots."""
+        return self.selected or self.snapshots.latest()
 
 
 def table(schema: pa.Schema, columns: Mapping[str, Sequence[Any] | pa.Array]) -> pa.Table:

@@ -47,20 +47,20 @@ class SystemTables:
         self._store = store
         self._schema = schema
 
-    def open(self, name: str, moment: Snapshot | None = None) -> pa.RecordBatchReader:
+    def open(self, name: str, snapshot: Snapshot | None = None) -> pa.RecordBatchReader:
         """A system table, as Paimon names it and its columns; times are in UTC.
 
         Rows of the table itself are read as they are taken.
 
         Args:
             name: one of `TABLES`.
-            moment: the snapshot whose contents to show; default the newest.
+            snapshot: the one whose contents to show; default the newest.
 
         Raises:
             TableNotFoundError: there is no such system table.
         """
         check_system_name(self._location.name, name)
-        rows = TABLES[name](Source(self._location, self._store, self._schema, moment))
+        rows = TABLES[name](Source(self._location, self._store, self._schema, snapshot))
         return rows.to_reader() if isinstance(rows, pa.Table) else rows
 
 

@@ -32,7 +32,7 @@ from pkray.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from pkray.expiration.branches import Branches
+from pkray.expiration.branches import BranchHistories
 from pkray.format.partition import PartitionSpec
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.table_identity import read_identity
@@ -190,7 +190,7 @@ class Catalog(Closeable):
         named = TableName.parse(name)
         location = self._location(named.itself).on_branch(named.branch)
         if named.branch is not None:
-            Branches(location.open(), named.itself).require(named.branch)
+            BranchHistories(location.open(), named.itself).require(named.branch)
         table = self._load(location)
         if named.system is None:
             return table
@@ -339,7 +339,7 @@ class Catalog(Closeable):
         """End the services of a table and of its branches."""
         location = _identified(location)
         self.runtime.stop(location)
-        for branch in Branches(location.open(), location.name).names():
+        for branch in BranchHistories(location.open(), location.name).names():
             self.runtime.stop(location.on_branch(branch))
 
     def _missing(self, table: str) -> TableNotFoundError:

@@ -16,7 +16,7 @@ from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.report import ScanReport
-from pkray.scan.snapshot_selector import History, SnapshotSelector, Timestamp, names_changes
+from pkray.scan.snapshot_selector import SnapshotFinder, SnapshotSelector, Timestamp, names_changes
 from pkray.scan.split import Split, arrow_schema
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
@@ -35,7 +35,7 @@ class ReadableTable:
         self.schema = schema
         self._store = location.open()
         self._schemas = SchemaStore(self._store, self.name)
-        self._history = History(self._store)
+        self._history = SnapshotFinder(self._store)
         self._identity = TableIdentity(self._store, self.name, location.identity)
         self._use(schema)
 

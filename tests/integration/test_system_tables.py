@@ -12,7 +12,7 @@ import pytest
 
 import pkray
 from pkray.errors import SnapshotNotFoundError, TableNotFoundError
-from pkray.expiration.branches import Branches
+from pkray.expiration.branches import BranchHistories
 from pkray.metadata.consumers import ConsumerStore
 from pkray.metadata.tags import TagStore
 from tests.integration.readers import RustCatalog
@@ -113,7 +113,7 @@ def test_a_system_table_is_what_another_reader_shows(
     TagStore(store).create("v1", snapshot)
     TagStore(store).create("v2", table.snapshot(2), 90_061_000)
     ConsumerStore(store).record("c", 3)
-    Branches(store, "db.t").create("b", "v1")
+    BranchHistories(store, "db.t").create("b", "v1")
     theirs = RustCatalog(catalog.warehouse).sql(f"SELECT * FROM paimon.db.`t${name}`")
     theirs = theirs.drop_columns(without)
     ours = table.system(name).select(theirs.schema.names)

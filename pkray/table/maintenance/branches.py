@@ -42,7 +42,7 @@ class Branches:
         self._schema = schema
         self._stop = stop
         self._replaced = replaced
-        self._branches = branches.Branches(store, location.on_branch(None).name)
+        self._branches = branches.BranchHistories(store, location.on_branch(None).name)
 
     def __repr__(self) -> str:
         return f"Branches({self._location.name!r})"

@@ -56,7 +56,7 @@ def test_moments(run):
     assert keys(run("scan", "db.t", "--timestamp", "9999999999999")) == [0, 1, 2]
     assert "no snapshot of" in run("scan", "db.t", "--timestamp", "2001-01-01 10:00")
     assert "is no time" in run("scan", "db.t", "--timestamp", "soon")
-    assert "name a moment each" in run("scan", "db.t", "--snapshot", "1", "--tag", "x")
+    assert "name a snapshot each" in run("scan", "db.t", "--snapshot", "1", "--tag", "x")
     assert keys(run("lookup", "db.t", "-k", "k=0", "-k", "k=1", "--snapshot", "1")) == [0]
     assert "committed" in run(
         "lookup", "db.t", "-k", "k=0", "--snapshot", "1", "--visibility", "latest"

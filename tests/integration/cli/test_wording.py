@@ -29,7 +29,7 @@ def warehouse(tmp_path: Path) -> Path:
         ("alter move-column db.t tag", "'tag' moves somewhere: give --first or --after <column>"),
         ("rollback db.t", "what --snapshot or --tag names: give one of them"),
         ("rollback db.t --snapshot 1 --tag x", "what --snapshot or --tag names: give one of them"),
-        ("scan db.t --snapshot 1 --tag tag", "--snapshot 1 and --tag 'tag' name a moment each"),
+        ("scan db.t --snapshot 1 --tag tag", "--snapshot 1 and --tag 'tag' name a snapshot each"),
         ("changelog db.t --from 1 --from-tag x", "--from, --from-tag and --from-timestamp name"),
         ("changelog db.t --to 1 --to-tag x", "--to, --to-tag and --to-timestamp name"),
         ("tag create db.t x --time-retained soon", "--time-retained cannot be 'soon'"),

@@ -25,7 +25,7 @@ from pkray.errors import (
     TableError,
     TagNotFoundError,
 )
-from pkray.expiration.branches import Branches
+from pkray.expiration.branches import BranchHistories
 from pkray.format import paths
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.branch_store import BranchStore
@@ -160,20 +160,20 @@ def test_creation_killed_at_every_step_leaves_no_half_branch(table, warehouse):
     for step in range(1, 6):
         copy = copy_of(files)
         try:
-            Branches(DyingStore(root(copy), [step]), "db.t").create("b", "wide")
+            BranchHistories(DyingStore(root(copy), [step]), "db.t").create("b", "wide")
         except Killed:
-            if Branches(root(copy), "db.t").exists("b"):
+            if BranchHistories(root(copy), "db.t").exists("b"):
                 assert SnapshotStore(root(copy).child(paths.branch("b"))).ids() == [4]
-            Branches(root(copy), "db.t").create("b", "wide")
+            BranchHistories(root(copy), "db.t").create("b", "wide")
         assert now(copy, "db.t$branch_b") == whole
         assert len(list(root(copy).child(paths.branch("b")).list("schema"))) == 2
 
 
 def test_an_unfinished_creation_is_no_start_of_another(warehouse):
     with pytest.raises(Killed):
-        Branches(DyingStore(root(warehouse), [3]), "db.t").create("b", "second")
-    assert Branches(root(warehouse), "db.t").names() == []
-    Branches(root(warehouse), "db.t").create("b")
+        BranchHistories(DyingStore(root(warehouse), [3]), "db.t").create("b", "second")
+    assert BranchHistories(root(warehouse), "db.t").names() == []
+    BranchHistories(root(warehouse), "db.t").create("b")
     assert now(warehouse, "db.t$branch_b") == {}
 
 
@@ -184,9 +184,9 @@ def test_deletion_killed_at_every_step(table, warehouse):
     for step in range(1, 8):
         copy = copy_of(files)
         with pytest.raises(Killed):
-            Branches(DyingStore(root(copy), [step]), "db.t").delete("b")
+            BranchHistories(DyingStore(root(copy), [step]), "db.t").delete("b")
         assert contents(copy)[3] == THIRD
-        branches = Branches(root(copy), "db.t")
+        branches = BranchHistories(root(copy), "db.t")
         if step == 1:
             assert branches.names() == ["b"]
         else:

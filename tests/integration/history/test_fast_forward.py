@@ -1,4 +1,4 @@
-"""Branches that take their table's place."""
+"""BranchHistories that take their table's place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from history_samples import (
 
 import pkray
 from pkray.errors import ServiceUnavailableError, TableError
-from pkray.expiration.branches import Branches
+from pkray.expiration.branches import BranchHistories
 from pkray.format import paths
 
 
@@ -139,7 +139,7 @@ def test_fast_forward_killed_at_every_step(table, warehouse, beginning):
         step += 1
         copy = copy_of(files)
         try:
-            Branches(DyingStore(root(copy), [step]), "db.t").fast_forward("b")
+            BranchHistories(DyingStore(root(copy), [step]), "db.t").fast_forward("b")
         except Killed:
             found = contents(copy)
             assert found
@@ -147,7 +147,7 @@ def test_fast_forward_killed_at_every_step(table, warehouse, beginning):
                 assert rows in (own.get(number), goal.get(number))
             assert now(copy) == found[max(found)]
             assert now(copy, "db.t$branch_b") == goal[max(goal)]
-            Branches(root(copy), "db.t").fast_forward("b")
+            BranchHistories(root(copy), "db.t").fast_forward("b")
             assert now(copy) == goal[max(goal)]
             continue
         break

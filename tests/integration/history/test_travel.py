@@ -19,7 +19,7 @@ from pkray.expiration.retention import Retention
 from pkray.format import paths
 from pkray.format.snapshot import encode, replace
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.scan.snapshot_selector import History, SnapshotSelector, epoch_millis
+from pkray.scan.snapshot_selector import SnapshotFinder, SnapshotSelector, epoch_millis
 
 START = 1_700_000_000_000
 """Snapshot n is of START + 1000 n, with the watermark 100 n from snapshot 2 on."""
@@ -115,7 +115,7 @@ def test_a_tag_is_read_after_its_snapshot_expired(table, warehouse):
 
 
 def test_contradictions_are_refused(table):
-    with pytest.raises(OptionError, match="snapshot_id=3 and tag='a' name a moment each"):
+    with pytest.raises(OptionError, match="snapshot_id=3 and tag='a' name a snapshot each"):
         table.to_arrow(snapshot_id=3, tag="a")
     with pytest.raises(OptionError, match="timestamp=5 and watermark=0"):
         table.splits(timestamp=5, watermark=0)
@@ -217,7 +217,7 @@ def test_milliseconds_are_exact():
 
 def test_an_empty_table_has_no_past(tmp_path):
     create(tmp_path)
-    history = History(root(tmp_path))
+    history = SnapshotFinder(root(tmp_path))
     assert history.find(SnapshotSelector()) is None
     for moment in (
         SnapshotSelector(timestamp=5),
