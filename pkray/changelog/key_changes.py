@@ -12,8 +12,8 @@ import pyarrow as pa
 from pkray.changelog.bucket_state import BucketState
 from pkray.clock import now_millis
 from pkray.format.data_file import DataFileMeta
-from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.levels import lookup_levels
+from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
 from pkray.lsm.compaction.changelog_rows import differences
 from pkray.lsm.compaction.upper_lookup import ScanLookup

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pkray.changelog.bucket_state import BucketState
-from pkray.changelog.difference import difference
+from pkray.changelog.bucket_state import BucketState, difference
 from pkray.changelog.key_changes import key_changes
 from pkray.changelog.request import ChangeRequest
 from pkray.format.data_file import DataFileMeta

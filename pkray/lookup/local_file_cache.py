@@ -6,19 +6,17 @@ import logging
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.arrow_copy import ArrowCopy
 from pkray.lookup.block_store import BlockStore, LocalDiskError
-from pkray.lookup.cache_entry import CacheEntry
+from pkray.lookup.cache_entry import CacheEntry, CopyThread, DroppedError, while_live
 from pkray.lookup.cached_file import CachedFile
-from pkray.lookup.copy_limits import CopyLimits
-from pkray.lookup.copy_thread import CopyThread, DroppedError, while_live
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
-from pkray.lookup.stats import LookupStats
+from pkray.options import TableOptions
 from pkray.storage.owned_directory import OwnedDirectory
 
 _log = logging.getLogger(__name__)
@@ -29,6 +27,56 @@ LARGE_FILE_ROWS = 1 << 20
 file is copied by the first."""
 RETRY_MILLIS = 60_000
 """How long a full or failing disk is left alone."""
+
+
+@dataclass(frozen=True)
+class CopyLimits:
+    """Limits of what one store of copies holds.
+
+    Args:
+        max_disk_bytes: of all copies; the least recently used go first. None: no limit.
+            Source: ``lookup.cache-max-disk-size``.
+        max_memory_bytes: of the indexes of the copies. Source: ``lookup.cache-max-memory-size``.
+        retention_millis: copies not used for so long are removed when another is made, or by
+            `LookupStore.expire`.
+            Source: ``lookup.cache-file-retention``.
+    """
+
+    max_disk_bytes: int | None
+    max_memory_bytes: int
+    retention_millis: int
+
+    @classmethod
+    def from_options(cls, options: TableOptions) -> CopyLimits:
+        return cls(
+            options.lookup_cache_max_disk_size,
+            options.lookup_cache_max_memory_size,
+            options.lookup_cache_file_retention,
+        )
+
+
+@dataclass(frozen=True)
+class LookupStats:
+    """Counters since the store was made, and what it holds now.
+
+    Args:
+        hits: lookups in a file whose copy was there.
+        builds: copies made.
+        scans: lookups that read the data file, for many keys or without a copy.
+        degraded: those of them that did so because the local disk failed.
+        evictions: copies removed for space, age or damage.
+        making: copies being made now; lookups read these files meanwhile.
+    """
+
+    hits: int = 0
+    builds: int = 0
+    scans: int = 0
+    degraded: int = 0
+    evictions: int = 0
+    making: int = 0
+    files: int = 0
+    disk_bytes: int = 0
+    memory_bytes: int = 0
 
 
 class LocalFileCache:
@@ -49,15 +97,15 @@ class LocalFileCache:
         self._limits = limits
         self._clock = clock
         self._lock = threading.RLock()
-        self._slots: OrderedDict[str, CacheEntry] = OrderedDict()
+        self._entries: OrderedDict[str, CacheEntry] = OrderedDict()
         self._counters: Counter[str] = Counter()
         self._owned: OwnedDirectory | None = None
         self._blocks: BlockStore | None = None
         self._retry_at = 0
         self._warned = False
-        self._thread = CopyThread(self._leave_alone, self._forbid) if in_background else None
+        self._thread = CopyThread(self._on_disk_error, self._back_off) if in_background else None
 
-    def cached(
+    def cached_file(
         self,
         source: DataFileSource,
         file: DataFileMeta,
@@ -74,41 +122,41 @@ class LocalFileCache:
         Raises:
             LocalDiskError: the local disk fails; say so to `failed`.
         """
-        slot = self._touch(file)
-        held = slot.holds(columns)
+        entry = self._touch(file)
+        held = entry.holds(columns)
         if held is not None:
             self.count(hits=1)
             return held
-        if slot.unsorted or self._clock() < max(slot.retry_at, self._retry_at):
+        if entry.is_unsorted or self._clock() < max(entry.retry_at, self._retry_at):
             self.count(degraded=1)
             return None
-        make = partial(self._make, source, file, slot, key_columns, columns)
+        make = partial(self._make, source, file, entry, key_columns, columns)
         if waits or self._thread is None:
             try:
                 return make()
             except DroppedError:
                 return None
-        self._thread.make(slot, file.file_name, make)
+        self._thread.make(entry, file.file_name, make)
         return None
 
     def _make(
         self,
         source: DataFileSource,
         file: DataFileMeta,
-        slot: CacheEntry,
+        entry: CacheEntry,
         key_columns: list[str],
         columns: list[str],
     ) -> CachedFile | None:
         """A copy with these columns, unless another thread has made it meanwhile."""
-        with slot.lock:
-            held = slot.holds(columns)
+        with entry.lock:
+            held = entry.holds(columns)
             if held is not None:
                 self.count(hits=1)
                 return held
-            before = () if slot.cached is None else slot.cached.columns
-            return self._build(source, file, slot, key_columns, [*before, *columns])
+            before = () if entry.cached_file is None else entry.cached_file.columns
+            return self._build(source, file, entry, key_columns, [*before, *columns])
 
-    def wide(
+    def arrow_copy(
         self, source: DataFileSource, file: DataFileMeta, columns: Sequence[str]
     ) -> ArrowCopy | None:
         """The copy to read whole; None if there is none yet.
@@ -116,64 +164,64 @@ class LocalFileCache:
         Raises:
             LocalDiskError: as `cached`.
         """
-        slot = self._touch(file)
-        with slot.lock:
-            if slot.wide is not None and slot.wide.holds(columns):
+        entry = self._touch(file)
+        with entry.lock:
+            if entry.arrow_copy is not None and entry.arrow_copy.holds(columns):
                 self.count(hits=1)
-                return slot.wide
-            slot.reads += 1
-            wait = max(slot.retry_at, self._retry_at)
-            is_short_lived = slot.reads <= READS_BEFORE_COPY and file.row_count < LARGE_FILE_ROWS
+                return entry.arrow_copy
+            entry.reads += 1
+            wait = max(entry.retry_at, self._retry_at)
+            is_short_lived = entry.reads <= READS_BEFORE_COPY and file.row_count < LARGE_FILE_ROWS
             if is_short_lived or self._clock() < wait:
                 return None
-            wide = ArrowCopy.build(self._directory(), source.read(file, columns))
-            if wide is not None:
-                self._keep(file, slot, wide)
-            return wide
+            copy = ArrowCopy.build(self._directory(), source.read(file, columns))
+            if copy is not None:
+                self._add(file, entry, copy)
+            return copy
 
-    def _keep(self, file: DataFileMeta, slot: CacheEntry, copy: CachedFile | ArrowCopy) -> None:
-        """Put a copy in its slot, in the place of an earlier one, and make room for it."""
+    def _add(self, file: DataFileMeta, entry: CacheEntry, copy: CachedFile | ArrowCopy) -> None:
+        """Put a copy in its entry, in the place of an earlier one, and make room for it."""
         with self._lock:
             if isinstance(copy, CachedFile):
-                self._drop_blocks(slot.cached)
-                slot.cached = copy
+                self._drop_blocks(entry.cached_file)
+                entry.cached_file = copy
             else:
-                slot.wide = copy
+                entry.arrow_copy = copy
             self.count(builds=1)
             self.expire()
-            if self._slots.get(file.file_name) is not slot:
-                self._drop_copies(slot)  # the file went while it was copied
-            self._keep_within_limits()
-            if not slot.is_held:
-                self._forbid(slot)
+            if self._entries.get(file.file_name) is not entry:
+                self._drop_copies(entry)  # the file went while it was copied
+            self._evict_beyond_limits()
+            if not entry.is_held:
+                self._back_off(entry)
 
-    def _forbid(self, slot: CacheEntry) -> None:
-        slot.retry_at = self._clock() + RETRY_MILLIS
+    def _back_off(self, entry: CacheEntry) -> None:
+        entry.retry_at = self._clock() + RETRY_MILLIS
 
     def _touch(self, file: DataFileMeta) -> CacheEntry:
         with self._lock:
-            slot = self._slots.setdefault(file.file_name, CacheEntry())
-            self._slots.move_to_end(file.file_name)
-            slot.last_access = self._clock()
-            return slot
+            entry = self._entries.setdefault(file.file_name, CacheEntry())
+            self._entries.move_to_end(file.file_name)
+            entry.last_access = self._clock()
+            return entry
 
     def _build(
         self,
         source: DataFileSource,
         file: DataFileMeta,
-        slot: CacheEntry,
+        entry: CacheEntry,
         key_columns: list[str],
         columns: list[str],
     ) -> CachedFile | None:
         read = list(dict.fromkeys([*SYSTEM_COLUMNS, *key_columns, *columns]))
         # A copy may have columns that the table has dropped.
-        rows = while_live(slot, source.as_written(file).read(file, read))
+        rows = while_live(entry, source.as_written(file).read(file, read))
         cached = CachedFile.build(self._open(), rows, key_columns)
         if cached is None:
-            slot.unsorted = True
+            entry.is_unsorted = True
             self.count(degraded=1)
         else:
-            self._keep(file, slot, cached)
+            self._add(file, entry, cached)
         return cached
 
     def _open(self) -> BlockStore:
@@ -194,9 +242,9 @@ class LocalFileCache:
     def failed(self, file_name: str, error: LocalDiskError) -> None:
         """The local disk failed a lookup: forget the file's copy, and leave the disk alone."""
         self.count(degraded=1)
-        self._leave_alone(file_name, error)
+        self._on_disk_error(file_name, error)
 
-    def _leave_alone(self, file_name: str, error: LocalDiskError) -> None:
+    def _on_disk_error(self, file_name: str, error: LocalDiskError) -> None:
         with self._lock:
             level = logging.DEBUG if self._warned else logging.WARNING
             self._warned = True
@@ -208,43 +256,43 @@ class LocalFileCache:
                 self._root,
                 error,
             )
-            slot = self._slots.get(file_name)
-            if slot is not None and slot.is_held:
+            entry = self._entries.get(file_name)
+            if entry is not None and entry.is_held:
                 self.count(evictions=1)
-                self._drop_copies(slot)
-                self._forbid(slot)
+                self._drop_copies(entry)
+                self._back_off(entry)
             else:
                 # A database whose disk was full may refuse all writes from then on.
                 self._clear()
                 self._retry_at = self._clock() + RETRY_MILLIS
 
-    def _keep_within_limits(self) -> None:
+    def _evict_beyond_limits(self) -> None:
         stats = self.stats()
         disk, memory = stats.disk_bytes, stats.memory_bytes
-        for slot in self._slots.values():
+        for entry in self._entries.values():
             if memory <= self._limits.max_memory_bytes:
                 break
-            if slot.cached is not None and slot.cached.index.filter is not None:
-                index = replace(slot.cached.index, filter=None)
-                memory -= slot.cached.index.nbytes - index.nbytes
-                slot.cached.index = index
-        for slot in self._slots.values():
+            if entry.cached_file is not None and entry.cached_file.index.filter is not None:
+                index = replace(entry.cached_file.index, filter=None)
+                memory -= entry.cached_file.index.nbytes - index.nbytes
+                entry.cached_file.index = index
+        for entry in self._entries.values():
             full = self._limits.max_disk_bytes is not None and disk > self._limits.max_disk_bytes
             if not full and memory <= self._limits.max_memory_bytes:
                 break
-            if slot.is_held:
-                disk -= slot.disk_bytes
-                memory -= slot.memory_bytes
-                self._drop_copies(slot)
+            if entry.is_held:
+                disk -= entry.disk_bytes
+                memory -= entry.memory_bytes
+                self._drop_copies(entry)
                 self.count(evictions=1)
 
     def expire(self) -> None:
         """Remove the copies that were not used for the retention time."""
         with self._lock:
             oldest = self._clock() - self._limits.retention_millis
-            for name, slot in list(self._slots.items()):
-                if slot.last_access < oldest:
-                    self.count(evictions=slot.is_held)
+            for name, entry in list(self._entries.items()):
+                if entry.last_access < oldest:
+                    self.count(evictions=entry.is_held)
                     self._remove(name)
 
     def drop(self, file_names: Iterable[str]) -> None:
@@ -254,14 +302,14 @@ class LocalFileCache:
                 self._remove(name)
 
     def _remove(self, file_name: str) -> None:
-        slot = self._slots.pop(file_name, None)
-        if slot is not None:
-            slot.is_dropped = True
-            self._drop_copies(slot)
+        entry = self._entries.pop(file_name, None)
+        if entry is not None:
+            entry.is_dropped = True
+            self._drop_copies(entry)
 
-    def _drop_copies(self, slot: CacheEntry) -> None:
-        cached = slot.cached
-        slot.cached = slot.wide = None
+    def _drop_copies(self, entry: CacheEntry) -> None:
+        cached = entry.cached_file
+        entry.cached_file = entry.arrow_copy = None
         self._drop_blocks(cached)
 
     def _drop_blocks(self, copy: CachedFile | None) -> None:
@@ -278,27 +326,27 @@ class LocalFileCache:
 
     def stats(self) -> LookupStats:
         with self._lock:
-            held = [slot for slot in self._slots.values() if slot.is_held]
+            held = [entry for entry in self._entries.values() if entry.is_held]
             return LookupStats(
                 **self._counters,
                 files=len(held),
-                making=sum(slot.is_being_made for slot in self._slots.values()),
-                disk_bytes=sum(slot.disk_bytes for slot in held),
-                memory_bytes=sum(slot.memory_bytes for slot in held),
+                making=sum(entry.is_being_made for entry in self._entries.values()),
+                disk_bytes=sum(entry.disk_bytes for entry in held),
+                memory_bytes=sum(entry.memory_bytes for entry in held),
             )
 
     def close(self) -> None:
         """Remove everything from the local disk."""
         if self._thread is not None:
             with self._lock:
-                for slot in self._slots.values():
-                    slot.is_dropped = True
+                for entry in self._entries.values():
+                    entry.is_dropped = True
             self._thread.close()
         self._clear()
 
     def _clear(self) -> None:
         with self._lock:
-            self._slots.clear()
+            self._entries.clear()
             if self._blocks is not None:
                 try:
                     self._blocks.close()

@@ -12,12 +12,10 @@ from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.block_store import LocalDiskError
 from pkray.lookup.cached_file import CachedFile
-from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.key_hash import one_chunk
-from pkray.lookup.local_file_cache import LocalFileCache
+from pkray.lookup.local_file_cache import CopyLimits, LocalFileCache, LookupStats
 from pkray.lookup.scan_search import ScanSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
-from pkray.lookup.stats import LookupStats
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from pkray.schema.table_schema import KIND
 from pkray.storage.parquet.row_groups import numbered
@@ -99,7 +97,7 @@ class LookupStore:
             return
         done = 0
         try:
-            copy = self._copies.wide(source, file, columns)
+            copy = self._copies.arrow_copy(source, file, columns)
             for batch in copy.read(columns) if copy is not None else ():
                 yield batch
                 done += batch.num_rows
@@ -231,7 +229,7 @@ class LookupStore:
         if at_hand and file.row_count <= SMALL_ROWS:
             return None
         waits = not at_hand and (asked > FEW_KEYS or file.row_count <= LARGE_ROWS)
-        return self._copies.cached(source, file, key_columns, columns, waits=waits)
+        return self._copies.cached_file(source, file, key_columns, columns, waits=waits)
 
     @staticmethod
     def _scan(

@@ -1,20 +1,25 @@
-"""Writes sorted rows to files of one level."""
+"""Write sorted rows to files of one level."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from pkray.closing import Abortable
+from pkray.format import binary_row
 from pkray.format.data_file import DataFileMeta
+from pkray.format.stats import StatsCollector, column_modes
 from pkray.lsm.bucket_files import BucketFiles
-from pkray.lsm.open_file import OpenFile
+from pkray.lsm.merge.merge_function import count_deletes
+from pkray.options import TableOptions
+from pkray.schema.table_schema import KEY_PREFIX, SEQUENCE
+from pkray.storage.parquet import ParquetWriter
 
 ROWS_BETWEEN_LOOKS = 1_000
 """A file's size is not looked at more often, however small the target; as in Paimon."""
 
 
 class RunWriter(Abortable):
-    """Rows sorted by key, pushed batch after batch into files of one level.
+    """Writes rows sorted by key, batch after batch, to files of one level.
 
     Attributes:
         files: what was written, once closed.
@@ -29,7 +34,7 @@ class RunWriter(Abortable):
         # Each file of level 0 is a run of its own: cutting one would make more to merge.
         is_run = level == 0 and prefix == "data"
         self._target_size = float("inf") if is_run else store.schema.core.target_file_size
-        self._open: OpenFile | None = None
+        self._open: _OpenFile | None = None
 
     def write(self, rows: pa.RecordBatch) -> None:
         for start in range(0, rows.num_rows, step := self._rows_between_looks(rows)):
@@ -44,7 +49,7 @@ class RunWriter(Abortable):
         if self._open is None:
             options = self._store.options_for(self._level, self._prefix)
             name = self._new_name()
-            self._open = OpenFile(self._store, name, self._level, self._source, options)
+            self._open = _OpenFile(self._store, name, self._level, self._source, options)
         self._open.write(rows)
         if self._open.size_estimate >= self._target_size:
             self._finish_file()
@@ -70,3 +75,84 @@ class RunWriter(Abortable):
     def _new_name(self) -> str:
         names = self._store.names
         return names.changelog() if self._prefix == "changelog" else names.data()
+
+
+class _OpenFile:
+    """Writes one data or changelog file, and collects what its metadata says.
+
+    It takes one row at least; rows are sorted by key.
+
+    Args:
+        store: of its bucket.
+        options: how it is written.
+    """
+
+    def __init__(
+        self, store: BucketFiles, name: str, level: int, source: int, options: TableOptions
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._level = level
+        self._source = source
+        schema = store.schema
+        self._keys = schema.trimmed_primary_keys
+        self._key_types = schema.types(self._keys)
+        copies = {KEY_PREFIX + key: key for key in self._keys}
+        file_schema = schema.file_schema
+        self._writer = ParquetWriter(store.store, store.path(name), file_schema, options, copies)
+        self._columns = [name for name in file_schema.names if name not in copies]
+        names = [field.name for field in schema.fields]
+        self._stats = StatsCollector(names, schema.types(names), column_modes(options, names))
+        self._first: list[pa.Array] | None = None
+        self._last: list[pa.Array] = []
+        self._rows = 0
+        self._deletes = 0
+        self._min_sequence = 2**63 - 1
+        self._max_sequence = -1
+
+    @property
+    def size_estimate(self) -> int:
+        return self._writer.bytes_written
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        self._writer.write(rows.select(self._columns))
+        keys = [columns[name] for name in self._keys]
+        if self._first is None:
+            self._first = [_value(column, 0) for column in keys]
+        self._last = [_value(column, len(column) - 1) for column in keys]
+        self._stats.update(rows)
+        self._rows += rows.num_rows
+        self._deletes += count_deletes(rows)
+        numbers = columns[SEQUENCE].to_numpy()
+        self._min_sequence = min(self._min_sequence, int(numbers.min()))
+        self._max_sequence = max(self._max_sequence, int(numbers.max()))
+
+    def finish(self) -> DataFileMeta:
+        assert self._first is not None
+        ends = [pa.concat_arrays(pair) for pair in zip(self._first, self._last, strict=True)]
+        min_key, max_key = binary_row.encode(ends, self._key_types).to_pylist()
+        return DataFileMeta(
+            file_name=self._name,
+            file_size=self._writer.close(),
+            row_count=self._rows,
+            min_key=min_key,
+            max_key=max_key,
+            key_stats=self._stats.finish(self._keys),
+            value_stats=self._stats.finish(),
+            min_sequence_number=self._min_sequence,
+            max_sequence_number=self._max_sequence,
+            schema_id=self._store.schema.id,
+            level=self._level,
+            creation_time=self._store.clock(),
+            delete_row_count=self._deletes,
+            file_source=self._source,
+        )
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
+def _value(column: pa.Array, row: int) -> pa.Array:
+    """One value, copied: a slice would hold all."""
+    return pa.concat_arrays([column.slice(row, 1)])

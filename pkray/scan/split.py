@@ -16,8 +16,8 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
+from pkray.lsm.merge.live_rows import raw_read
 from pkray.lsm.merge.merge_read import merge_read
-from pkray.lsm.merge.raw_read import raw_read
 from pkray.scan.filtered_files import FilteredFiles, ReadCounters
 from pkray.scan.predicate import Predicate
 from pkray.schema.columns import check_name_list, filter_rows

@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import SCHEMA, batches, measure
 
 from pkray.format import binary_row
-from pkray.lookup.copy_limits import CopyLimits
 from pkray.lookup.levels import lookup_levels
+from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.lookup.store_lookup import StoreLookup
 from pkray.lsm.data_files import DataFileStore

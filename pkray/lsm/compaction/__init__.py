@@ -2,9 +2,9 @@
 
 ::
 
-    pick ──▶ CompactionUnit ──▶ Compactor ──▶ CompactionTask ──▶ CompactionResult
-    (pure)   (runs, output level)                │ SectionMerge, section by section
-                                                 └ UpperLevelLookup: rows in the levels above
+    pick ──▶ CompactionUnit ──▶ Compactor.run ──▶ CompactionResult
+    (pure)   (runs, output level)    │ SectionMerge, section by section
+                                     └ UpperLevelLookup: rows in the levels above
 
 ``pick`` decides, as a pure function of runs and options. The `Compactor` carries a unit out and
 deletes nothing: files of the result take the place of the inputs when a commit says so. Files that

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,8 +28,25 @@ if TYPE_CHECKING:
     from pkray.schema.table_schema import TableSchema
 
 
+@dataclass(frozen=True)
+class CompactionContext:
+    """What all compactions of one bucket share.
+
+    Args:
+        files: of the bucket, under ``schema``.
+        lookup: finds rows in the levels above a compaction's output.
+        limits: of the rows that are held while runs are merged.
+    """
+
+    schema: TableSchema
+    files: DataFileStore
+    engine: MergeEngine
+    lookup: UpperLevelLookup
+    limits: MergeLimits
+
+
 class MergedRows(NamedTuple):
-    """Some keys, merged.
+    """The merged rows of some keys.
 
     Args:
         rows: one a key, deletes included.
@@ -42,10 +60,9 @@ class MergedRows(NamedTuple):
 
 
 class SectionMerge:
-    """The rows that one compaction writes, section by section.
+    """Merges the rows that one compaction writes, section by section.
 
     Args:
-        lookup: finds rows in the levels above the output.
         levels: the bucket's files.
         expiry: which rows expire, if any do.
 
@@ -57,15 +74,12 @@ class SectionMerge:
 
     def __init__(
         self,
-        schema: TableSchema,
-        files: DataFileStore,
-        engine: MergeEngine,
-        lookup: UpperLevelLookup,
-        limits: MergeLimits,
+        context: CompactionContext,
         unit: CompactionUnit,
         levels: Levels,
         expiry: RecordExpiry | None,
     ) -> None:
+        schema, files, engine = context.schema, context.files, context.engine
         self.marked: Vectors = {}
         self.marks = schema.core.deletion_vectors_enabled
         self.top_level = level_count(schema.core, levels.runs()) - 1
@@ -76,8 +90,8 @@ class SectionMerge:
         self.reader: FileReader = LiveRows(files, self._vectors) if self._vectors else files
         self._columns = files.row_schema.names
         self._engine = engine
-        self._lookup = lookup
-        self._limits = limits
+        self._lookup = context.lookup
+        self._limits = context.limits
         self._producer = schema.core.changelog_producer
         self._output_level = unit.output_level
         self._changes = ChangelogRows(schema)

@@ -10,9 +10,8 @@ import pyarrow as pa
 from pkray.clock import now_millis
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.bucket_files import Clock
-from pkray.lsm.compaction.compactor import Compactor
+from pkray.lsm.compaction.compactor import CompactionResult, Compactor
 from pkray.lsm.compaction.pick import CompactionUnit, pick, pick_for_commit, pick_full
-from pkray.lsm.compaction.result import CompactionResult
 from pkray.lsm.compaction.upper_lookup import ScanLookup, UpperLevelLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine

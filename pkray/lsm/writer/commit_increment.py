@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
-from pkray.lsm.compaction.result import CompactionResult
+from pkray.lsm.compaction.compactor import CompactionResult
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.keys.key_groups import shifted
 from pkray.lsm.levels import Vectors, united

@@ -9,9 +9,8 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 
 from pkray.format.commit_message import CommitMessage
-from pkray.lsm.compaction.compactor import Compactor
+from pkray.lsm.compaction.compactor import CompactionResult, Compactor
 from pkray.lsm.compaction.pick import CompactionUnit
-from pkray.lsm.compaction.result import CompactionResult
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.service.committed_files import BucketId

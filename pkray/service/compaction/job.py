@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from pkray.lsm.compaction.compactor import CompactionResult
 from pkray.lsm.compaction.pick import CompactionUnit
-from pkray.lsm.compaction.result import CompactionResult
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.service.compaction.cancellation import CancellationToken

@@ -36,7 +36,7 @@ class BucketLookup:
         self._order = RowOrder(schema)
         self._names = [field.name for field in schema.fields]
 
-    def upper_levels(self, files: DataFileStore) -> StoreLookup:
+    def compaction_lookup(self, files: DataFileStore) -> StoreLookup:
         """Old rows for the lookup changelog of one bucket."""
         return StoreLookup(self._cache, self._schema, files, self._engine)
 

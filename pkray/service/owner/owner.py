@@ -10,7 +10,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 import numpy as np
 
 from pkray.format.commit_message import CommitMessage
-from pkray.lookup.copy_limits import CopyLimits
+from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.metadata.schemas import SchemaStore

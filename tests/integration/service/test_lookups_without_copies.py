@@ -15,7 +15,7 @@ import pytest
 
 import pkray
 from pkray.lookup import store
-from pkray.lookup.copy_thread import CopyThread
+from pkray.lookup.cache_entry import CopyThread
 from pkray.storage.parquet import writer as parquet_writer
 
 ROWS = 600

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pkray.format.data_file import DataFileMeta, SimpleStats
-from pkray.lookup.copy_limits import CopyLimits
+from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.storage.parquet.row_groups import numbered
 

@@ -16,8 +16,7 @@ import pytest
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup import block_store
 from pkray.lookup import store as store_module
-from pkray.lookup.copy_limits import CopyLimits
-from pkray.lookup.local_file_cache import RETRY_MILLIS
+from pkray.lookup.local_file_cache import RETRY_MILLIS, CopyLimits
 from pkray.lookup.store import FEW_KEYS, SMALL_ROWS, LookupStore
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from tests.unit.lookup.conftest import Clock, MemoryFiles

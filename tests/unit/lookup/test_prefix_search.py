@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.lookup.block_store import LocalDiskError
-from pkray.lookup.copy_limits import CopyLimits
+from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from tests.effort import examples
@@ -92,7 +92,7 @@ def test_few_blocks_are_read_of_a_large_file(files, store, monkeypatch):
     keys = [(a, "", c) for a in range(4_000) for c in range(5)]
     file = files.add("f", rows_of(keys))
     store.locate_prefixes(files, file, KEYS, prefixes_of([0]), ["n"])
-    cached = store._copies._slots["f"].cached
+    cached = store._copies._entries["f"].cached_file
     asked = []
     get = cached.blocks.get
     monkeypatch.setattr(cached.blocks, "get", lambda names: asked.extend(names) or get(names))
@@ -131,7 +131,7 @@ def test_damaged_blocks_are_not_asked_again(files, store, monkeypatch):
     def fail(names):
         raise LocalDiskError("torn")
 
-    monkeypatch.setattr(store._copies._slots["f"].cached.blocks, "get", fail)
+    monkeypatch.setattr(store._copies._entries["f"].cached_file.blocks, "get", fail)
     places, _ = store.locate_prefixes(files, file, KEYS, prefixes_of([2]), ["n"])
     assert [sorted(GRID)[i][0] for i in places.tolist()] == [2] * 14
     assert store.stats().degraded == 1

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from pkray.lookup import block_store
 from pkray.lookup import store as store_module
-from pkray.lookup.copy_limits import CopyLimits
-from pkray.lookup.local_file_cache import RETRY_MILLIS
+from pkray.lookup.local_file_cache import RETRY_MILLIS, CopyLimits
 from tests.effort import examples
 
 

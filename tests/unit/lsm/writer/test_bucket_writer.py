@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pkray.errors import InputError, StorageFullError
-from pkray.lsm import open_file
+from pkray.lsm import run_writer
 from pkray.lsm.levels import Levels
 from tests.lsm_samples import Bucket, make_schema
 
@@ -226,7 +226,7 @@ def test_a_failed_flush_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise StorageFullError("no space left", path="x")
 
     with monkeypatch.context() as patch:
-        patch.setattr(open_file.ParquetWriter, "write", full)
+        patch.setattr(run_writer.ParquetWriter, "write", full)
         with pytest.raises(StorageFullError):
             bucket.writer.prepare_commit()
     assert bucket.stored() == set()
@@ -241,15 +241,15 @@ def test_a_failed_compaction_leaves_what_was_there(monkeypatch: pytest.MonkeyPat
         bucket.commit()
     kept = bucket.stored()
     writes = iter(range(20))
-    plain = open_file.ParquetWriter.write
+    plain = run_writer.ParquetWriter.write
 
-    def full(writer: open_file.ParquetWriter, rows: object) -> None:
+    def full(writer: run_writer.ParquetWriter, rows: object) -> None:
         if next(writes, None) is None:
             raise StorageFullError("no space left", path="x")
         plain(writer, rows)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(open_file.ParquetWriter, "write", full)
+        patch.setattr(run_writer.ParquetWriter, "write", full)
         with pytest.raises(StorageFullError):
             bucket.writer.compact(full=True)
     assert bucket.stored() == kept
