@@ -24,15 +24,56 @@ pytest.register_assert_rewrite("tests.store_contract")
 SHRINKING_SECONDS = 900
 """A random test that failed is made smaller for five minutes at most, beside what it takes."""
 
+MAX_PROCESSES = 4
+"""More would run out of memory on small machines, and have little left to share."""
+
 TOGETHER = {"ray": "cluster", "spark": "cluster", "interop_java": "java"}
 """Folders whose tests run in one process, one after another: there is one cluster at a time."""
 
+LONGEST = (
+    "cluster",
+    "java",
+    "tests/integration/test_interop_rust.py",
+    "tests/faults/test_corruption.py",
+    "tests/integration/test_continue_rust.py",
+    "tests/integration/test_deletion_vectors.py",
+    "tests/integration/lsm/test_boundaries.py",
+    "tests/golden_tables/test_golden.py",
+)
+"""What begins first, so that no process is left alone with it at the end."""
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives random tests the time to show the smallest case that fails."""
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Asks for a process a processor where nothing was said of processes."""
+    option = config.option
+    is_left_open = config.pluginmanager.hasplugin("xdist") and option.numprocesses is None
+    is_one_file = len(config.args) == 1 and ".py" in config.args[0]
+    is_worker = hasattr(config, "workerinput")
+    if is_left_open and not (is_worker or is_one_file or option.capture == "no" or option.tx):
+        option.numprocesses = "auto"  # none where --pdb is given
+        option.maxprocesses = option.maxprocesses or MAX_PROCESSES
+    option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Gives random tests the time to show the smallest case that fails, and begins with the long.
+
+    The order of one process alone stays that of the folders.
+    """
     for item in items:
         if is_random(item) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SHRINKING_SECONDS))
+    if hasattr(config, "workerinput"):
+        rank = {place: number for number, place in enumerate(LONGEST)}
+        items.sort(key=lambda item: rank.get(place_of(item.nodeid), len(rank)))
+
+
+def place_of(nodeid: str) -> str:
+    """What a test stays together with: its file, or some folders."""
+    file = Path(nodeid.split("::")[0])
+    folder = file.parts[1] if file.parts[0] == "tests" else ""
+    return TOGETHER.get(folder, str(file))
 
 
 def is_random(item: pytest.Item) -> bool:
@@ -48,9 +89,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByPlace(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            file = Path(nodeid.split("::")[0])
-            folder = file.parts[1] if file.parts[0] == "tests" else ""
-            return TOGETHER.get(folder, str(file))
+            return place_of(nodeid)
 
     return ByPlace(config, log)
 
