@@ -61,11 +61,11 @@ class Refused(Exception):
         self.place = place
 
     def inside(self, place: str) -> Refused:
-        """The same, as of the value that holds it."""
+        """Say the same of the value that holds it."""
         return Refused(self.value, self.give, place + self.place)
 
     def error(self, argument: str) -> PkrayError:
-        """What the caller is told."""
+        """Make the error that the caller gets."""
         hidden = self.give.is_secret and self.value is not None
         shown = _kind(self.value) if hidden else _shown(self.value)
         return self.give.error(
@@ -76,7 +76,7 @@ class Refused(Exception):
 
 
 def check_of(kind: Any) -> Check | None:
-    """The check of an annotation; None where it takes everything."""
+    """Make the check of an annotation; None where it takes everything."""
     if kind in (Any, object):
         return None
     origin, arguments = get_origin(kind), get_args(kind)
@@ -104,7 +104,7 @@ def check_of(kind: Any) -> Check | None:
 
 
 def _shown(value: object) -> str:
-    """A value in a message: short, and nothing of what may hold a secret."""
+    """Show a value in a message: short, and nothing of what may hold a secret."""
     if isinstance(value, str):
         if "://" in value:
             return "that URL"
@@ -219,7 +219,7 @@ def _one_of(words: Sequence[Any]) -> Check:
 
 
 def _said(kind: Any, give: Give) -> Check:
-    """A check whose refusals say what an annotation's author says."""
+    """Make a check whose refusals say what an annotation's author says."""
     inner = check_of(kind)
 
     def check(value: Any) -> Any:
@@ -283,7 +283,7 @@ def _list(kind: Any) -> Check:
 
 
 def _values(value: Any, give: Give) -> list[Any]:
-    """Of what is no list: a set, an index or an array of names is as good."""
+    """List the values of what is no list: a set, an index or an array of names is as good."""
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Collection):
         raise Refused(value, give)
     try:
@@ -293,7 +293,7 @@ def _values(value: Any, give: Give) -> list[Any]:
 
 
 def _parts(kinds: Sequence[Any]) -> Check:
-    """Of a tuple: so many values, each of its kind."""
+    """Check a tuple: so many values, each of its kind."""
     if len(kinds) == 2 and kinds[1] is Ellipsis:
         return _list(kinds[0])
     checks = [check_of(kind) for kind in kinds]
@@ -341,7 +341,7 @@ _WORDS: dict[Any, tuple[str, str]] = {
 
 
 def describe(kind: Any, *, many: bool = False) -> str:
-    """What an annotation takes, in words."""
+    """Say in words what an annotation takes."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in (Any, object):
         return "values" if many else "a value"

@@ -57,8 +57,7 @@ Settings: TypeAlias = Annotated[
 
 
 def checked(function: _F) -> _F:
-    """A function whose arguments are checked by their annotations, which are read when it is
-    called first.
+    """Check the arguments of a function by its annotations, which are read when it is called first.
 
     Missing and unknown arguments are Python's TypeError, as everywhere.
     """
@@ -84,7 +83,7 @@ def checked(function: _F) -> _F:
 
 
 def checked_class(described: _C) -> _C:
-    """A class whose public methods, and a dataclass's constructor, are `checked`."""
+    """Make a class's public methods, and a dataclass's constructor, `checked`."""
     public = [name for name in vars(described) if not name.startswith("_")]
     for name in [*public, "__init__"] if dataclasses.is_dataclass(described) else public:
         member = vars(described)[name]
@@ -124,7 +123,7 @@ class _Checks:
         self.take_anything = None in given
 
     def positional(self, args: tuple[Any, ...]) -> Sequence[Any]:
-        """The values as the function takes them."""
+        """Return the values as the function takes them."""
         if len(args) > len(self._in_order):
             return args  # Python says so
         return [
@@ -133,7 +132,7 @@ class _Checks:
         ]
 
     def named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The values as the function takes them."""
+        """Return the values as the function takes them."""
         for name, value in kwargs.items():
             check = self._by_name.get(name)
             if check is not None:

@@ -20,7 +20,7 @@ _SEPARATOR = re.compile(r"[/\\]")
 
 
 def fault(name: object, most_bytes: int = MOST_BYTES) -> str | None:
-    """What keeps a name from being one part of a path, in words; None where nothing does.
+    """Say what keeps a name from being one part of a path; None where nothing does.
 
     Args:
         most_bytes: of the name in UTF-8.
@@ -33,7 +33,7 @@ def fault(name: object, most_bytes: int = MOST_BYTES) -> str | None:
 
 
 def text_fault(text: object, most_bytes: int = MOST_BYTES) -> str | None:
-    """As `fault`, of text that is kept in files and becomes no part of a path."""
+    """Say, as `fault`, what is wrong with text that is kept in files and is no part of a path."""
     if not isinstance(text, str):
         return "it is no text"
     if not text.strip():
@@ -50,7 +50,7 @@ def leads_out(path: str) -> bool:
 
 
 def checked(name: object) -> str:
-    """The name of a file that another file gives.
+    """Check the name of a file that another file gives.
 
     Raises:
         ValueError: it is no name of a file in the folder where it is looked for.

@@ -10,13 +10,13 @@ GREATEST = (1 << 63) - 1
 
 
 def check_snapshot(argument: str, value: object) -> None:
-    """Raises `OptionError` where what was given as a snapshot is no id, nor None."""
+    """Raise an `OptionError` for a snapshot that is neither an id nor None."""
     if value is not None:
         whole_number(argument, value, 0, "a snapshot's id")
 
 
 def whole_number(argument: str, value: object, least: int, what: str = "a whole number") -> int:
-    """The value as an int.
+    """Return the value as an int.
 
     Args:
         argument: its name, and ``what`` it is, for the message.

@@ -87,18 +87,18 @@ def selector(snapshot: int | None, tag: str | None, timestamp: str | None) -> Sn
 
 
 def time(text: str | None) -> int | str | None:
-    """Epoch milliseconds where a text is a number, else the text."""
+    """Return epoch milliseconds where a text is a number, else the text."""
     return int(text) if text is not None and text.strip().isdecimal() else text
 
 
 def names(texts: Iterable[str] | None) -> list[str] | None:
-    """Names, each text of them comma-separated; None without any."""
+    """Split names that are comma-separated in each text; None without any."""
     found = [name.strip() for text in texts or () for name in text.split(",")]
     return [name for name in found if name] or None
 
 
 def pairs(texts: Iterable[str] | None, option: str, *, secret: bool = False) -> dict[str, str]:
-    """KEY=VALUE texts.
+    """Parse KEY=VALUE texts.
 
     Args:
         secret: show none of them in errors.
@@ -117,7 +117,7 @@ def pairs(texts: Iterable[str] | None, option: str, *, secret: bool = False) -> 
 
 
 def columns(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Column definitions: a name, or one in backticks, and a type."""
+    """Parse column definitions: a name, or one in backticks, and a type."""
     found = []
     for text in texts:
         text = text.strip()
@@ -132,7 +132,7 @@ def columns(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def keys(texts: Sequence[str], schema: TableSchema, *, as_first: bool = False) -> pa.Table:
-    """Keys as columns, from texts such as ``id=1,day=2024-02-29`` and ``{"id": 1}``.
+    """Read keys as columns, from texts such as ``id=1,day=2024-02-29`` and ``{"id": 1}``.
 
     Args:
         as_first: all have the columns of the first one.

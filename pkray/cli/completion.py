@@ -22,12 +22,12 @@ _DEFAULT = "./warehouse"
 
 
 def databases(context: typer.Context, incomplete: str) -> list[str]:
-    """Of the warehouse, those that begin so."""
+    """List the warehouse's databases that begin so."""
     return [name for name, _ in _databases(context) if name.startswith(incomplete)]
 
 
 def tables(context: typer.Context, incomplete: str) -> list[str]:
-    """``database.table`` of the warehouse, those that begin so."""
+    """List the warehouse's tables that begin so, as ``database.table``."""
     return sorted(
         f"{database}.{table.name}"
         for database, folder in _databases(context)
@@ -38,7 +38,7 @@ def tables(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def options(incomplete: str) -> list[str]:
-    """Table options that begin so, up to their value."""
+    """List the table options that begin so, up to their value."""
     return [f"{each.key}=" for each in catalogue() if each.key.startswith(incomplete)]
 
 

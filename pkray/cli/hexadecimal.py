@@ -15,14 +15,14 @@ _VALUES[np.frombuffer(b"ABCDEF", np.uint8)] = np.arange(10, 16)
 
 
 def to_hex(array: pa.Array) -> pa.Array:
-    """Binary as lower-case text."""
+    """Write binary as lower-case text."""
     offsets, data = _parts(array)
     text = np.stack([_DIGITS[data >> 4], _DIGITS[data & 15]], axis=1).ravel()
     return _built(pa.string(), offsets * 2, text, array)
 
 
 def from_hex(array: pa.Array, column: str) -> pa.Array:
-    """Text as binary.
+    """Read binary from text.
 
     Raises:
         InputError: a text that is not hexadecimal; it names the column and the text.
@@ -43,7 +43,7 @@ def from_hex(array: pa.Array, column: str) -> pa.Array:
 
 
 def _parts(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets from 0 and bytes, those of nulls taken out."""
+    """Return offsets from 0 and bytes, those of nulls taken out."""
     filled = array.fill_null(b"" if pa.types.is_binary(array.type) else "")
     _, offsets, data = filled.buffers()
     cut = np.frombuffer(offsets, np.int32)[filled.offset : filled.offset + len(filled) + 1]

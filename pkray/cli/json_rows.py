@@ -25,7 +25,7 @@ Line = tuple[int, dict[str, Any]]
 
 
 def batches(source: Any, types: Mapping[str, DataType]) -> Iterator[pa.RecordBatch]:
-    """Rows as the table holds them; what a line does not say is null.
+    """Yield rows as the table holds them; what a line does not say is null.
 
     Args:
         source: a file of bytes.
@@ -55,7 +55,8 @@ def _decoded(decoder: Any, texts: list[bytes], before: int) -> list[Line]:
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; of two values under one name its readers would take the last.
+    """Make a JSON object, and refuse two values under one name, of which JSON readers take the
+    last.
 
     Raises:
         ValueError: there are two.
@@ -94,7 +95,7 @@ def _read(value: Any, data_type: DataType, name: str, line: int) -> Any:
 
 
 def _value(value: Any, data_type: DataType) -> Any:
-    """What JSON has no values of its own for, from its text; the rest as it is."""
+    """Read what JSON has no values of its own for from its text; the rest as it is."""
     root = data_type.root
     if isinstance(value, list) and data_type.element is not None:
         return [_value(part, data_type.element) for part in value]
@@ -130,7 +131,7 @@ def _of_text(text: str, root: str) -> Any:
 
 
 def _key(key: Any, data_type: DataType) -> Any:
-    """The keys of JSON's objects are text."""
+    """Read a key of an object: JSON's keys are text."""
     if isinstance(key, str) and data_type.root in INTEGERS:
         return int(key)
     return _value(key, data_type)

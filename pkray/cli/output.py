@@ -112,7 +112,7 @@ def count(number: int, what: str) -> None:
 
 @contextmanager
 def progress(what: str, sizes: Sequence[int | None]) -> Iterator[Callable[[int], None]]:
-    """A bar on the terminal while files are read; call what it yields with bytes of each file.
+    """Show a bar on the terminal while files are read; call what it yields with bytes of each file.
 
     Args:
         sizes: of the files in bytes, None where unknown.
@@ -143,7 +143,7 @@ def progress(what: str, sizes: Sequence[int | None]) -> Iterator[Callable[[int],
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """A count on the terminal of what has been done, where nobody knows how much there is."""
+    """Show a count on the terminal of what has been done, where nobody knows how much there is."""
     columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:,.0f}"))
     console = Console(stderr=True)
     with Progress(
@@ -155,7 +155,8 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def steps(what: str, of: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on the terminal; call what it yields with the steps done and how many there are."""
+    """Show a bar on the terminal; call what it yields with the steps done and how many there
+    are."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -171,7 +172,7 @@ def steps(what: str, of: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def waiting(what: str, why: Callable[[], str | None] = lambda: None) -> Iterator[None]:
-    """A sign on the terminal that work goes on.
+    """Show on the terminal that work goes on.
 
     Args:
         why: what is waited for, if it is something worth saying; asked every now and then.
@@ -249,7 +250,7 @@ def _line(values: Mapping[str, Any]) -> bytes:
 def _records(
     batches: Iterable[pa.RecordBatch], least: int = _ROWS_AT_ONCE
 ) -> Iterator[list[dict[str, Any]]]:
-    """Rows as JSON holds them, at least so many at a time."""
+    """Yield rows as JSON holds them, at least so many at a time."""
     waiting: list[dict[str, Any]] = []
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
@@ -271,7 +272,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _nested(value: pa.Scalar) -> Any:
-    """A nested value, with binary and nanoseconds as text wherever they are in it."""
+    """Write binary and nanoseconds as text wherever they are in a nested value."""
     if not value.is_valid:
         return None
     if isinstance(value, pa.StructScalar):
@@ -286,7 +287,7 @@ def _nested(value: pa.Scalar) -> Any:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Times, decimals and binary as text."""
+    """Write times, decimals and binary as text."""
     is_a = pa.types
     if is_a.is_timestamp(column.type):
         naive = column.cast(pa.timestamp(column.type.unit))

@@ -81,11 +81,11 @@ class RowFile:
 
     @cached_property
     def types(self) -> dict[str, pa.DataType]:
-        """As Arrow has them."""
+        """Return the types as Arrow has them."""
         return {name: data_type.arrow for name, data_type in self.fields.items()}
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Batches, and how many bytes of the file were read so far.
+        """Yield batches, and how many bytes of the file were read so far.
 
         Raises:
             InputError: the file is damaged, or a value is none of its column's type.
@@ -174,7 +174,7 @@ class RowFile:
 
 
 def _time(texts: pa.Array) -> pa.Array:
-    """Times of day; Arrow parses them with a date alone."""
+    """Parse times of day, which Arrow parses with a date alone."""
     moments = pc.binary_join_element_wise("1970-01-01T", texts, "").cast(pa.timestamp("ms"))
     return moments.cast(pa.time32("ms"))
 
@@ -186,7 +186,7 @@ def _is_text_in_json(data_type: pa.DataType) -> bool:
 
 
 def _wide(data_type: pa.DataType) -> pa.DataType:
-    """Arrow's readers make infinity of numbers that a float does not hold."""
+    """Widen a type: Arrow's readers make infinity of numbers that a float does not hold."""
     return pa.float64() if pa.types.is_float32(data_type) else data_type
 
 

@@ -11,7 +11,7 @@ from pkray.table.table import Table
 
 
 def described(table: Table | SystemTable) -> dict[str, Any]:
-    """What a table is."""
+    """Describe a table."""
     if isinstance(table, SystemTable):
         fields = table.arrow_schema
         columns = [{"name": each.name, "type": str(DataType.from_field(each))} for each in fields]
@@ -35,7 +35,7 @@ def described(table: Table | SystemTable) -> dict[str, Any]:
 
 
 def committed(snapshot: Snapshot | None) -> dict[str, Any]:
-    """What a snapshot is, where there is one."""
+    """Describe a snapshot, where there is one."""
     if snapshot is None:
         return {"snapshot": None}
     return {

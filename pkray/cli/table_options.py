@@ -46,7 +46,7 @@ def options(
 
 
 def _default(option: Option) -> str | None:
-    """As it would be written."""
+    """Write the default as a user would."""
     value: Any = option.default
     if value is None or value == ():
         return None

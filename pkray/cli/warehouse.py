@@ -15,7 +15,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def on_warehouse(command: Callable[..., None]) -> Callable[..., None]:
-    """A command of the program from a function whose first parameter is an open `Catalog`.
+    """Make a command of a function whose first parameter is an open `Catalog`.
 
     It takes --warehouse, --storage and --json besides what the function declares; a parameter
     ``as_json: bool`` is told the last.
@@ -24,7 +24,7 @@ def on_warehouse(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def on_service(command: Callable[..., None]) -> Callable[..., None]:
-    """As `on_warehouse`, with --ray."""
+    """Make a command as `on_warehouse` does, with --ray."""
     return _command(command, with_ray=True)
 
 

@@ -25,7 +25,7 @@ _OPTIONS = {
 
 
 def in_options(error: PkrayError) -> str:
-    """The error's message with options in place of the arguments that it says it names."""
+    """Write the error's message with options in place of the arguments that it says it names."""
     message = error.message
     for argument in error.values.get("arguments", ()):
         words = rf"(?<![\w'\"]){re.escape(argument)}(?!\w)"

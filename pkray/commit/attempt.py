@@ -100,7 +100,7 @@ class Attempt:
         return not self._certain
 
     def rolled_back(self) -> CommitConflictError:
-        """The error for a commit that a rollback took with it."""
+        """Make the error for a commit that a rollback took with it."""
         change = self._change
         return CommitConflictError(
             f"commit {change.identifier} of {change.user!r} to {self._store.url!r} met a rollback "
@@ -121,7 +121,7 @@ class Attempt:
             raise self._unknown(error) from error
 
     def _check_same_table(self, published: Snapshot) -> None:
-        """The table may have been replaced in the moment before."""
+        """Withdraw a published snapshot if the table was replaced just before."""
         try:
             if self._identity is not None:
                 self._identity.check_same_table()
@@ -172,7 +172,7 @@ class Attempt:
             self._base_files.discard()
 
     def _find(self, snapshot: Snapshot) -> Snapshot | None:
-        """Our snapshot if it is the one with its id: creating it succeeded unnoticed."""
+        """Return our snapshot if it is the one with its id: creating it succeeded unnoticed."""
         try:
             there = self._snapshots.read(snapshot.id, fresh=True)
         except SnapshotNotFoundError:
@@ -264,7 +264,7 @@ class Attempt:
         return self._base[1]
 
     def _index_manifest(self, latest: Snapshot | None) -> str | None:
-        """Written with the base files, as it too builds on the latest snapshot."""
+        """Write it with the base files, as it too builds on the latest snapshot."""
         before = latest.index_manifest if latest else None
         if not self._change.index:
             return before
@@ -275,7 +275,7 @@ class Attempt:
         return self._index[1]
 
     def _carried(self, latest: Snapshot | None) -> tuple[int, int | None, int]:
-        """Row count before, watermark and time: the last two never go back."""
+        """Return the row count before, the watermark and the time; the last two never go back."""
         now = self._clock()
         if latest is None:
             return 0, self._change.watermark, now

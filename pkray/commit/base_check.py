@@ -20,7 +20,7 @@ def bucket_moved(
     latest: Snapshot | None,
     buckets: Collection[BucketId],
 ) -> str | None:
-    """What other commits did to the buckets, or None.
+    """Say what other commits did to the buckets; None if nothing.
 
     Rows of a bucket are numbered in the order of their commits. Numbers given on top of ``base``
     are no longer right once another commit has added rows; compactions add none. An overwrite may
@@ -51,7 +51,7 @@ def partitions_moved(
     latest: Snapshot | None,
     partitions: Collection[bytes],
 ) -> str | None:
-    """What other commits did to the rows of the partitions, or None; compactions do nothing."""
+    """Say what other commits did to the rows of the partitions; None if nothing but compactions."""
 
     def done_by(_: Snapshot, entries: Iterable[ManifestEntry]) -> str | None:
         is_changed = any(entry.partition in partitions for entry in entries)
@@ -63,7 +63,7 @@ def partitions_moved(
 def rows_moved(
     store: ObjectStore, snapshots: SnapshotStore, base: int, latest: Snapshot | None
 ) -> str | None:
-    """What other commits did to rows anywhere, or None; compactions do nothing."""
+    """Say what other commits did to rows anywhere; None if nothing but compactions."""
 
     def done_by(_: Snapshot, entries: Iterable[ManifestEntry]) -> str | None:
         return "changed rows" if any(True for _ in entries) else None

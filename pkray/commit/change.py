@@ -42,7 +42,7 @@ class Change:
 
     @property
     def again(self) -> str:
-        """How to repeat the commit, for messages."""
+        """Say how to repeat the commit, for messages."""
         return "commit again with this identifier" if self.is_numbered else "commit again"
 
     @property

@@ -29,7 +29,7 @@ class CommitChecks:
         self._fences = WriterFences(store)
 
     def check_newest_writer(self, change: Change) -> None:
-        """A writer that another one has taken over from publishes nothing.
+        """Check that no other writer has taken over from the change's.
 
         Raises:
             CommitFencedError: the change's is one.
@@ -38,7 +38,7 @@ class CommitChecks:
             self._fences.check_newest(change.user, change.generation)
 
     def check_base(self, change: Change, latest: Snapshot | None, schema: TableSchema) -> None:
-        """Rows numbered after one snapshot do not fit buckets that have got others since.
+        """Check that buckets got no commits since the snapshot after which their rows are numbered.
 
         Rows placed by where their keys were do not fit a table in which others may have moved.
 
@@ -71,7 +71,7 @@ class CommitChecks:
     def check_rows_unchanged(
         self, change: Change, read_at: int, latest: Snapshot | None, partitions: Collection[bytes]
     ) -> None:
-        """Partitions rewritten as of one snapshot must not have got or lost rows since.
+        """Check that partitions rewritten as of one snapshot have not got or lost rows since.
 
         Raises:
             CommitBaseMovedError: they are to be read again.
@@ -87,7 +87,8 @@ class CommitChecks:
             )
 
     def check_conflicts(self, change: Change, latest: Snapshot | None, schema: TableSchema) -> None:
-        """Files and indexes that a change replaces must be there, those it adds must fit.
+        """Check that files and indexes that a change replaces are there, and that those it adds
+        fit.
 
         Raises:
             CommitConflictError: they do not.

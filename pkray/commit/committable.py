@@ -36,7 +36,7 @@ class Committable:
         is_numbered: bool = True,
         generation: int | None = None,
     ) -> Change:
-        """New rows, with their changelog."""
+        """Make the change that adds new rows, with their changelog."""
         return Change(
             self.user,
             APPEND,
@@ -54,7 +54,8 @@ class Committable:
         )
 
     def compacted(self, token: str) -> Change:
-        """Files in the place of those that were compacted, with the changelog found in doing so."""
+        """Make the change that replaces compacted files, with the changelog that compactions
+        found."""
         return Change(
             self.user,
             COMPACT,
@@ -73,7 +74,7 @@ class Committable:
         )
 
     def overwriting(self, token: str, is_numbered: bool = True) -> Change:
-        """Before it is known what goes, and so without entries."""
+        """Make the change of an overwrite, without entries: what it deletes is not known yet."""
         return Change(
             self.user,
             OVERWRITE,
@@ -88,7 +89,7 @@ class Committable:
 def message_entries(
     kind: int, message: CommitMessage, files: Iterable[DataFileMeta]
 ) -> Iterator[ManifestEntry]:
-    """Entries of some files of a message's bucket."""
+    """Yield the entries of some files of a message's bucket."""
     for file in files:
         yield ManifestEntry(kind, message.partition, message.bucket, message.total_buckets, file)
 

@@ -219,17 +219,17 @@ class Committer:
             )
 
     def committed_identifier(self) -> int | None:
-        """The newest identifier that the commit user committed."""
+        """Return the newest identifier that the commit user committed."""
         self._table.synchronise()
         return self._history.identifier
 
     def snapshot_of(self, identifier: int) -> Snapshot | None:
-        """The newest snapshot of a commit; None if it was not made or has expired."""
+        """Return the newest snapshot of a commit; None if it was not made or has expired."""
         self._table.synchronise()
         return self._history.find(identifier).newest
 
     def base(self) -> int:
-        """The newest snapshot's id (0: none) for what is to be committed next.
+        """Return the newest snapshot's id (0: none) for what is to be committed next.
 
         If the table is rolled back meanwhile, new rows are refused where they are numbered after
         a base, and a compaction is dropped.
@@ -238,7 +238,7 @@ class Committer:
         return latest.id if latest else 0
 
     def find(self, name: CommitName) -> int | None:
-        """The identifier of a commit; None where it was not made."""
+        """Return the identifier of a commit; None where it was not made."""
         self._table.synchronise()
         if isinstance(name, CommitToken):
             return self._history.find_uuid(name.uuid, name.since)
@@ -246,7 +246,7 @@ class Committer:
         return name if newest is not None and name <= newest else None
 
     def check_remembered(self, token: CommitToken) -> None:
-        """That a commit's snapshot is not found says nothing where it may have expired.
+        """Check that a commit whose snapshot is not found cannot have expired.
 
         Raises:
             CommitUnknownError: it may.
@@ -276,7 +276,8 @@ class Committer:
         return 0 if newest is None else max(newest + 1, 0)
 
     def _compact(self, committable: Committable) -> tuple[Snapshot | None, bool]:
-        """The COMPACT snapshot, if there is anything for it; and whether it was dropped."""
+        """Publish the COMPACT snapshot, if there is anything for it; return it and whether it was
+        dropped."""
         change = committable.compacted(self._uuid())
         if change.is_empty:
             return None, False

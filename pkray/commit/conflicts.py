@@ -34,7 +34,7 @@ LiveFiles = Mapping[BucketId, Mapping[FileKey, LiveFile]]
 def find_conflict(
     entries: Sequence[ManifestEntry], live: LiveFiles, key_types: Sequence[DataType]
 ) -> str | None:
-    """Why the entries cannot be applied to the live files, or None if they can.
+    """Say why the entries cannot be applied to the live files; None if they can.
 
     Every file deleted must be there, every file added must not. Above level 0 the files of a
     bucket's level must not overlap in keys. A partition has one number of buckets.
@@ -65,7 +65,8 @@ def needs_check(entries: Iterable[ManifestEntry]) -> bool:
 def _total_buckets(
     live: LiveFiles, partitions: set[bytes], entries: Sequence[ManifestEntry]
 ) -> dict[bytes, int]:
-    """Of each partition with files that stay: one that is emptied may get another number."""
+    """Count the buckets of each partition with files that stay: an emptied one may get another
+    number."""
     deleted = {
         (e.partition, e.bucket, e.file.level, e.file.file_name) for e in entries if e.kind == DELETE
     }
@@ -124,7 +125,8 @@ def _bucket_conflict(
 
 
 def find_changed_bucket(upper_files: Mapping[BucketId, bytes], live: LiveFiles) -> str | None:
-    """A bucket whose files above level 0 are others than a compaction reckoned with, in words."""
+    """Name a bucket whose files above level 0 are others than a compaction read; None if none
+    is."""
     for bucket, digest in upper_files.items():
         files = live.get(bucket, {})
         if files_digest(key for key in files if key[0] > 0) != digest:

@@ -34,7 +34,7 @@ class IndexChange:
 
 
 def index_entries(store: ObjectStore, snapshot: Snapshot | None) -> list[IndexManifestEntry]:
-    """The index files that a snapshot has.
+    """Return the index files that a snapshot has.
 
     Raises:
         MissingFileError: the index manifest is gone: the snapshot has expired.
@@ -49,7 +49,7 @@ def index_entries(store: ObjectStore, snapshot: Snapshot | None) -> list[IndexMa
 def index_files(
     store: ObjectStore, snapshot: Snapshot | None, index_type: str | None = None
 ) -> dict[BucketId, list[IndexFileMeta]]:
-    """A snapshot's index files by bucket, of every type by default."""
+    """Return a snapshot's index files by bucket, of every type by default."""
     found: dict[BucketId, list[IndexFileMeta]] = defaultdict(list)
     for entry in index_entries(store, snapshot):
         if index_type is None or entry.file.index_type == index_type:
@@ -58,7 +58,7 @@ def index_files(
 
 
 def index_changes(messages: Iterable[CommitMessage], commit_kind: str) -> list[IndexChange]:
-    """What messages change with a snapshot of this kind.
+    """Collect what messages change with a snapshot of this kind.
 
     Deletion vectors go with COMPACT, as they mark what compaction found; others with APPEND.
     """
@@ -79,7 +79,7 @@ def index_changes(messages: Iterable[CommitMessage], commit_kind: str) -> list[I
 def apply_changes(
     entries: Sequence[IndexManifestEntry], changes: Sequence[IndexChange]
 ) -> list[IndexManifestEntry]:
-    """The entries after the changes."""
+    """Return the entries after the changes."""
     changed = {(each.partition, each.bucket, each.index_type) for each in changes}
     kept = [
         entry
@@ -98,7 +98,7 @@ def find_assignment_conflict(
     now: Sequence[IndexManifestEntry],
     partitions: Collection[bytes],
 ) -> str | None:
-    """Why keys that were given buckets by the hash indexes before may not be in these now.
+    """Say why keys that hash indexes gave buckets may not be in these now; None if they may.
 
     Args:
         before, now: the index files of two snapshots.
@@ -121,7 +121,7 @@ def find_assignment_conflict(
 def find_index_conflict(
     entries: Sequence[IndexManifestEntry], changes: Sequence[IndexChange]
 ) -> str | None:
-    """Why the changes do not fit a snapshot's index files; None if they do."""
+    """Say why the changes do not fit a snapshot's index files; None if they do."""
     there: dict[tuple[bytes, int, str], set[str]] = defaultdict(set)
     for entry in entries:
         key = entry.partition, entry.bucket, entry.file.index_type

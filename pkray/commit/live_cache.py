@@ -34,7 +34,7 @@ class LiveCache:
         self._buckets = {}
 
     def at(self, snapshot: Snapshot | None) -> LiveFiles:
-        """The files of a snapshot not older than the one before; None is the empty table."""
+        """Return the files of a snapshot not older than the one before; None is the empty table."""
         if snapshot is None:
             self.reset()
             self._snapshot_id = 0

@@ -58,7 +58,7 @@ class ManifestFiles:
     def write_manifests(
         self, entries: Sequence[ManifestEntry], entry_bytes: int = ENTRY_BYTES
     ) -> list[ManifestFileMeta]:
-        """Manifests of these entries, in order; none if there are none.
+        """Write manifests of these entries, in order; none if there are none.
 
         Args:
             entry_bytes: expected size of an entry, to cut manifests by.
@@ -78,7 +78,7 @@ class ManifestFiles:
         return WrittenList(name, len(data))
 
     def write_index(self, entries: Sequence[IndexManifestEntry]) -> str:
-        """An index manifest; its name."""
+        """Write an index manifest; return its name."""
         name = self._names.index_manifest()
         self._write(name, write_index_manifest(entries, self._compression))
         manifest_cache.index_manifests.written(self._store, name, list(entries))
@@ -117,7 +117,7 @@ class ManifestFiles:
 
 
 def partition_stats(partitions: Sequence[bytes], schema: TableSchema) -> SimpleStats:
-    """Statistics of the partition columns over entries."""
+    """Compute statistics of the partition columns over entries."""
     names = list(schema.partition_keys)
     if not names:
         return EMPTY_STATS

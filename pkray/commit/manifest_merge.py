@@ -12,7 +12,7 @@ from pkray.storage.object_store import ObjectStore
 
 
 def plan_merge(manifests: Sequence[ManifestFileMeta], options: TableOptions) -> slice | None:
-    """Which manifests to rewrite into one, or None.
+    """Choose which manifests to rewrite into one; None for none.
 
     All of them once they exceed ``manifest.full-compaction-threshold-size`` and more than half
     of their entries cancel each other out. Else, when ``manifest.merge-min-count`` manifests
@@ -49,7 +49,7 @@ def merge_manifests(
     files: ManifestFiles,
     options: TableOptions,
 ) -> list[ManifestFileMeta]:
-    """The manifests, some of them rewritten as planned; what they say is the same."""
+    """Rewrite some of the manifests as planned; what they say is the same."""
     plan = plan_merge(manifests, options)
     if plan is None:
         return list(manifests)

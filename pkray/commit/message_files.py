@@ -19,7 +19,7 @@ _LOOKS = 32
 def missing_files(
     store: ObjectStore, schema: TableSchema, messages: Sequence[CommitMessage]
 ) -> list[str]:
-    """Paths of new files that are not there; a request each."""
+    """List the paths of new files that are not there, by a request each."""
     named = list(_new_files(schema, messages))
     if store.local_path("") is not None or len(named) < 2:
         there = [store.exists(path) for path in named]
@@ -30,7 +30,7 @@ def missing_files(
 
 
 def new_data_files(message: CommitMessage) -> Iterator[DataFileMeta]:
-    """Data and changelog files that a message adds."""
+    """Yield the data and changelog files that a message adds."""
     yield from message.new_files
     yield from message.changelog_files
     yield from message.compact_after

@@ -30,7 +30,7 @@ def overwrite_entries(
     replaced: Partitions,
     messages: Sequence[CommitMessage],
 ) -> tuple[list[ManifestEntry], list[IndexChange]]:
-    """Entries and index changes that put new files in the place of a snapshot's.
+    """Make the entries and index changes that put new files in the place of a snapshot's.
 
     Args:
         live: the snapshot's files by bucket.

@@ -54,7 +54,7 @@ class Publisher:
         schema: TableSchema,
         on_top_of: Callable[[Snapshot | None], Change] | None = None,
     ) -> Snapshot:
-        """The change's snapshot, made now or, where that was not noticed, before.
+        """Publish the change, unless that happened before unnoticed; return its snapshot.
 
         Args:
             on_top_of: makes the change that fits a newest snapshot, where it depends on it.
@@ -110,7 +110,7 @@ class Publisher:
             raise
 
     def _published_before(self, change: Change, attempt: Attempt) -> Snapshot | None:
-        """Our own snapshot, where its answer was lost."""
+        """Return our own snapshot, where its answer was lost."""
         history = self._table.history
         found = history.find(change.identifier)
         known = found.compact if change.kind == COMPACT else found.append

@@ -204,7 +204,7 @@ class SnapshotExpirer:
         self._history.write(paths.EARLIEST_HINT, str(expiring.kept.id).encode())
 
     def _find_earliest(self) -> Snapshot | None:
-        """The oldest snapshot: as remembered, until something is to be expired."""
+        """Return the oldest snapshot: as remembered, until something is to be expired."""
         while self._earliest is None:
             number = self._snapshots.earliest_id()
             if number is None:

@@ -43,7 +43,7 @@ class OrphanFiles:
     def find(
         self, before_millis: int, progress: Callable[[int], None] = lambda _: None
     ) -> Iterator[list[FileStatus]]:
-        """Orphans last modified before a time, some at a time.
+        """Yield the orphans last modified before a time, some at a time.
 
         What is committed while this runs is looked at before each of them is yielded: files of a
         commit in flight are spared by their age, or because it has named them.

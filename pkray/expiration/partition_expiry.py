@@ -14,7 +14,7 @@ from pkray.schema.table_schema import TableSchema
 def expired_partitions(
     schema: TableSchema, entries: Iterable[ManifestEntry], now: int
 ) -> list[bytes]:
-    """The partitions that the table's options expire, oldest first.
+    """Return the partitions that the table's options expire, oldest first.
 
     ``partition.expiration-strategy`` ``values-time`` goes by the time that a partition's values
     stand for, ``update-time`` by its newest file; ``partition.expiration-time`` is the age, and

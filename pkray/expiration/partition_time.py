@@ -40,7 +40,7 @@ class PartitionTime:
         self._regex = _PLAIN if formatter is None else re.compile(_compiled(formatter))
 
     def of(self, values: Mapping[str, object]) -> datetime | None:
-        """The time of partition values by column; None where they make none."""
+        """Read the time of partition values by column; None where they make none."""
         if self._pattern is None:
             text = _text(next(iter(values.values())))
         else:
@@ -74,7 +74,7 @@ def _time(parts: Mapping[str, str | None]) -> datetime | None:
 
 
 def _compiled(formatter: str) -> str:
-    """A regular expression of a DateTimeFormatter's pattern."""
+    """Compile a DateTimeFormatter's pattern to a regular expression."""
     out, seen = [], set()
     for token in _TOKEN.finditer(formatter):
         quoted, letter, other = token.groups()

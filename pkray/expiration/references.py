@@ -72,7 +72,7 @@ class References:
 
 
 def read_list_if_there(store: ObjectStore, name: str | None) -> list[ManifestFileMeta]:
-    """The manifests of a list; none where the list is gone."""
+    """Read the manifests of a list; none where the list is gone."""
     if name is None:
         return []
     try:
@@ -82,7 +82,7 @@ def read_list_if_there(store: ObjectStore, name: str | None) -> list[ManifestFil
 
 
 def entries_if_there(store: ObjectStore, list_name: str | None) -> Iterator[ManifestEntry]:
-    """The entries of a list's manifests, those that are gone left out."""
+    """Yield the entries of a list's manifests; missing manifests are left out."""
     for manifest in read_list_if_there(store, list_name):
         try:
             yield from manifest_cache.manifests.read(store, manifest.file_name, manifest.file_size)
@@ -91,7 +91,7 @@ def entries_if_there(store: ObjectStore, list_name: str | None) -> Iterator[Mani
 
 
 def list_files(store: ObjectStore, name: str | None, *, strict: bool = False) -> set[str]:
-    """Paths of a manifest list and of the manifests it names.
+    """List the paths of a manifest list and of the manifests it names.
 
     Raises:
         MissingFileError: the list is gone, where that is not to be passed over.
@@ -106,7 +106,7 @@ def list_files(store: ObjectStore, name: str | None, *, strict: bool = False) ->
 
 
 def data_metadata(store: ObjectStore, snapshot: Snapshot, *, strict: bool = False) -> set[str]:
-    """Paths of what leads to a snapshot's rows: its lists, manifests, indexes and statistics.
+    """List the paths of what leads to a snapshot's rows: lists, manifests, indexes and statistics.
 
     Raises:
         MissingFileError: one of them is gone, where that is not to be passed over.
@@ -122,7 +122,7 @@ def data_metadata(store: ObjectStore, snapshot: Snapshot, *, strict: bool = Fals
 
 
 def index_paths(store: ObjectStore, index_manifest: str, *, strict: bool = False) -> set[str]:
-    """Paths of the index files that an index manifest names; none where it is gone."""
+    """List the paths of the index files of an index manifest; none where it is gone."""
     try:
         entries = manifest_cache.index_manifests.read(store, index_manifest)
     except MissingFileError:
@@ -133,7 +133,7 @@ def index_paths(store: ObjectStore, index_manifest: str, *, strict: bool = False
 
 
 def live_hashes(store: ObjectStore, snapshot: Snapshot) -> Hashes:
-    """Hashes of the names of a snapshot's data files, in 32 bytes a manifest entry.
+    """Hash the names of a snapshot's data files, in 32 bytes a manifest entry.
 
     Raises:
         MissingFileError: a manifest is gone.
@@ -156,7 +156,7 @@ def live_hashes(store: ObjectStore, snapshot: Snapshot) -> Hashes:
 
 
 def added_names(entries: Iterable[ManifestEntry]) -> Iterator[str]:
-    """Names of the files that entries add, with the files beside them."""
+    """Yield the names of the files that entries add, and of their extra files."""
     for entry in entries:
         if entry.kind == ADD:
             yield entry.file.file_name
@@ -228,5 +228,5 @@ def collect_changelog(
 
 
 def branch_roots(store: ObjectStore) -> list[ObjectStore]:
-    """Where the branches of a table keep their snapshots and tags."""
+    """List the stores in which a table's branches keep their snapshots and tags."""
     return [store.child(path) for path in store.list_dirs(paths.BRANCH_DIR)]

@@ -47,7 +47,7 @@ class Retention:
 
 
 def snapshot_retention(options: TableOptions) -> Retention:
-    """What ``snapshot.num-retained.*``, ``.time-retained`` and ``.expire.limit`` ask for."""
+    """Read what ``snapshot.num-retained.*``, ``.time-retained`` and ``.expire.limit`` ask for."""
     return Retention(
         num_min=options.snapshot_num_retained_min,
         num_max=options.snapshot_num_retained_max,
@@ -57,7 +57,8 @@ def snapshot_retention(options: TableOptions) -> Retention:
 
 
 def changelog_retention(options: TableOptions, snapshots: Retention) -> Retention:
-    """What ``changelog.num-retained.*`` and ``.time-retained`` ask for, else as the snapshots.
+    """Read what ``changelog.num-retained.*`` and ``.time-retained`` ask for; default as the
+    snapshots.
 
     What is less than the snapshots' has no effect: the changelog of a snapshot stays with it.
     """
@@ -82,7 +83,7 @@ def first_kept(
     time_of: Callable[[int], int | None],
     protected: int | None = None,
 ) -> int:
-    """The oldest id to keep; all from ``earliest`` up to it may go.
+    """Find the oldest id to keep; all from ``earliest`` up to it may go.
 
     Args:
         latest: the newest snapshot's id, from which numbers are counted.

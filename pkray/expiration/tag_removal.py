@@ -31,7 +31,7 @@ class TagRemoval:
         self._snapshots = SnapshotStore(history)
 
     def delete(self, name: str) -> None:
-        """Raises `TagNotFoundError` where there is no such tag."""
+        """Delete one tag; raise a `TagNotFoundError` where there is none of that name."""
         self._delete([self._tags.get(name)])
 
     def expire(self) -> list[str]:

@@ -31,25 +31,25 @@ class ChangelogStore:
         self._store = store
 
     def ids(self) -> list[int]:
-        """Ascending, by listing the directory."""
+        """List the ids, ascending, by listing the directory."""
         return sorted(number for number, _ in numbered_files(self._store, _PREFIX))
 
     def earliest_id(self) -> int | None:
-        """The oldest changelog's id, or None."""
+        """Return the oldest changelog's id, or None."""
         hint = read_hint(self._store, EARLIEST_HINT)
         if hint and self._exists(hint) and not (hint > 1 and self._exists(hint - 1)):
             return hint
         return min(self.ids(), default=None)
 
     def latest_id(self) -> int | None:
-        """The newest changelog's id, or None."""
+        """Return the newest changelog's id, or None."""
         hint = read_hint(self._store, LATEST_HINT)
         if hint and self._exists(hint) and not self._exists(hint + 1):
             return hint
         return max(self.ids(), default=None)
 
     def read(self, snapshot_id: int) -> Snapshot:
-        """The snapshot that the changelog is of.
+        """Return the snapshot that the changelog is of.
 
         Raises:
             SnapshotNotFoundError: the changelog has expired too, or was never kept.
@@ -70,13 +70,13 @@ class ChangelogStore:
         return decode(data, self._store.location(path), snapshot_id)
 
     def range(self, first: int, last: int) -> Iterator[Snapshot]:
-        """Changelogs first..last, both included, ascending; those not there are left out."""
+        """Yield changelogs first..last, both included, ascending; missing ones are left out."""
         for snapshot_id in builtins.range(first, last + 1):
             with contextlib.suppress(SnapshotNotFoundError):
                 yield self.read(snapshot_id)
 
     def all(self) -> Iterator[Snapshot]:
-        """Every changelog, oldest first."""
+        """Yield every changelog, oldest first."""
         ids = self.ids()
         if ids:
             yield from self.range(ids[0], ids[-1])

@@ -28,7 +28,7 @@ CommitName = int | CommitToken
 
 
 def checked_user(user: object) -> str:
-    """The commit user.
+    """Check the commit user; return it.
 
     Raises:
         OptionError: it is no text, blank, too long, or has control characters.
@@ -44,7 +44,7 @@ def checked_user(user: object) -> str:
 
 
 def checked_identifier(identifier: object) -> int:
-    """The commit identifier.
+    """Check the commit identifier; return it.
 
     Raises:
         OptionError: it is no whole number of 0 to 2^63 - 1.
@@ -53,7 +53,7 @@ def checked_identifier(identifier: object) -> int:
 
 
 def checked_watermark(watermark: object) -> int | None:
-    """The watermark in epoch milliseconds, or None.
+    """Check the watermark, epoch milliseconds or None; return it.
 
     Raises:
         OptionError: it is no whole number of 64 bits.

@@ -59,7 +59,7 @@ class ConsumerStore:
         self._store = store
 
     def read(self, name: str) -> int | None:
-        """The snapshot the consumer reads next; None if there is no such consumer.
+        """Return the snapshot the consumer reads next; None if there is no such consumer.
 
         Raises:
             CorruptFileError: its file is damaged.
@@ -68,7 +68,7 @@ class ConsumerStore:
         return None if found is None else found.next_snapshot
 
     def find(self, name: str, modified_millis: int = 0) -> Consumer | None:
-        """The consumer of that name, or None. Raises as `read`."""
+        """Return the consumer of that name, or None. Raises as `read`."""
         return self._find(name, _path(name), modified_millis)
 
     def _find(self, name: str, path: str, modified_millis: int) -> Consumer | None:
@@ -120,11 +120,11 @@ class ConsumerStore:
         self._store.delete(_path(name))
 
     def names(self) -> list[str]:
-        """In order."""
+        """List the names of the consumers, in order."""
         return [name for name, _ in self._files()]
 
     def list(self) -> list[Consumer]:
-        """Every consumer, by name."""
+        """List every consumer, by name."""
         found = []
         for name, modified in self._files():
             consumer = self._find(name, paths.consumer(name), modified)
@@ -133,7 +133,7 @@ class ConsumerStore:
         return found
 
     def min_next(self) -> int | None:
-        """The oldest snapshot that a consumer still needs; None without consumers."""
+        """Return the oldest snapshot that a consumer still needs; None without consumers."""
         return min((consumer.oldest_needed for consumer in self.list()), default=None)
 
     def expire(self, before_millis: int) -> tuple[str, ...]:

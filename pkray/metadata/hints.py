@@ -12,7 +12,7 @@ from pkray.storage.object_store import ObjectStore
 
 
 def read_hint(store: ObjectStore, path: str) -> int | None:
-    """The id that it holds; None where there is none."""
+    """Return the id that it holds; None where there is none."""
     try:
         text = store.read(path).decode("ascii", "replace").strip()
     except StorageError:

@@ -69,7 +69,7 @@ class CommitHistory:
         self._scanned = latest.id
 
     def find(self, identifier: int) -> Committed:
-        """The snapshots of a commit; looked for among all if it is not one of the last."""
+        """Return the snapshots of a commit; looked for among all if it is not one of the last."""
         if identifier in self._commits:
             return self._commits[identifier]
         if self.identifier is None or identifier > self.identifier:
@@ -88,7 +88,7 @@ class CommitHistory:
         return Committed(append, compact)
 
     def find_uuid(self, uuid: str, since: int) -> int | None:
-        """The identifier of the commit whose snapshot has the uuid, as far as it is known.
+        """Return the identifier of the commit whose snapshot has the uuid, as far as it is known.
 
         Args:
             since: epoch milliseconds; the snapshot is not older.
@@ -101,7 +101,7 @@ class CommitHistory:
         return self._by_uuid.get(uuid)
 
     def _made_since(self, oldest: int) -> list[Snapshot]:
-        """The user's snapshots, newest first."""
+        """Return the user's snapshots, newest first."""
         if self.identifier is None:
             return []
         backwards = self._snapshots.backwards(self._scanned)

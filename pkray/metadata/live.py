@@ -36,7 +36,7 @@ def live_files(
     partitions: Collection[bytes] | None = None,
     buckets: Collection[int] | None = None,
 ) -> list[ManifestEntry]:
-    """The files of a snapshot, in the order in which they were added.
+    """Return the files of a snapshot, in the order in which they were added.
 
     Args:
         schema: lets manifests be passed over by their partitions' statistics.
@@ -72,13 +72,13 @@ def live_files(
 
 
 def delta_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEntry]:
-    """The files that a snapshot added and deleted. Raises as `live_files`."""
+    """Return the files that a snapshot added and deleted. Raises as `live_files`."""
     with unless_expired(store, snapshot.id):
         return list(read_entries(store, delta_manifests(store, snapshot)))
 
 
 def changelog_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEntry]:
-    """The changelog files of a snapshot.
+    """Return the changelog files of a snapshot.
 
     Raises:
         SnapshotNotFoundError: the snapshot has expired meanwhile; or it had, but came back by a
@@ -105,7 +105,7 @@ def changelog_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEn
 
 @contextmanager
 def unless_expired(store: ObjectStore, snapshot_id: int | None) -> Iterator[None]:
-    """While a snapshot's files are read: that one is gone means that the snapshot is.
+    """Report a missing file as an expired snapshot while that snapshot's files are read.
 
     Raises:
         SnapshotNotFoundError: a file was missing and the snapshot has expired.
@@ -125,24 +125,25 @@ def unless_expired(store: ObjectStore, snapshot_id: int | None) -> Iterator[None
 
 
 def data_manifests(store: ObjectStore, snapshot: Snapshot) -> list[ManifestFileMeta]:
-    """Manifests of all of a snapshot's data files, oldest first."""
+    """List the manifests of all of a snapshot's data files, oldest first."""
     return read_list(store, snapshot.base_manifest_list) + delta_manifests(store, snapshot)
 
 
 def delta_manifests(store: ObjectStore, snapshot: Snapshot) -> list[ManifestFileMeta]:
-    """Manifests of what a snapshot changed."""
+    """List the manifests of what a snapshot changed."""
     return read_list(store, snapshot.delta_manifest_list)
 
 
 def read_list(store: ObjectStore, name: str) -> list[ManifestFileMeta]:
-    """The manifests that a manifest list names."""
+    """Return the manifests that a manifest list names."""
     return list(manifest_cache.manifest_lists.read(store, name))
 
 
 def merge_entries(
     entries: Iterable[ManifestEntry],
 ) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
-    """What is left after deletions, and the deletions of files added before these entries."""
+    """Return what is left after deletions, and the deletions of files added before these
+    entries."""
     added: dict[FileId, ManifestEntry] = {}
     unmatched: list[ManifestEntry] = []
     for entry in entries:
@@ -156,7 +157,7 @@ def merge_entries(
 def read_entries(
     store: ObjectStore, manifests: Sequence[ManifestFileMeta]
 ) -> Iterator[ManifestEntry]:
-    """Entries of manifests, in order."""
+    """Read the entries of manifests, in order."""
     if store.local_path("") is not None or len(manifests) < 2:
         return itertools.chain.from_iterable(_read(store, m) for m in manifests)
     return _read_ahead(store, manifests)
@@ -186,7 +187,7 @@ def _may_hold_bucket(manifest: ManifestFileMeta, buckets: Collection[int]) -> bo
 def _holding_partitions(
     manifests: list[ManifestFileMeta], partitions: Collection[bytes], schema: TableSchema
 ) -> list[ManifestFileMeta]:
-    """Manifests whose partition statistics allow for one of the partitions."""
+    """Select the manifests whose partition statistics allow for one of the partitions."""
     if not partitions or not schema.partition_keys or not manifests:
         return manifests if partitions else []
     stats = [manifest.partition_stats for manifest in manifests]

@@ -37,7 +37,7 @@ class _FileCache(Generic[T]):
         self._count = 0
 
     def read(self, store: ObjectStore, name: str, size: int | None = None) -> list[T]:
-        """What a file holds; ``size`` is what it should have, where that is known."""
+        """Read what a file holds; ``size`` (bytes) is what it should have, where that is known."""
         path = paths.manifest(name)
         fingerprint = store.fingerprint(path)
         with self._lock:

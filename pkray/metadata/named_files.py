@@ -11,7 +11,7 @@ from pkray.storage.object_store import FileStatus, ObjectStore
 def named_files(
     store: ObjectStore, prefix: str, is_meant: Callable[[str], bool] = bool
 ) -> Iterator[tuple[str, FileStatus]]:
-    """What follows the prefix in the names of a folder's files, and the files.
+    """Yield what follows the prefix in the names of a folder's files, with the files.
 
     Args:
         prefix: the folder, and the beginning of names: ``tag/tag-``.
@@ -36,7 +36,7 @@ def named_files(
 
 
 def numbered_files(store: ObjectStore, prefix: str) -> Iterator[tuple[int, FileStatus]]:
-    """The files of a folder that are named by numbers, in any order; see `named_files`."""
+    """Yield the files of a folder that are named by numbers, in any order; see `named_files`."""
     for name, file in named_files(store, prefix, _is_number):
         yield int(name), file
 

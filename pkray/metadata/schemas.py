@@ -38,11 +38,11 @@ class SchemaStore:
         return self._store.exists(paths.schema(0)) or bool(self.ids())
 
     def ids(self) -> list[int]:
-        """Schema ids, ascending."""
+        """List the schema ids, ascending."""
         return sorted(number for number, _ in self._listed())
 
     def latest(self) -> TableSchema:
-        """The newest schema.
+        """Return the newest schema.
 
         Raises:
             TableNotFoundError: there is none.
@@ -51,7 +51,7 @@ class SchemaStore:
         return self._newest_of(self.ids())
 
     def read(self, schema_id: int) -> TableSchema:
-        """The schema of that id.
+        """Return the schema of that id.
 
         Raises:
             MissingFileError: there is none.
@@ -60,8 +60,7 @@ class SchemaStore:
         return self._files(schema_id)
 
     def newest(self) -> TableSchema:
-        """As `latest`; what was read before is read again if it was written again. One request
-        where nothing has changed."""
+        """Return the newest schema, read again only if its file was written again: one request."""
         marks = dict(self._listed())
         for number in self._marks.keys() | marks.keys():
             if marks.get(number) != self._marks.get(number) and self._files.renew(number):
@@ -99,7 +98,7 @@ class SchemaStore:
                 return changed
 
     def _listed(self) -> Iterator[tuple[int, Hashable]]:
-        """Schema ids, and what tells whether their files were written again."""
+        """Yield schema ids, each with a mark that changes when its file is written again."""
         for number, file in numbered_files(self._store, _PREFIX):
             yield number, file.mark
 

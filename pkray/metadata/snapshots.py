@@ -46,7 +46,7 @@ class SnapshotStore:
         table may be in the place of this one."""
 
     def latest_id(self) -> int | None:
-        """The newest snapshot's id, or None on a table without snapshots."""
+        """Return the newest snapshot's id, or None on a table without snapshots."""
         if self._seen and self._exists(self._seen):
             start = self._seen
             if not self._exists(start + 1):
@@ -61,7 +61,7 @@ class SnapshotStore:
         return latest
 
     def latest(self) -> Snapshot | None:
-        """The newest snapshot, as it is in the store now, or None."""
+        """Return the newest snapshot, as it is in the store now, or None."""
         while (snapshot_id := self.latest_id()) is not None:
             try:
                 return self._follow(snapshot_id)
@@ -82,18 +82,18 @@ class SnapshotStore:
             return False
 
     def earliest_id(self) -> int | None:
-        """The oldest snapshot's id that has not expired, or None."""
+        """Return the oldest snapshot's id that has not expired, or None."""
         hint = read_hint(self._store, paths.EARLIEST_HINT)
         if hint and self._exists(hint) and not (hint > 1 and self._exists(hint - 1)):
             return hint
         return min(self.ids(), default=None)
 
     def ids(self) -> builtins.list[int]:
-        """Ids of all snapshots, ascending, by listing the directory."""
+        """List the ids of all snapshots, ascending, by listing the directory."""
         return sorted(number for number, _ in numbered_files(self._store, _PREFIX))
 
     def read(self, snapshot_id: int, *, fresh: bool = False) -> Snapshot:
-        """A snapshot, from memory if it was read before, unless it is to be fresh.
+        """Return a snapshot, from memory if it was read before, unless it is to be fresh.
 
         Raises:
             SnapshotNotFoundError: it has expired or was never made.
@@ -106,7 +106,8 @@ class SnapshotStore:
         return self._load(snapshot_id)
 
     def range(self, first: int, last: int) -> Iterator[Snapshot]:
-        """Snapshots first..last, both included, ascending; those that expired are left out."""
+        """Yield snapshots first..last, both included, ascending; those that expired are left
+        out."""
         for snapshot_id in builtins.range(first, last + 1):
             try:
                 yield self.read(snapshot_id)
@@ -114,13 +115,13 @@ class SnapshotStore:
                 continue
 
     def all(self) -> Iterator[Snapshot]:
-        """Every snapshot, oldest first."""
+        """Yield every snapshot, oldest first."""
         first, last = self.earliest_id(), self.latest_id()
         if first is not None and last is not None:
             yield from self.range(first, last)
 
     def backwards(self, last: int) -> Iterator[Snapshot]:
-        """Snapshots from ``last`` back to the earliest, none if ``last`` is not there."""
+        """Yield snapshots from ``last`` back to the earliest; none if ``last`` is not there."""
         local = self._store.local_path("") is not None
         chunk = 1
         while last > 0:
@@ -149,7 +150,7 @@ class SnapshotStore:
             list(pool.map(read, missing))
 
     def publish(self, snapshot: Snapshot) -> bool:
-        """`create`, and note that it is visible."""
+        """Create the snapshot, and note that it is visible."""
         is_made = self.create(snapshot)
         if is_made:
             self.published(snapshot)
@@ -187,7 +188,7 @@ class SnapshotStore:
         return self.look_below(base) != "lost"
 
     def look_below(self, base: Snapshot) -> Below:
-        """What became of the snapshot on which another was just published.
+        """Find out what became of the snapshot on which another was just published.
 
         A rollback may have removed it between the two: then nothing that was read before is known
         any more. Expiry may have, too, but it leaves nothing older.
@@ -233,7 +234,7 @@ class SnapshotStore:
             write_hint(self._store, paths.LATEST_HINT, ids[-1])
 
     def _follow(self, snapshot_id: int) -> Snapshot:
-        """The newest snapshot, read again only if it may be another than the last time."""
+        """Return the newest snapshot, read again only if it may be another than the last time."""
         mark = self._store.fingerprint(paths.snapshot(snapshot_id))
         if self._newest is not None and mark is not None:
             newest, known = self._newest
@@ -259,7 +260,8 @@ class SnapshotStore:
         self._newest = None if latest is None else (latest, mark)
 
     def _climb(self, start: int) -> int:
-        """The newest snapshot at or after one that exists, in a logarithmic number of looks."""
+        """Find the newest snapshot at or after one that exists, in a logarithmic number of
+        looks."""
         low, step = start, 1
         while self._exists(low + step):
             low += step

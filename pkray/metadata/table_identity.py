@@ -34,7 +34,7 @@ class TableIdentity:
 
     @classmethod
     def at(cls, location: TableLocation) -> TableIdentity:
-        """Of the table that a location names."""
+        """Make the identity of the table that a location names."""
         return cls(location.open(), location.name, location.identity)
 
     def check_same_table(self) -> None:
@@ -66,7 +66,7 @@ class TableIdentity:
         self._mark = mark
 
     def check_same_table_after(self, invalidations: int) -> None:
-        """Do so only if something was invalidated since the last time: see `check_same_table`.
+        """Check as `check_same_table` does, if something was invalidated since the last time.
 
         Args:
             invalidations: of the holder's `SnapshotStore`.
@@ -83,7 +83,7 @@ class TableIdentity:
 
 
 def read_identity(store: ObjectStore) -> str | None:
-    """What tells the table there from all others, 16 hexadecimal digits; None without a table."""
+    """Read what tells the table from all others, 16 hexadecimal digits; None without a table."""
     main, _ = main_and_history(store)
     first = _first_schema(main)
     return None if first is None else hashlib.blake2b(first, digest_size=8).hexdigest()

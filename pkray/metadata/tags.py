@@ -44,22 +44,22 @@ class TagStore:
         self._clock = clock
 
     def all(self) -> dict[str, Snapshot]:
-        """Every tag's snapshot by the tag's name."""
+        """Map every tag's name to its snapshot."""
         return {tag.name: tag.snapshot for tag in self.tags()}
 
     def names(self) -> list[str]:
-        """In order."""
+        """List the names of the tags, in order."""
         return sorted(name for name, _ in named_files(self._store, _PREFIX))
 
     def tags(self) -> Iterator[Tag]:
-        """Every tag, in the order of their names."""
+        """Yield every tag, in the order of their names."""
         for name in self.names():
             tag = self._read(name)
             if tag is not None:
                 yield tag
 
     def find(self, name: str) -> Tag | None:
-        """The tag of that name, or None.
+        """Return the tag of that name, or None.
 
         Raises:
             CorruptFileError: its file is damaged.
@@ -74,7 +74,7 @@ class TagStore:
             return None
 
     def get(self, name: str) -> Tag:
-        """The tag of that name.
+        """Return the tag of that name.
 
         Raises:
             TagNotFoundError: there is none.
@@ -126,13 +126,14 @@ class TagStore:
         self._store.delete(paths.tag(name))
 
     def expired(self) -> list[Tag]:
-        """Tags kept for longer than they were to be."""
+        """List the tags whose time of retention is over."""
         now = self._clock()
         return [tag for tag in self.tags() if tag.has_expired(now)]
 
     def _keep_whole(self, tag: Tag, path: str) -> None:
-        """Expiry removes a snapshot's file, then looks for tags, then removes data files: a tag
-        made while the snapshot was there is seen, one made later is taken back."""
+        """Delete a new tag again if its snapshot is gone by now. Expiry removes a snapshot's file,
+        then looks for tags, then removes data files: it sees tags made while the snapshot was
+        there."""
         try:
             there = self._snapshots.read(tag.snapshot.id, fresh=True)
         except SnapshotNotFoundError:
@@ -149,7 +150,7 @@ class TagStore:
 
 
 def check_name(name: object) -> None:
-    """Raises `TableError`: a name that no tag can have."""
+    """Raise a `TableError` for a name that no tag can have."""
     reason = fault(name, MOST_CHOSEN_BYTES)
     if reason is not None:
         raise TableError(

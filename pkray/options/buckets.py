@@ -48,7 +48,7 @@ class BucketOptions:
 
 
 def postponed(text: str) -> UnsupportedError:
-    """Why a table with postponed buckets is refused."""
+    """Make the error for a table with postponed buckets."""
     return UnsupportedError(
         f"option 'bucket' = {text!r} (postponed buckets) is not supported: create the table with "
         "bucket = -1, whose buckets grow with the rows, or with a fixed number; copy the rows of a "

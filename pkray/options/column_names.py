@@ -18,7 +18,7 @@ _NESTED_KEY = "nested-key"
 
 
 def keys_naming(options: Mapping[str, str], column: str) -> list[str]:
-    """The keys of the options that name a column."""
+    """Return the keys of the options that name a column."""
 
     def other(name: str) -> str:
         return f"{name}\0" if name == column else name
@@ -28,7 +28,7 @@ def keys_naming(options: Mapping[str, str], column: str) -> list[str]:
 
 
 def renamed(options: Mapping[str, str], column: str, new_name: str) -> dict[str, str]:
-    """The options with a column's new name wherever they name it.
+    """Write a column's new name wherever the options name it.
 
     Source: as Paimon does for ``bucket-key``, ``sequence.field`` and ``fields.<name>.*``; the
     other options that name columns follow too.
@@ -37,7 +37,7 @@ def renamed(options: Mapping[str, str], column: str, new_name: str) -> dict[str,
 
 
 def nested_keys_naming(options: Mapping[str, str], column: str, field: str) -> list[str]:
-    """The key of the column's ``nested-key``, if it names this field of its rows."""
+    """Return the key of the column's ``nested-key``, if it names this field of its rows."""
     key = f"{PREFIX}{column}.{_NESTED_KEY}"
     return [key] if field in _split(options.get(key, "")) else []
 
@@ -45,7 +45,7 @@ def nested_keys_naming(options: Mapping[str, str], column: str, field: str) -> l
 def renamed_nested(
     options: Mapping[str, str], column: str, field: str, new_name: str
 ) -> dict[str, str]:
-    """The options with the new name of a field of the column's rows."""
+    """Write the new name of a field of the column's rows wherever the options name it."""
     changed = dict(options)
     for key in nested_keys_naming(options, column, field):
         names = _split(options[key])

@@ -83,7 +83,7 @@ _NOT_IMPLEMENTED = {"prefix-length", "count-limit"}
 def parse_field_options(
     options: Mapping[str, str], *, strict: bool
 ) -> tuple[dict[str, FieldOptions], tuple[SequenceGroup, ...]]:
-    """Options by column, and the sequence groups in the order of their keys.
+    """Parse options by column, and the sequence groups in the order of their keys.
 
     Raises:
         OptionError: an unknown option of a column, or a bad value.
@@ -105,7 +105,7 @@ def parse_field_options(
 
 
 def field_catalogue() -> Iterator[Option]:
-    """The options of single columns."""
+    """Yield the options of single columns."""
     for option, (attribute, kind, doc) in _OF_COLUMN.items():
         default = getattr(FieldOptions(), attribute)
         yield Option(f"{PREFIX}<column>.{option}", attribute, kind, default, doc)

@@ -71,7 +71,7 @@ _OF_NO_TABLE = frozenset({"path", "auto-create"})
 
 
 def idle_options(given: Mapping[str, str]) -> dict[str, str]:
-    """The options that change nothing, and what they are for or need."""
+    """Return the options that change nothing, and what they are for or need."""
     options = TableOptions.parse(given, strict=False)
     idle = {}
     for key, text in given.items():

@@ -87,7 +87,7 @@ def check_unset(options: Mapping[str, str], keys: Collection[str], *, has_snapsh
 
 
 def _check_levels(was: TableOptions, will_be: TableOptions) -> None:
-    """Full compactions compare with what is in the highest level: readers were told of that."""
+    """Check that the highest level stays: full compactions compare with what is in it."""
     if {was.changelog_producer, will_be.changelog_producer} != {"full-compaction"}:
         return
     if was.num_levels != will_be.num_levels:

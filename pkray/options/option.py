@@ -30,7 +30,7 @@ class Option:
     only: tuple[Any, ...] = ()
 
     def parse(self, key: str, text: str) -> Any:
-        """The value of ``text``, given under ``key`` (this option's or an alias).
+        """Parse the ``text`` given under ``key`` (this option's or an alias).
 
         Raises:
             OptionError: it is not a value of this option.
@@ -54,13 +54,13 @@ def option(
     aliases: tuple[str, ...] = (),
     only: tuple[Any, ...] = (),
 ) -> Any:
-    """A field of a dataclass of options: its default, and what :class:`Option` says of it."""
+    """Make a field of a dataclass of options: its default, and what :class:`Option` says of it."""
     described = {"option": (key, kind, doc, aliases, only)}
     return field(default=default, metadata=described)
 
 
 def options_of(described: type) -> Iterator[Option]:
-    """The options among the fields of a dataclass."""
+    """Yield the options among the fields of a dataclass."""
     for attribute in fields(described):
         if "option" in attribute.metadata:
             key, kind, doc, aliases, only = attribute.metadata["option"]

@@ -47,7 +47,7 @@ class TableOptions(
     unsupported: tuple[str, ...] = ()
 
     def of_field(self, name: str) -> FieldOptions:
-        """The options ``fields.<name>.*``, defaults where there are none."""
+        """Return the options ``fields.<name>.*``, defaults where there are none."""
         return self.fields.get(name, FieldOptions())
 
     def require_supported(self) -> None:
@@ -61,7 +61,7 @@ class TableOptions(
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, strict: bool = True) -> TableOptions:
-        """The typed view of ``options``.
+        """Parse ``options`` to typed ones.
 
         Args:
             strict: refuse keys that nobody knows and values that pkray does not implement. False
@@ -109,7 +109,7 @@ class TableOptions(
 
 
 def catalogue() -> Iterator[Option]:
-    """Every option that pkray knows and honours, subject by subject."""
+    """List every option that pkray knows and honours, subject by subject."""
     return options_of(TableOptions)
 
 
@@ -133,7 +133,7 @@ def _unknown(key: str) -> OptionError:
 
 
 def as_options(given: object) -> dict[str, str]:
-    """What a user gave as options, whose values are looked at later on.
+    """Take what a user gave as options; values are looked at later on.
 
     Raises:
         OptionError: it is no mapping, nor pairs.
@@ -147,7 +147,7 @@ def as_options(given: object) -> dict[str, str]:
 
 
 def _remedy(value: object) -> str:
-    """For a value that is no text."""
+    """Say what to give in the place of a value that is no text."""
     if value is None:
         return "leave it out"
     text = str(value)

@@ -41,7 +41,7 @@ class Kind:
         self._parse = parse
 
     def parse(self, text: str) -> Any:
-        """The value. Raises ValueError when the text is not of this kind."""
+        """Parse the value. Raises ValueError when the text is not of this kind."""
         return self._parse(text.strip())
 
 
@@ -110,7 +110,7 @@ NUMBER = Kind("number", float, "a number")
 
 
 def integer(low: int | None = None, high: int | None = None) -> Kind:
-    """A whole number, at least ``low`` and at most ``high``."""
+    """Take a whole number, at least ``low`` and at most ``high``."""
 
     def parse(text: str) -> int:
         value = int(text)
@@ -124,7 +124,7 @@ def integer(low: int | None = None, high: int | None = None) -> Kind:
 
 
 def choice(*words: str) -> Kind:
-    """One of some words, in any case."""
+    """Take one of some words, in any case."""
 
     def parse(text: str) -> str:
         if text.lower() not in words:

@@ -24,7 +24,7 @@ Missing: TypeAlias = Literal["error", "null"]
 def conform(
     data: object, schema: TableSchema, *, keys_only: bool = False, missing: Missing = "error"
 ) -> pa.Table:
-    """The rows in the columns of ``schema.arrow_schema``, uncopied where they are that already.
+    """Convert rows to the columns of ``schema.arrow_schema``; uncopied where they are that already.
 
     Args:
         data: a ``pa.Table``, ``RecordBatch``, pandas DataFrame (NaN in it is null), a list of
@@ -45,7 +45,7 @@ def conform(
 
 
 def conform_deletes(data: object, schema: TableSchema) -> pa.Table:
-    """Rows to delete: as :func:`conform` with ``keys_only``, and with what orders the delete.
+    """Conform rows to delete: as :func:`conform` with ``keys_only``, and what orders the delete.
 
     Raises:
         InputError: as :func:`conform`; a table with ``sequence.field`` needs those columns too,
@@ -56,7 +56,7 @@ def conform_deletes(data: object, schema: TableSchema) -> pa.Table:
 
 
 def conform_prefixes(data: object, schema: TableSchema) -> pa.Table:
-    """The beginnings of keys: as :func:`conform`, with the columns given alone.
+    """Conform the beginnings of keys: as :func:`conform`, with the columns given alone.
 
     Raises:
         InputError: as :func:`conform`; columns that are not the first ones of the primary key
@@ -85,7 +85,7 @@ def conform_prefixes(data: object, schema: TableSchema) -> pa.Table:
 
 
 def _required(schema: TableSchema, missing: Missing) -> list[str]:
-    """Columns that rows to be written must have."""
+    """List the columns that rows to be written must have."""
     core = schema.core
     if missing == "null" or core.merge_engine == "partial-update":
         told = {*schema.primary_keys, *core.sequence_field, core.rowkind_field}
@@ -143,7 +143,7 @@ def _check_columns(
 
 
 def _absent(data_type: DataType, count: int) -> pa.Array:
-    """Nulls, or zero and empty values where the column has no nulls."""
+    """Make nulls, or zero and empty values where the column has no nulls."""
     if data_type.nullable:
         return pa.nulls(count, data_type.arrow)
     if data_type.root == "ROW":
@@ -182,7 +182,7 @@ class _Rows:
 
     @staticmethod
     def of(data: object, required: Sequence[str] | None = None) -> _Rows:
-        """Of dicts, those columns must be in each, by default all."""
+        """Take dicts; the columns must be in each, by default all."""
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         if isinstance(data, pa.Table):
@@ -231,7 +231,7 @@ def _of_pandas(frame: Any) -> _Rows:
 
 
 def _unlike_arrow(series: Any, data_type: DataType, name: str) -> InputError:
-    """The error for a column of a type that only pandas has."""
+    """Make the error for a column of a type that only pandas has."""
     remedy = f"cast it to {data_type.arrow} first"
     if hasattr(series, "sparse"):
         remedy = f"make it dense (frame[{name!r}].sparse.to_dense())"

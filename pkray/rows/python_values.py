@@ -18,7 +18,7 @@ _WITH_CARE = (*TIMESTAMPS, "DATE", "TIME", "DECIMAL", "MAP", "ROW")
 
 
 def to_column(values: Sequence[Any], data_type: DataType, name: str) -> pa.ChunkedArray:
-    """The values, None for nulls, in the canonical Arrow type of ``data_type``.
+    """Convert the values, None for nulls, to the canonical Arrow type of ``data_type``.
 
     Raises:
         InputError: a value that is none of the type or does not fit it; it names the column, the
@@ -29,7 +29,7 @@ def to_column(values: Sequence[Any], data_type: DataType, name: str) -> pa.Chunk
 
 
 def nanoseconds(root: str) -> pa.DataType:
-    """Arrow's type of a TIMESTAMP or TIMESTAMP_LTZ in nanoseconds."""
+    """Return Arrow's type of a TIMESTAMP or TIMESTAMP_LTZ in nanoseconds."""
     return pa.timestamp("ns", "UTC" if root == "TIMESTAMP_LTZ" else None)
 
 
@@ -125,8 +125,8 @@ def _struct(values: Sequence[Any], data_type: DataType, name: str) -> pa.Array:
 
 
 def _scalars(values: Sequence[Any], data_type: DataType, name: str) -> pa.Array:
-    """Arrow infers their type, which the casts then judge: told the type, it would cut off
-    fractions without a word."""
+    """Let Arrow infer the type, which the casts then judge: given the type, it cuts off
+    fractions."""
     arrow = None
     if data_type.root in (*TIMESTAMPS, "DATE", "TIME"):
         _check_times(values, data_type, name)
@@ -161,7 +161,7 @@ def _check_times(values: Sequence[Any], data_type: DataType, name: str) -> None:
 
 
 def _remedy(value: Any, root: str) -> str | None:
-    """For a value that Arrow would cut the time or the time zone off of."""
+    """Say what to do with a value that Arrow would cut the time or the time zone off of."""
     if root == "DATE":
         return "give its date()" if isinstance(value, datetime) else None
     if root == "TIME":
@@ -172,7 +172,7 @@ def _remedy(value: Any, root: str) -> str | None:
 
 
 def _first_unlike(values: Sequence[Any], data_type: DataType, name: str) -> InputError:
-    """The error for values that are no column: names the first that is not of the type."""
+    """Make the error for values that are no column; name the first that is not of the type."""
     for row, value in enumerate(values):
         try:
             column = pa.chunked_array([pa.array([value])])

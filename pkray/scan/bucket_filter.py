@@ -32,7 +32,8 @@ class BucketFilter:
 
     @classmethod
     def of(cls, predicate: Predicate, schema: TableSchema) -> BucketFilter | None:
-        """From equalities and INs on the whole bucket key; None without, or of dynamic buckets."""
+        """Make it from equalities and INs on the whole bucket key; None without, or of dynamic
+        buckets."""
         if schema.core.bucket < 1:
             return None
         equalities = predicate.equalities()
@@ -48,7 +49,7 @@ class BucketFilter:
         return cls(schema, keys)
 
     def buckets(self, total: int) -> npt.NDArray[np.int32]:
-        """The buckets of these keys, where there are ``total``; distinct, ascending."""
+        """Compute the buckets of these keys, where there are ``total``: distinct, ascending."""
         found = self._known.get(total)
         if found is None:
             if len(self._keys[0]):
@@ -62,7 +63,8 @@ class BucketFilter:
     def keeps(
         self, buckets: npt.NDArray[np.int64], totals: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        """Which files may hold one of the keys, by their bucket and the number of buckets then."""
+        """Tell which files may hold one of the keys, by their bucket and the number of buckets
+        then."""
         kept = np.ones(len(buckets), np.bool_)
         for total in np.unique(totals).tolist():
             if total > 0:

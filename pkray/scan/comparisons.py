@@ -22,7 +22,7 @@ NEVER = Always(False)
 
 
 def compare(field: DataField, operator: str, value: Literal, negated: bool = False) -> Condition:
-    """``field operator value``.
+    """Build ``field operator value``.
 
     Raises:
         InputError: the column does not compare with the literal.
@@ -44,7 +44,7 @@ def compare(field: DataField, operator: str, value: Literal, negated: bool = Fal
 
 
 def between(field: DataField, low: Literal, high: Literal, negated: bool = False) -> Condition:
-    """``field BETWEEN low AND high``.
+    """Build ``field BETWEEN low AND high``.
 
     Raises:
         InputError: the column does not compare with a literal.
@@ -54,7 +54,7 @@ def between(field: DataField, low: Literal, high: Literal, negated: bool = False
 
 
 def one_of(field: DataField, values: Sequence[Literal], negated: bool = False) -> Condition:
-    """``field IN (values)``.
+    """Build ``field IN (values)``.
 
     Raises:
         InputError: the column does not compare with a literal.
@@ -79,7 +79,7 @@ def like(
     ignore_case: bool = False,
     negated: bool = False,
 ) -> Condition:
-    """``field LIKE pattern ESCAPE escape``.
+    """Build ``field LIKE pattern ESCAPE escape``.
 
     Raises:
         InputError: the column or the pattern is no string, or the escape is not one character.

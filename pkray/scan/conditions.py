@@ -39,12 +39,12 @@ class Statistics:
         return np.ones(len(self.rows), bool)
 
     def has_values(self, column: str) -> Bools:
-        """Files that may hold a value of the column that is not null."""
+        """Tell which files may hold a value of the column that is not null."""
         nulls = self.nulls.get(column)
         return self.everything if nulls is None else (nulls < 0) | (nulls < self.rows)
 
     def has_nulls(self, column: str) -> Bools:
-        """Files that may hold a null of the column."""
+        """Tell which files may hold a null of the column."""
         nulls = self.nulls.get(column)
         return self.everything if nulls is None else nulls != 0
 
@@ -58,7 +58,7 @@ class Condition(Protocol):
     def expression(self) -> pc.Expression: ...
 
     def may_match(self, statistics: Statistics) -> Bools:
-        """Files that may hold a row for which the condition is true."""
+        """Tell which files may hold a row for which the condition is true."""
         ...
 
 
@@ -210,7 +210,7 @@ class Like:
 
     @property
     def prefix(self) -> str:
-        """What every matching text begins with."""
+        """Return what every matching text begins with."""
         literal, escaped = [], False
         for character in self.pattern:
             if not escaped and character in "%_":
@@ -298,5 +298,5 @@ def _is_nan(value: pa.Scalar) -> bool:
 
 
 def _may_hide_nan(bounds: pa.Array) -> bool:
-    """Bounds of FLOAT and DOUBLE say nothing about NaN."""
+    """Whether a column is FLOAT or DOUBLE, whose bounds say nothing about NaN."""
     return pa.types.is_floating(bounds.type)

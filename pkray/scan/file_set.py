@@ -64,7 +64,7 @@ class FileSet:
 
     @classmethod
     def of(cls, entries: Iterable[ManifestEntry]) -> FileSet:
-        """The files that these entries add."""
+        """Make a set of the files that these entries add."""
         return cls(_table(list(entries)))
 
     def __len__(self) -> int:
@@ -75,7 +75,8 @@ class FileSet:
         return self.table.nbytes
 
     def apply(self, entries: Iterable[ManifestEntry]) -> tuple[FileSet, list[ManifestEntry]]:
-        """The files after these entries, and the deletions of files that are not here."""
+        """Apply entries; return the files after them, and the deletions of files that are not
+        here."""
         added, deletions = merge_entries(entries)
         gone, unmatched = self._find({file_id(entry): entry for entry in deletions})
         kept = self.table
@@ -88,7 +89,7 @@ class FileSet:
         return FileSet(kept), unmatched
 
     def numbers(self, column: str) -> Ints:
-        """A column of whole numbers."""
+        """Return a column of whole numbers."""
         return self.column(column).to_numpy()
 
     def column(self, name: str) -> pa.Array:
@@ -98,13 +99,13 @@ class FileSet:
 
     @cached_property
     def partitions(self) -> tuple[Codes, list[bytes]]:
-        """Each file's partition, as a position in the list of those there are."""
+        """Return each file's partition, as a position in the list of those there are."""
         encoded = self.column("partition").dictionary_encode()
         return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
 
     @cached_property
     def layouts(self) -> list[tuple[int, tuple[str, ...] | None, npt.NDArray[np.intp]]]:
-        """Files whose statistics are laid out alike.
+        """Group the files whose statistics are laid out alike.
 
         Each: the schema's id, the names of the columns that value statistics have (None: all), and
         which files.
@@ -129,12 +130,12 @@ class FileSet:
         ]
 
     def files(self, places: Sequence[int] | npt.NDArray[np.intp]) -> list[DataFileMeta]:
-        """What manifests say of the files at these places."""
+        """Return what manifests say of the files at these places."""
         found = self.table.column("meta").take(pa.array(places, pa.int64()))
         return [_META.decode(each) for each in found.to_pylist()]
 
     def _find(self, wanted: dict[FileId, ManifestEntry]) -> tuple[list[int], list[ManifestEntry]]:
-        """Places of files; the entries of those that are not here."""
+        """Find the places of files; return with them the entries of those that are not here."""
         if not wanted:
             return [], []
         names = pa.array([name for _, _, _, name in wanted], pa.string())

@@ -44,7 +44,7 @@ class FileSetCache:
     def read(
         self, store: ObjectStore, manifests: Sequence[ManifestFileMeta], *, whole: bool = True
     ) -> FileSet:
-        """The files that the manifests, oldest first, leave.
+        """Read the files that are left by the manifests, oldest first.
 
         Args:
             whole: they are all of a snapshot's, so that they hold each file that they delete.
@@ -81,7 +81,8 @@ class FileSetCache:
             self._bytes = 0
 
     def _longest_start(self, url: str, names: _Names) -> _Names | None:
-        """Of the sets here, the one of most of these manifests, counted from the first."""
+        """Find the cached set of most of these manifests, counted from the first; None without
+        any."""
         if (url, names) in self._held:
             return names
         fitting = [

@@ -39,7 +39,7 @@ class FileStatistics:
         self._schemas = schemas
 
     def of_partitions(self) -> Statistics:
-        """One element a partition: its values are its bounds."""
+        """Return one element a partition: its values are its bounds."""
         _, partitions = self._files.partitions
         names = self._schema.partition_keys
         columns = binary_row.decode(partitions, self._schema.types(names)) if names else []
@@ -48,7 +48,7 @@ class FileStatistics:
         return Statistics(values, values, nulls, np.ones(len(partitions), np.int64))
 
     def of(self, columns: Iterable[str], places: Places) -> Statistics:
-        """Of these columns of the files at these places."""
+        """Return statistics of these columns of the files at these places."""
         schema = self._schema
         least: dict[str, pa.Array] = {}
         greatest: dict[str, pa.Array] = {}
@@ -73,7 +73,7 @@ class FileStatistics:
         return Statistics(least, greatest, nulls, self._files.numbers("rows")[places])
 
     def of_values(self, columns: Iterable[str]) -> Statistics:
-        """As the files' writers said it, of all files; nested columns are left out."""
+        """Return what the files' writers said, of all files; nested columns are left out."""
         fields = [self._schema.field(name) for name in columns]
         bounds = {f.name: self._value_bounds(f) for f in fields if not f.type.is_nested}
         return Statistics(
@@ -130,7 +130,7 @@ class FileStatistics:
         low: str,
         high: str,
     ) -> tuple[pa.Array, pa.Array]:
-        """Bounds of all files, from those of each layout."""
+        """Join the bounds of all files from those of each layout."""
         parts: list[tuple[pa.Array, pa.Array]] = []
         order: list[Places] = []
         for schema, named, places in self._layouts():
@@ -157,7 +157,7 @@ class FileStatistics:
 
 
 def _decode(rows: pa.Array, position: int, types: list[DataType]) -> pa.Array:
-    """One column of stored rows; null in rows of other columns."""
+    """Decode one column of stored rows; it is null in rows of other columns."""
     arity = len(types)
     fits = pc.equal(pc.binary_slice(rows, 0, 4), arity.to_bytes(4, "big"))
     if not pc.all(fits).as_py():

@@ -32,7 +32,7 @@ _NUMBERS = (*exp.DataType.INTEGER_TYPES, *exp.DataType.REAL_TYPES)
 
 
 def parse_sql(text: str, field: Callable[[str], DataField]) -> Condition:
-    """The condition that the text says.
+    """Parse a filter's text to a condition.
 
     Args:
         field: finds a column; raises for one that is not there.

@@ -59,7 +59,7 @@ class FilteredFiles:
         batch_bytes: int = BATCH_BYTES,
         deleted: DeletionVector | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """A file's key-value rows in key order. Raises as `DataFileStore.read`."""
+        """Yield a file's key-value rows in key order. Raises as `DataFileStore.read`."""
         counters = self._counters
         counters.files += 1
         groups = RowGroupFilter(self._condition)

@@ -47,7 +47,7 @@ class Instant:
 
     @staticmethod
     def parse(text: str) -> Instant:
-        """From ``2024-02-29``, ``2024-02-29 12:30:00.123456789`` or with ``Z`` or ``+01:00``.
+        """Parse ``2024-02-29``, ``2024-02-29 12:30:00.123456789`` or with ``Z`` or ``+01:00``.
 
         Raises:
             ValueError: it is none.
@@ -74,7 +74,7 @@ class Clock:
 
     @staticmethod
     def parse(text: str) -> Clock:
-        """From ``12:30`` or ``12:30:00.123``.
+        """Parse ``12:30`` or ``12:30:00.123``.
 
         Raises:
             ValueError: it is none.
@@ -103,7 +103,7 @@ class Fitted:
 
 
 def literal(value: Any) -> Literal:
-    """A Python, numpy or Arrow value as a literal.
+    """Make a literal of a Python, numpy or Arrow value.
 
     Raises:
         InputError: a value of a type that no column holds.
@@ -133,7 +133,7 @@ def literal(value: Any) -> Literal:
 
 
 def fit(value: Literal, field: DataField) -> Fitted:
-    """A literal in the column's type.
+    """Convert a literal to the column's type.
 
     Raises:
         InputError: they do not compare; it names the column, its type and the literal.
@@ -163,7 +163,7 @@ def fit(value: Literal, field: DataField) -> Fitted:
 
 
 def mismatch(value: Literal, field: DataField) -> InputError:
-    """The error for a literal that a column cannot be compared with."""
+    """Make the error for a literal that a column cannot be compared with."""
     return InputError(
         f"column {field.name!r} is {field.type} and cannot be compared with {_shown(value)}: "
         f"write a literal such as {_example(field.type)}",

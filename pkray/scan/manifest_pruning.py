@@ -17,7 +17,7 @@ from pkray.schema.table_schema import TableSchema
 def holding_partitions(
     manifests: Sequence[ManifestFileMeta], predicate: Predicate, schema: TableSchema
 ) -> list[ManifestFileMeta]:
-    """Manifests that may have entries of a partition the filter allows for."""
+    """Select the manifests that may have entries of a partition the filter allows for."""
     names = schema.partition_keys
     on_partition = predicate.only(names) if names else None
     if on_partition is None or not manifests:
@@ -44,7 +44,7 @@ def holding_partitions(
 def holding_buckets(
     manifests: Sequence[ManifestFileMeta], buckets: Collection[int]
 ) -> list[ManifestFileMeta]:
-    """Manifests that may have entries of one of the buckets."""
+    """Select the manifests that may have entries of one of the buckets."""
     wanted = np.array(sorted(buckets))
 
     def holds(manifest: ManifestFileMeta) -> bool:

@@ -47,7 +47,7 @@ class ScanPlanner:
         self._schemas = SchemaStore(store, location.name)
 
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
-        """The snapshot of that id, the newest by default; None on an empty table.
+        """Return the snapshot of that id, the newest by default; None on an empty table.
 
         Raises:
             SnapshotNotFoundError: it has expired or was never made.
@@ -62,7 +62,7 @@ class ScanPlanner:
         predicate: Predicate | None = None,
         snapshot_id: int | None = None,
     ) -> list[Split]:
-        """The splits of a snapshot, by id (default the newest). Raises as `scan`."""
+        """Plan the splits of a snapshot, by id (default the newest). Raises as `scan`."""
         return self.scan(self.snapshot(snapshot_id), columns, predicate)
 
     def scan(
@@ -73,7 +73,8 @@ class ScanPlanner:
         *,
         from_level: int | None = None,
     ) -> list[Split]:
-        """One split a bucket, or several where it is large; files that cannot matter left out.
+        """Plan one split a bucket, or several where it is large; files that cannot matter are left
+        out.
 
         Args:
             from_level: read what compactions brought to this level or above. Default all that
@@ -111,7 +112,7 @@ class ScanPlanner:
         columns: Sequence[str] | None = None,
         predicate: Predicate | None = None,
     ) -> ScanReport:
-        """What `scan` would have to read. Raises as it."""
+        """Report what `scan` would have to read. Raises as it."""
         wanted = self._known(columns)
         written = str(predicate.to_expression()) if predicate else None
         if snapshot is None:
@@ -162,7 +163,8 @@ class ScanPlanner:
         return kept
 
     def _bucket_counts(self, newest_schema: int) -> set[int]:
-        """All numbers of buckets that a partition may have; none where they are not known."""
+        """Return all numbers of buckets that a partition may have; none where they are not
+        known."""
         counts = {self._schema.core.bucket}
         try:
             for schema_id in range(max(self._schema.id, newest_schema + 1)):

@@ -38,7 +38,7 @@ class Predicate:
 
     @classmethod
     def parse(cls, filter: object, schema: TableSchema) -> Predicate:
-        """The filter a user passed.
+        """Parse the filter that a user passed.
 
         Args:
             filter: SQL text (``"amount > 10 AND id IN (1, 2)"``, in Spark's dialect); a list of
@@ -68,15 +68,15 @@ class Predicate:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it refers to, sorted."""
+        """Return the columns it refers to, sorted."""
         return tuple(sorted(self.condition.columns))
 
     def to_expression(self) -> pc.Expression:
-        """For rows with the columns of `TableSchema.arrow_schema`."""
+        """Build the expression for rows with the columns of `TableSchema.arrow_schema`."""
         return self.condition.expression()
 
     def only(self, columns: Collection[str]) -> Predicate | None:
-        """The conjuncts that refer to these columns alone; None without such."""
+        """Return the conjuncts that refer to these columns alone; None without such."""
         within = frozenset(columns)
         parts = tuple(part for part in _conjuncts(self.condition) if part.columns <= within)
         if not parts:
@@ -84,15 +84,16 @@ class Predicate:
         return Predicate(parts[0] if len(parts) == 1 else AllOf(parts))
 
     def of_stored(self, schema: TableSchema) -> Predicate | None:
-        """The conjuncts that say of rows in files what they say of rows as read: those of columns
-        without a default value.
+        """Return the conjuncts that say of rows in files what they say of rows as read: those of
+        columns without a default value.
         """
         if not schema.default_values:
             return self
         return self.only(set(schema.names).difference(schema.default_values))
 
     def equalities(self) -> dict[str, pa.Array]:
-        """By column, the values of which a matching row has one; FLOAT and DOUBLE are left out."""
+        """Map columns to the values one of which a matching row has; FLOAT and DOUBLE are left
+        out."""
         return _equalities(self.condition)
 
     def prune(
@@ -102,7 +103,7 @@ class Predicate:
         null_counts: Mapping[str, np.ndarray],
         row_counts: np.ndarray,
     ) -> np.ndarray:
-        """Which files may hold a matching row, by their statistics.
+        """Tell which files may hold a matching row, by their statistics.
 
         Args:
             min_values, max_values: bounds by column, an element a file; null where unknown.
@@ -162,7 +163,7 @@ def _term(term: Any, schema: TableSchema) -> Condition:
 
 
 def _referenced(expression: pc.Expression, schema: TableSchema) -> frozenset[str]:
-    """The columns an expression does not work without; Arrow does not tell them."""
+    """Find the columns an expression does not work without; Arrow does not tell them."""
     empty = schema.arrow_schema.empty_table()
     try:
         empty.filter(expression)
@@ -178,7 +179,7 @@ def _referenced(expression: pc.Expression, schema: TableSchema) -> frozenset[str
 
 
 def _conjuncts(condition: Condition) -> Iterator[Condition]:
-    """The parts that all have to hold."""
+    """Yield the parts that all have to hold."""
     if isinstance(condition, AllOf):
         for part in condition.parts:
             yield from _conjuncts(part)
@@ -187,7 +188,7 @@ def _conjuncts(condition: Condition) -> Iterator[Condition]:
 
 
 def _equalities(condition: Condition) -> dict[str, pa.Array]:
-    """By column, the values one of which a matching row has; columns without such are absent.
+    """Map columns to the values one of which a matching row has; columns without such are absent.
 
     FLOAT and DOUBLE are left out: -0.0 equals 0.0 but hashes differently.
     """

@@ -72,7 +72,7 @@ class ScanReport:
         return html_table(caption, rows, ("", "read", "of")) + html_values("", asked)
 
     def _counts(self) -> list[tuple[str, int, int]]:
-        """What there is, how much of it is read, and of how much."""
+        """List what there is, how much of it is read, and of how much."""
         return [
             ("manifests", self.manifests_read, self.manifests_total),
             ("partitions", self.partitions_read, self.partitions_total),
@@ -83,7 +83,7 @@ class ScanReport:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts by name, for JSON."""
+        """Return the counts by name, for JSON."""
         return {**asdict(self), "columns": list(self.columns)}
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class ScanReport:
 
 
 def counted(files: FileSet, pruned: Pruned) -> ScanReport:
-    """The counts that are of files."""
+    """Return the counts that are of files."""
     codes, partitions = files.partitions
     sizes, rows, places = files.numbers("size"), files.numbers("rows"), pruned.places
     return ScanReport(

@@ -53,13 +53,13 @@ class Split:
 
     @property
     def row_count(self) -> int:
-        """Rows in the files; merging leaves at most so many."""
+        """Count the rows in the files; merging leaves at most so many."""
         return sum(file.row_count for file in self.files)
 
     def read(
         self, store: ObjectStore | None = None, counters: ReadCounters | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The merged rows, in bounded memory.
+        """Yield the merged rows, in bounded memory.
 
         They are in key order, but for deletion vectors: then each file's are.
 
@@ -99,7 +99,7 @@ class Split:
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _of_single_files(self) -> pc.Expression | None:
-        """The filter as far as it decides for a row of a file, whatever other files hold."""
+        """Return the filter as far as it decides for a row of a file, whatever other files hold."""
         predicate = self.predicate and self.predicate.of_stored(self.schema)
         if predicate is not None and not self.schema.core.deletion_vectors_enabled:
             predicate = predicate.only(self.schema.trimmed_primary_keys)
@@ -114,7 +114,7 @@ class Split:
 
 
 def arrow_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
-    """The schema of the rows a read yields.
+    """Return the schema of the rows a read yields.
 
     Raises:
         InputError: there is no such column.

@@ -14,7 +14,7 @@ from pkray.schema.table_schema import TableSchema
 
 
 def pack(files: Sequence[DataFileMeta], schema: TableSchema) -> list[tuple[DataFileMeta, ...]]:
-    """Groups of a bucket's files, in key order; files that overlap are in one group.
+    """Group a bucket's files, in key order; files that overlap are in one group.
 
     A group ends before it would outgrow the target size; a section of files that overlap counts
     its size, but at least the cost of opening a file.
@@ -37,7 +37,7 @@ def pack(files: Sequence[DataFileMeta], schema: TableSchema) -> list[tuple[DataF
 
 
 def _sections(files: Sequence[DataFileMeta], schema: TableSchema) -> list[tuple[DataFileMeta, ...]]:
-    """Files that have to be read together."""
+    """Group the files that have to be read together."""
     if schema.core.deletion_vectors_enabled:  # nothing is merged
         return [(file,) for file in files]
     return [section.files for section in sections(Levels(files).runs(), schema)]

@@ -26,7 +26,7 @@ Places = npt.NDArray[np.intp]
 
 
 def needed(files: FileSet, places: Places, matches: Bools, schema: TableSchema) -> Bools:
-    """Which of the files at these places have to be read.
+    """Tell which of the files at these places have to be read.
 
     Args:
         places: of all files that may hold a key the filter allows for.
@@ -49,7 +49,7 @@ def needed(files: FileSet, places: Places, matches: Bools, schema: TableSchema) 
 
 
 def _sections(files: FileSet, places: Places, schema: TableSchema) -> npt.NDArray[np.int64]:
-    """For each file the number of its section: files of a bucket that overlap, one by one."""
+    """Number for each file its section: files of a bucket that overlap, one by one."""
     types = schema.types(schema.trimmed_primary_keys)
     rows = [files.column(name).take(places).to_pylist() for name in ("min_key", "max_key")]
     low, high = rank_ranges(rows[0], rows[1], types)
@@ -66,7 +66,7 @@ def _sections(files: FileSet, places: Places, schema: TableSchema) -> npt.NDArra
 
 
 def _buckets(files: FileSet, places: Places) -> npt.NDArray[np.int64]:
-    """Dense numbers of the files' buckets."""
+    """Number the files' buckets densely."""
     partitions = files.partitions[0][places].astype(np.int64)
     buckets = files.numbers("bucket")[places].astype(np.int64)
     combined = (partitions << 32) + buckets
@@ -76,7 +76,7 @@ def _buckets(files: FileSet, places: Places) -> npt.NDArray[np.int64]:
 def _newest_wins(
     files: FileSet, places: Places, matches: Bools, sections: npt.NDArray[np.int64]
 ) -> Bools:
-    """Which files match, or are newer than one of their section that does."""
+    """Tell which files match, or are newer than one of their section that does."""
     level = files.numbers("level")[places]
     low, high = (files.numbers(name)[places] for name in ("min_sequence", "max_sequence"))
     # Oldest first in each section: the highest level, then level 0 by sequence number.

@@ -53,7 +53,7 @@ class SnapshotView:
         return f"SnapshotView({at}, {len(self.schema.names)} columns)"
 
     def splits(self, columns: Sequence[str] | None, filter: object) -> list[Split]:
-        """As of ``Table.splits``, as the methods below."""
+        """Plan splits as ``Table.splits`` does; so do the methods below."""
         return self._planner.scan(self.snapshot, columns, self._predicate(filter))
 
     def explain(self, columns: Sequence[str] | None, filter: object) -> ScanReport:
@@ -76,7 +76,7 @@ class SnapshotView:
         return pa.Table.from_batches([batch for part in parts for batch in part], schema)
 
     def find(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
-        """Rows by key, in the keys' order, by reading what may hold them.
+        """Look rows up by key, in the keys' order, by reading what may hold them.
 
         Args:
             keys: the primary key columns.
@@ -96,7 +96,8 @@ class SnapshotView:
         return rows.take(found.column("__row")).select(wanted.names)
 
     def find_prefixes(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
-        """All rows whose keys begin so, each one's in key order, by reading what may hold them.
+        """Find all rows whose keys begin so, each one's in key order, by reading what may hold
+        them.
 
         Args:
             keys: leading columns of the trimmed primary key, with the partition columns or not.
@@ -123,7 +124,7 @@ class SnapshotView:
             return list(split.read(self._store))
 
     def _reading(self) -> AbstractContextManager[None]:
-        """That a file is missing means that the snapshot has expired meanwhile."""
+        """Report a missing file as an expired snapshot."""
         return unless_expired(self._store, None if self.snapshot is None else self.snapshot.id)
 
 
@@ -132,5 +133,5 @@ def _arrays(table: pa.Table, names: Sequence[str]) -> list[pa.Array]:
 
 
 def _literals(column: pa.ChunkedArray) -> list[Any]:
-    """Values for a filter: times as Arrow's scalars, as Python has no nanoseconds."""
+    """Make values for a filter: times as Arrow's scalars, as Python has no nanoseconds."""
     return list(column) if pa.types.is_timestamp(column.type) else column.to_pylist()

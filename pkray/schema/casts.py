@@ -34,7 +34,8 @@ _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 def cast_column(
     column: pa.ChunkedArray, data_type: DataType, name: str, *, rounding: bool = False
 ) -> pa.ChunkedArray:
-    """The column in the canonical Arrow type of ``data_type``; itself where it is that already.
+    """Cast the column to the canonical Arrow type of ``data_type``; itself where it has that
+    already.
 
     Args:
         rounding: whether doubles may be rounded to a FLOAT column: for Python's floats, which have
@@ -167,7 +168,7 @@ def _all_nullable(data_type: DataType) -> DataType:
 
 
 def _relabelled(column: pa.ChunkedArray, arrow: pa.DataType) -> pa.ChunkedArray:
-    """The same bytes under a type that differs in what may be null."""
+    """Put the same bytes under a type that differs in what may be null."""
     chunks = [
         pa.Array._import_from_c_capsule(arrow.__arrow_c_schema__(), chunk.__arrow_c_array__()[1])
         for chunk in column.chunks
@@ -180,7 +181,7 @@ def _copy(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _first_failing(column: pa.ChunkedArray, convert: Callable[[Any], Any], *, copy: bool) -> int:
-    """Row of the first value that does not convert, by bisection."""
+    """Find the row of the first value that does not convert, by bisection."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
@@ -200,7 +201,7 @@ def _check_narrowed(
     name: str,
     rounding: bool,
 ) -> None:
-    """Doubles that became FLOAT, which Arrow's casts do not judge."""
+    """Check doubles that became FLOAT, which Arrow's casts do not judge."""
     if data_type.root == "FLOAT" and pa.types.is_floating(wide.type):
         back = narrow.cast(wide.type)
         if rounding:
@@ -224,7 +225,7 @@ def _has_float(data_type: DataType) -> bool:
 
 
 def _check_values(column: pa.ChunkedArray, data_type: DataType, name: str) -> None:
-    """What Arrow's type does not hold: the longest text, the digits of a time."""
+    """Check what Arrow's type does not hold: the longest text, the digits of a time."""
     if data_type.length is not None:
         lengths = pc.binary_length(column)
         if (pc.max(lengths).as_py() or 0) > data_type.length:
@@ -248,7 +249,7 @@ def _check_values(column: pa.ChunkedArray, data_type: DataType, name: str) -> No
 def _parts(
     array: pa.Array, data_type: DataType, name: str
 ) -> Iterator[tuple[pa.Array, DataType, str]]:
-    """What nested values are made of: the values that are there, their type and name."""
+    """Yield what nested values are made of: the values that are there, their type and name."""
     if data_type.element is not None:
         yield array.flatten(), data_type.element, f"{name}[]"
     if data_type.key is not None and data_type.value is not None:
@@ -299,7 +300,7 @@ def _unfit(column: pa.ChunkedArray, row: int, data_type: DataType, name: str) ->
 
 
 def plain_value(scalar: pa.Scalar) -> Any:
-    """The value as Python has it; times that it has not, as text."""
+    """Convert the value to Python; times that Python has not become text."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):

@@ -10,7 +10,7 @@ from pkray.schema.types import DataType
 
 
 def check_not_key(schema: TableSchema, path: tuple[str, ...], what: str, how: str = "") -> None:
-    """Raises SchemaError: the column is of a key, by which files are laid out.
+    """Raise a SchemaError for a column of a key, by which files are laid out.
 
     Args:
         what, how: was to be done with it.
@@ -28,7 +28,7 @@ def check_not_key(schema: TableSchema, path: tuple[str, ...], what: str, how: st
 
 
 def check_not_named(schema: TableSchema, path: tuple[str, ...]) -> None:
-    """Raises SchemaError: options would speak of a column that is not there."""
+    """Raise a SchemaError where options would speak of a column that is not there."""
     options = schema.options
     keys = column_names.keys_naming(options, path[0]) if len(path) == 1 else []
     if len(path) > 1:
@@ -44,7 +44,7 @@ def check_not_named(schema: TableSchema, path: tuple[str, ...]) -> None:
 
 
 def tightened(path: tuple[str, ...], wanted: DataType) -> SchemaError:
-    """Of a nullable column that was to be ``wanted``, which is NOT NULL."""
+    """Make the error for a nullable column that was to be ``wanted``, which is NOT NULL."""
     return SchemaError(
         f"column {path_text(path)!r} is nullable and cannot become {wanted}: rows that are there "
         "may hold nulls; add another column and fill it",
@@ -54,5 +54,5 @@ def tightened(path: tuple[str, ...], wanted: DataType) -> SchemaError:
 
 
 def path_text(name: ColumnName) -> str:
-    """A column as messages name it."""
+    """Write a column as messages name it."""
     return name if isinstance(name, str) else ".".join(name)

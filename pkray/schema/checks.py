@@ -40,7 +40,7 @@ class CheckedSchema(Protocol):
 
 
 def check_table(schema: CheckedSchema) -> None:
-    """Options fit the columns, the keys and each other."""
+    """Check that options fit the columns, the keys and each other."""
     options = schema.core
     for column in schema.fields:
         check_nesting(column.name, column.type)
@@ -96,7 +96,7 @@ def _check_buckets(schema: CheckedSchema, options: TableOptions) -> None:
 
 
 def check_crossing(schema: CheckedSchema) -> None:
-    """Options under which keys that move between partitions can be kept unique.
+    """Check that options allow for unique keys which move between partitions.
 
     Raises:
         UnsupportedError: they cannot.
@@ -123,7 +123,7 @@ def check_crossing(schema: CheckedSchema) -> None:
 
 
 def _check_option_columns(schema: CheckedSchema, options: TableOptions) -> None:
-    """Every column that an option names is in the table."""
+    """Check that every column that an option names is in the table."""
     if options.rowkind_field is not None:
         _column(schema, "rowkind.field", options.rowkind_field)
         data_type = schema.field(options.rowkind_field).type
@@ -206,7 +206,7 @@ def _check_groups(schema: CheckedSchema, options: TableOptions) -> None:
 
 
 def _check_chains(options: TableOptions, owners: Mapping[str, tuple[str, ...]]) -> None:
-    """No group's order hangs on another group's."""
+    """Check that no group's order hangs on another group's."""
     for group in options.sequence_groups:
         for name in group.sequence_fields:
             if owners.get(name, group.sequence_fields) != group.sequence_fields:

@@ -11,7 +11,7 @@ from pkray.schema.types import DataType
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Column names are there, unique and not the format's own."""
+    """Check that column names are there, unique and not the format's own."""
     if not names:
         raise SchemaError("a table needs columns")
     for name in names:
@@ -34,7 +34,7 @@ def check_names(names: Sequence[str]) -> None:
 def check_keys(
     types: Mapping[str, DataType], primary_keys: Sequence[str], partition_keys: Sequence[str]
 ) -> None:
-    """Key columns are there, once, and of types that keys can have."""
+    """Check that key columns are there, once, and of types that keys can have."""
     if not primary_keys:
         raise UnsupportedError(
             "tables without a primary key are not supported; give primary_keys",
@@ -62,11 +62,11 @@ def check_keys(
 
 
 def check_comment(comment: object) -> None:
-    """Raises SchemaError: it is no text, nor None."""
+    """Raise a SchemaError for a comment that is neither text nor None."""
     if comment is not None and not isinstance(comment, str):
         raise SchemaError(f"a comment cannot be {comment!r}: write text", value=comment)
 
 
 def repeated(names: Iterable[str]) -> str | None:
-    """A name that is there more than once, if any."""
+    """Find a name that is there more than once; None if there is none."""
     return next((name for name, count in Counter(names).items() if count > 1), None)

@@ -30,7 +30,7 @@ _EXACT = Context(prec=1000)
 
 
 def with_defaults(rows: Rows, defaults: Mapping[str, pa.Scalar]) -> Rows:
-    """Rows as readers see them.
+    """Return rows as readers see them.
 
     Args:
         rows: columns of the table, with others or not.
@@ -45,7 +45,7 @@ def with_defaults(rows: Rows, defaults: Mapping[str, pa.Scalar]) -> Rows:
 
 
 def default_value(text: str, data_type: DataType, column: str) -> pa.Scalar:
-    """The default of a column, in its Arrow type.
+    """Convert the default of a column to its Arrow type.
 
     Whole numbers lose what is behind the point, decimals round half up, texts and bytes are cut
     or, with a fixed length, filled up: as SQL casts text.
@@ -113,7 +113,7 @@ def _decimal(text: str, scale: int) -> Decimal:
 
 
 def _time(text: str, data_type: DataType) -> pa.Scalar:
-    """A point in time; digits beyond the type's precision are cut."""
+    """Convert text to a point in time; digits beyond the type's precision are cut."""
     whole, _, part = text.partition(".")
     digits = part[: data_type.precision or 0]
     return pa.scalar(f"{whole}.{digits}" if digits else whole).cast(

@@ -19,7 +19,7 @@ _INSIDE = {"ARRAY": "element", "MAP": "value"}
 
 
 def resolve(fields: Fields, name: str | Sequence[str], *, new: bool = False) -> tuple[str, ...]:
-    """The path of a column: one name, or several from the column to a field of its ROW.
+    """Resolve a column's path: one name, or several from the column to a field of its ROW.
 
     Args:
         name: text with dots is a path, unless a column has that very name.
@@ -45,7 +45,7 @@ def resolve(fields: Fields, name: str | Sequence[str], *, new: bool = False) -> 
 
 
 def edit_fields(fields: Fields, path: tuple[str, ...], edit: Edit) -> Fields:
-    """The columns with one level of fields edited.
+    """Edit one level of the columns' fields.
 
     Raises:
         SchemaError: the path leads nowhere.
@@ -87,7 +87,7 @@ def _edit_type(data_type: DataType, path: tuple[str, ...], edit: Edit, column: s
 
 
 def placed(fields: Fields, field: DataField, first: bool, after: str | None) -> Fields:
-    """One more field: at the front, behind another one, or at the end."""
+    """Insert one more field: at the front, after another one, or at the end."""
     if first and after is not None:
         raise SchemaError(
             f"column {field.name!r} cannot be first and after {after!r}: give one of them",
@@ -105,12 +105,12 @@ def placed(fields: Fields, field: DataField, first: bool, after: str | None) -> 
 
 
 def mapped(fields: Fields, name: str, change: Callable[[DataField], DataField]) -> Fields:
-    """The fields with one of them changed."""
+    """Change one of the fields."""
     return tuple(change(field) if field.name == name else field for field in fields)
 
 
 def check_free(fields: Fields, name: str) -> None:
-    """Raises SchemaError: there is such a field already, or the name is no text."""
+    """Raise a SchemaError where there is such a field already, or the name is no text."""
     if not isinstance(name, str):
         raise SchemaError(f"a column cannot be named {name!r}: names are text", column=name)
     if any(field.name == name for field in fields):
@@ -120,7 +120,7 @@ def check_free(fields: Fields, name: str) -> None:
 
 
 def renumbered(data_type: DataType, next_id: Callable[[], int]) -> DataType:
-    """Nested fields with new ids, depth first, as Paimon numbers them."""
+    """Give nested fields new ids, depth first, as Paimon numbers them."""
     if data_type.fields is not None:
         parts = tuple(
             replace(part, id=next_id(), type=renumbered(part.type, next_id))

@@ -14,7 +14,7 @@ _SHORT = pa.array(SHORT)
 
 
 def parse(words: pa.Array | pa.ChunkedArray, column: str) -> pa.Array | pa.ChunkedArray:
-    """Short words in either case, as int8.
+    """Parse short names (``+I``, ``-u`` …) to int8 kinds.
 
     Raises:
         InputError: a null or another word; it names the column, the row and the word.
@@ -40,5 +40,5 @@ def parse(words: pa.Array | pa.ChunkedArray, column: str) -> pa.Array | pa.Chunk
 
 
 def names(kinds: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """int8 kinds as short words."""
+    """Write int8 kinds as short names."""
     return pc.take(_SHORT, kinds)

@@ -53,17 +53,17 @@ class RowSchemaAdapter:
         return True
 
     def sources(self, names: Sequence[str]) -> list[str]:
-        """The old names of what these columns are made of, each once."""
+        """Return the old names of what these columns are made of, each once."""
         found = (self.source(name) for name in names)
         return list(dict.fromkeys(name for name in found if name is not None))
 
     def source(self, name: str) -> str | None:
-        """The old name of a column; None if it did not exist."""
+        """Return the old name of a column; None if it did not exist."""
         column = self._column(name)
         return name if column is None else column.source
 
     def apply(self, rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-        """The columns ``names`` of rows that have at least `sources` of them."""
+        """Convert rows that have at least `sources` of ``names`` to the columns ``names``."""
         arrays, fields = [], []
         for name in names:
             column = self._column(name)
@@ -76,7 +76,7 @@ class RowSchemaAdapter:
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     def apply_table(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
-        """As `apply`."""
+        """Do as `apply`, for a table."""
         if rows.num_rows == 0:
             columns = [(name, self._column(name)) for name in names]
             return pa.schema(
@@ -87,7 +87,7 @@ class RowSchemaAdapter:
         return pa.Table.from_batches([self.apply(batch, names) for batch in batches])
 
     def _column(self, name: str) -> _Column | None:
-        """None for a system column."""
+        """Return the new column; None for a system column."""
         if name not in self._new.names:
             return None
         if name not in self._columns:

@@ -49,7 +49,7 @@ def apply_changes(
     has_snapshots: bool,
     now_millis: int,
 ) -> TableSchema:
-    """The schema after some changes, made one after the other.
+    """Apply some changes, one after the other; return the schema after them.
 
     Args:
         has_snapshots: whether rows may have been written: some options are fixed then.
@@ -111,7 +111,7 @@ class SchemaUpdate:
         step(change)
 
     def finish(self, now_millis: int) -> TableSchema:
-        """The schema of the next id, if it makes a table."""
+        """Make the schema of the next id, if it makes a table."""
         schema = self._schema
         check_names(schema.names)
         check_keys(

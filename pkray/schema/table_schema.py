@@ -72,7 +72,7 @@ class TableSchema:
         comment: Comment | None = None,
         now_millis: int = 0,
     ) -> TableSchema:
-        """The first schema of a new table, checked whole.
+        """Make the first schema of a new table, checked whole.
 
         Args:
             schema: an Arrow schema, or names and types (pairs or a mapping) with types as in
@@ -117,7 +117,7 @@ class TableSchema:
 
     @cached_property
     def core(self) -> TableOptions:
-        """The options, typed. Keys that nobody knows are let be: other engines write theirs."""
+        """Parse the options; keys that nobody knows are let be, as other engines write theirs."""
         return TableOptions.parse(self.options, strict=False)
 
     @cached_property
@@ -127,12 +127,12 @@ class TableSchema:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The columns with their canonical Arrow types."""
+        """Return the columns with their canonical Arrow types."""
         return pa.schema([column.arrow for column in self.fields])
 
     @cached_property
     def default_values(self) -> dict[str, pa.Scalar]:
-        """What readers see instead of null, of the columns that have such.
+        """Map columns to the default values that readers see in them instead of null.
 
         Raises:
             SchemaError, UnsupportedError: a default that is none of its column's values.
@@ -145,7 +145,8 @@ class TableSchema:
 
     @cached_property
     def file_schema(self) -> pa.Schema:
-        """Columns of a data or changelog file: key columns, sequence number, row kind, values."""
+        """Return a data or changelog file's columns: key columns, sequence number, row kind,
+        values."""
         keys = [self.field(name) for name in self.trimmed_primary_keys]
         system = [pa.field(KEY_PREFIX + key.name, key.type.arrow, nullable=False) for key in keys]
         system.append(pa.field(SEQUENCE, pa.int64(), nullable=False))
@@ -154,17 +155,18 @@ class TableSchema:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The columns' names in order."""
+        """Return the columns' names in order."""
         return tuple(column.name for column in self.fields)
 
     @cached_property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
-        """The primary key less the partition columns, in declared order: the key in a bucket."""
+        """Return the primary key less the partition columns, in declared order: the key in a
+        bucket."""
         return tuple(name for name in self.primary_keys if name not in self.partition_keys)
 
     @cached_property
     def bucket_keys(self) -> tuple[str, ...]:
-        """The columns whose hash picks the bucket."""
+        """Return the columns whose hash picks the bucket."""
         return self.core.bucket_key or self.trimmed_primary_keys
 
     @property
@@ -177,7 +179,7 @@ class TableSchema:
         return {column.name: column for column in self.fields}
 
     def field(self, name: str) -> DataField:
-        """The column of this name.
+        """Return the column of this name.
 
         Raises:
             SchemaError: there is none; the message names the nearest.
@@ -190,11 +192,11 @@ class TableSchema:
             raise no_column(f"a {type(name).__name__}", self.names) from None
 
     def types(self, names: Iterable[str]) -> list[DataType]:
-        """The types of these columns."""
+        """Return the types of these columns."""
         return [self.field(name).type for name in names]
 
     def to_json(self) -> bytes:
-        """The schema file's bytes."""
+        """Write the schema file's bytes."""
         described: dict[str, Any] = {
             "version": self.version,
             "id": self.id,
@@ -212,7 +214,7 @@ class TableSchema:
     @classmethod
     @checked
     def from_json(cls, data: bytes, path: str = "schema") -> TableSchema:
-        """The schema in a schema file's bytes.
+        """Read the schema from a schema file's bytes.
 
         Raises:
             CorruptFileError: it is no schema; the message names ``path``.
@@ -322,7 +324,7 @@ def _texts(described: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _option(key: str, value: object) -> str:
-    """An option's text; some engines write numbers as such."""
+    """Return an option's text; some engines write numbers as such."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"option {key!r} is {value!r}, no text")
     return str(value)

@@ -21,7 +21,7 @@ _PLAIN_TEXT = (*INTEGERS, "BOOLEAN", "DATE")
 
 
 def converter(old: DataType, new: DataType, column: str, *, is_older: bool) -> Convert | None:
-    """What turns an array of one type into the other; None where it is that already.
+    """Make what turns an array of one type into the other; None where it is that already.
 
     Args:
         is_older: ``old`` is of an older schema. Otherwise the reader's schema is out of date, and

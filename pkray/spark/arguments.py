@@ -14,7 +14,7 @@ Session: TypeAlias = Annotated[SparkSession, CheckedInside]
 
 
 def check_session(function: str, spark: object) -> None:
-    """Raises InputError: it is no session of Spark's."""
+    """Raise an InputError for what is no session of Spark's."""
     if not hasattr(spark, "dataSource"):
         raise InputError(
             f"{function} takes a SparkSession, and got a {type(spark).__name__}: give what "
@@ -24,7 +24,7 @@ def check_session(function: str, spark: object) -> None:
 
 
 def check_dataframe(function: str, df: object) -> None:
-    """Raises InputError: it is no DataFrame of Spark's."""
+    """Raise an InputError for what is no DataFrame of Spark's."""
     if not hasattr(df, "isStreaming"):
         raise InputError(
             f"{function} takes a Spark DataFrame, and got a {type(df).__name__}: write rows of "
@@ -34,7 +34,7 @@ def check_dataframe(function: str, df: object) -> None:
 
 
 def check_table(function: str, table: object) -> None:
-    """Raises InputError: it is no table."""
+    """Raise an InputError for what is no table."""
     if not hasattr(table, "to_arrow"):
         raise InputError(
             f"{function} takes a table, and got a {type(table).__name__}: give what "

@@ -161,7 +161,7 @@ def _attempt(
 def push_task(
     target: PushTarget, row_kinds: str | None, missing: Missing, errors: ErrorChannel
 ) -> Task:
-    """What runs on an executor: pushes a partition and yields its report alone."""
+    """Make the task that pushes a partition on an executor, and yields its report alone."""
 
     def push(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -181,7 +181,8 @@ def push_task(
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches: Spark's hold 10,000 rows, and each push costs a call."""
+    """Yield the same rows in fewer batches: Spark's hold 10,000 rows, and each push costs a
+    call."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

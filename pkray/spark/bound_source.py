@@ -21,7 +21,7 @@ def load(
     source: type[DataSource],
     request: object,
 ) -> DataFrame:
-    """The DataFrame of a source whose ``request`` is this one.
+    """Load the DataFrame of a source whose ``request`` is this one.
 
     The request goes with the source's class, which Spark ships as it ships functions. Options are
     no place for it: they are text that every user of the session may write, and that plans show.
@@ -36,7 +36,7 @@ def load(
 
 
 def _bound(source: Any, request: object) -> type[DataSource]:
-    """A class that no module has by name: it is shipped whole."""
+    """Make a class that no module has by name: it is shipped whole."""
 
     class Bound(source):  # type: ignore[misc]
         pass

@@ -51,7 +51,7 @@ def read_stream(
     filter: object = None,
     max_snapshots: int | None = None,
 ) -> DataFrame:
-    """A table's changes: ``_row_kind``, ``_snapshot_id``, then its columns.
+    """Stream a table's changes: ``_row_kind``, ``_snapshot_id``, then its columns.
 
     The table as it is comes as the first micro-batch, of +I; each later one has the changes of
     the snapshots committed meanwhile. A Spark partition has all changes of a bucket, in their
@@ -158,7 +158,11 @@ class ChangeReader(DataSourceStreamReader):
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: object = None
     ) -> dict[str, Any]:
-        """Args: start, limit: Spark before 4.2 passes neither."""
+        """Return the offset up to which to read.
+
+        Args:
+            start, limit: Spark before 4.2 passes neither.
+        """
         latest = self._open()[0].latest()
         following = latest.id + 1 if latest is not None else 1
         if start is not None:
@@ -196,13 +200,13 @@ class ChangeReader(DataSourceStreamReader):
                 yield to_exchange(batch, self._exchange)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """All before an offset was taken."""
+        """Note that all before an offset was taken."""
         progress = self._open()[2]
         if progress is not None:
             progress.reached(end["next"])
 
     def stop(self) -> None:
-        """There is nothing to end."""
+        """Do nothing, as there is nothing to end."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_plan": None}
@@ -230,7 +234,7 @@ class ChangeReader(DataSourceStreamReader):
 
 
 def _in_order(splits: Sequence[ChangeSplit]) -> list[list[ChangeSplit]]:
-    """Splits that may have changes of one key together, in their order."""
+    """Group splits that may have changes of one key together, in their order."""
     whole = {split.partition for split in splits if split.bucket is None}
     groups: dict[tuple[bytes, int | None], list[ChangeSplit]] = defaultdict(list)
     for split in splits:

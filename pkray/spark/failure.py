@@ -40,7 +40,7 @@ class ErrorChannel:
 
     @contextmanager
     def reported(self) -> Iterator[None]:
-        """Inside a task: let a pkray error leave as a `TaskFailure`."""
+        """Let a pkray error leave a task as a `TaskFailure`."""
         try:
             yield
         except PkrayError as error:
@@ -48,7 +48,7 @@ class ErrorChannel:
 
     @contextmanager
     def recovered(self) -> Iterator[None]:
-        """On the driver: raise the pkray error that a Spark error carries, else as `typed`."""
+        """Raise on the driver the pkray error that a Spark error carries, else as `typed`."""
         with typed():
             try:
                 yield
@@ -61,7 +61,7 @@ class ErrorChannel:
                 raise error from None
 
     def carried(self, failure: BaseException) -> PkrayError | None:
-        """The pkray error of this job's that a Spark error carries, or None."""
+        """Find the pkray error of this job's that a Spark error carries; None without."""
         mark = re.compile(rf"\[pkray:{self.secret}:([A-Za-z0-9+/=]+)\]")
         for text in _texts(failure):
             if match := mark.search(text):
@@ -101,8 +101,8 @@ def worth_another_run(error: PkrayError) -> bool:
 
 
 def _failed(failure: Py4JJavaError) -> ServiceError:
-    """Where Spark names a condition, it was told to stop or knows what is wrong; what it has no
-    name for is the end of a process."""
+    """Make the error for a failed job. Where Spark names a condition, it was told to stop or knows
+    what is wrong; what it has no name for is the end of a process, and may be retried."""
     java = failure.java_exception
     try:
         condition, message = java.getCondition(), java.getMessage() or java.toString()

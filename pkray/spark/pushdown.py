@@ -32,7 +32,7 @@ _EXACT = frozenset(
 def narrowed(
     predicate: Predicate | None, filters: Sequence[Filter], schema: TableSchema
 ) -> Predicate | None:
-    """The predicate and, of the filters, what can prune."""
+    """Return the predicate and, of the filters, what can prune."""
     parts = [predicate] if predicate is not None else []
     parts += [pushed for one in filters if (pushed := _predicate(one, schema)) is not None]
     if not parts:

@@ -66,7 +66,7 @@ def session(
     memory: str = "1g",
     configs: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A SparkSession: on Ray through RayDP, or in this process's own JVM.
+    """Start a SparkSession: on Ray through RayDP, or in this process's own JVM.
 
     Args:
         ray: run the executors as Ray actors, in the cluster that this process is in (connect
@@ -183,7 +183,7 @@ def _logging_is_configured(java_options: str) -> bool:
 
 
 def _end_jvm() -> None:
-    """PySpark keeps the JVM of a stopped session, whose classpath lacks or has RayDP for good."""
+    """End the JVM that PySpark keeps, whose classpath lacks or has RayDP for good."""
     gateway = SparkContext._gateway
     if gateway is None or SparkContext._active_spark_context is not None:
         return
@@ -196,7 +196,7 @@ def _end_jvm() -> None:
 
 
 def _await_end_of_master(app_name: str) -> None:
-    """RayDP's master actor ends on its own, and holds its name until then."""
+    """Wait until RayDP's master actor, which ends on its own, has given its name free."""
     import ray
 
     deadline = time.monotonic() + _STOP_SECONDS
@@ -217,7 +217,8 @@ def _in_ray() -> bool:
 
 
 def _check_java_of_ray(java: str | None, home: Path) -> None:
-    """Ray's processes were started with the PATH of before, and RayDP runs ``java`` from it."""
+    """Check the Java that Ray's processes find: they have the PATH of before, and RayDP runs
+    ``java``."""
     version = java_version(Path(java).resolve().parent.parent) if java else None
     if version != REQUIRED:
         found = f"Java {version}" if version else "no Java"

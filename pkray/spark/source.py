@@ -53,7 +53,7 @@ def read(
     timestamp: Timestamp | None = None,
     watermark: int | None = None,
 ) -> DataFrame:
-    """A table's rows at one snapshot, a Spark partition a bucket; or a system table's.
+    """Read a table's rows at one snapshot, a Spark partition a bucket; or a system table's.
 
     Args:
         columns: what to read; default every column. Name the few you need: Spark does not pass
@@ -115,7 +115,7 @@ class ReadRequest:
         return planner.scan(self.snapshot, self.columns, self.predicate)
 
     def narrowed(self, filters: Sequence[Filter]) -> ReadRequest:
-        """Less to read, by what is understood of the filters."""
+        """Ask for less to read, by what is understood of the filters."""
         return replace(self, predicate=narrowed(self.predicate, filters, self.schema))
 
 
@@ -226,7 +226,7 @@ def request_for(
     columns: Sequence[str] | None,
     filter: object,
 ) -> ReadRequest:
-    """The request of `read`, checked; it is held to the view's snapshot."""
+    """Make the request of `read`, checked; it is held to the view's snapshot."""
     arrow_schema(view.schema, columns)
     predicate = None if filter is None else Predicate.parse(filter, view.schema)
     return ReadRequest(
@@ -247,7 +247,7 @@ def request_of(
     timestamp: Timestamp | None,
     watermark: int | None,
 ) -> ReadRequest | SystemRequest:
-    """The request of a table or system table, checked."""
+    """Make the request of a table or system table, checked."""
     if not isinstance(table, SystemTable):
         view = table.view(snapshot_id, tag, timestamp, watermark)
         return request_for(view, table.location, columns, filter)

@@ -49,7 +49,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """The options as Spark hands them on, whose keys are in any case.
+        """Parse the options as Spark hands them on, with keys in any case.
 
         Raises:
             OptionError: a key that is unknown, a value that is none of its key's or longer than

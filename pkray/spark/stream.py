@@ -92,7 +92,7 @@ class IngestQuery(StreamingQuery):
 
     @property
     def error(self) -> PkrayError | None:
-        """The pkray error that ended the query, or None."""
+        """Return the pkray error that ended the query, or None."""
         with typed():
             return self._batches.error if self.exception() is not None else None
 

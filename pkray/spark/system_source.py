@@ -39,7 +39,7 @@ class SystemRequest:
         return [self]
 
     def narrowed(self, _: Sequence[Filter]) -> SystemRequest:
-        """Spark applies its filters itself."""
+        """Return the same request: Spark applies its filters itself."""
         return self
 
     def read(self) -> pa.RecordBatchReader:
@@ -57,7 +57,8 @@ def system_request(
     tag: str | None,
     timestamp: Timestamp | None,
 ) -> SystemRequest:
-    """The request of ``pkray.spark.read``; its columns and filter are checked when it is read."""
+    """Make the request of ``pkray.spark.read``; its columns and filter are checked when it is
+    read."""
     return SystemRequest(
         table.table.location,
         table.table.schema,

@@ -22,7 +22,7 @@ _IN_UTC: dict[str, Any] = (
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark type of a table's Arrow schema.
+    """Convert a table's Arrow schema to a Spark type.
 
     TIME becomes Spark's TIME, TIMESTAMP its TIMESTAMP_NTZ, TIMESTAMP_LTZ its TIMESTAMP; Spark
     keeps microseconds.
@@ -31,7 +31,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:
-    """A Spark schema as Spark exchanges it with Python, its times in UTC.
+    """Convert a Spark schema to the Arrow one that Spark exchanges with Python; times are in UTC.
 
     Raises:
         PySparkTypeError: a type that Spark does not exchange.
@@ -40,12 +40,12 @@ def to_arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def exchange_schema(schema: pa.Schema) -> pa.Schema:
-    """The Arrow schema in which Spark takes and gives these columns."""
+    """Return the Arrow schema in which Spark takes and gives these columns."""
     return pa.schema([_exchange_field(field) for field in schema])
 
 
 def incoming_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema in which a DataFrame's rows reach Python.
+    """Return the Arrow schema in which a DataFrame's rows reach Python.
 
     Raises:
         SchemaError: a column's type has no Arrow form, or a name appears twice.
@@ -72,7 +72,7 @@ def incoming_schema(schema: StructType) -> pa.Schema:
 
 
 def to_exchange(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A table's rows in the exchange schema; finer than microseconds is rounded down."""
+    """Convert a table's rows to the exchange schema; finer than microseconds is rounded down."""
     columns = [
         _convert(column, field.type) for column, field in zip(batch.columns, schema, strict=True)
     ]

@@ -88,7 +88,7 @@ _INDEXES = pa.schema(
 
 
 def manifests(source: Source) -> pa.Table:
-    """A row a manifest of the snapshot: of data files, oldest first, then of changelog files."""
+    """Show the manifests of the snapshot: of data files, oldest first, then of changelog files."""
     found = []
     if source.snapshot is not None:
         found = data_manifests(source.store, source.snapshot)
@@ -110,7 +110,7 @@ def manifests(source: Source) -> pa.Table:
 
 
 def files(source: Source) -> pa.Table:
-    """A row a data file of the snapshot, in the order in which they were added.
+    """Show the data files of the snapshot, in the order in which they were added.
 
     Statistics are of the table's columns now; ``null`` is unknown.
     """
@@ -149,7 +149,7 @@ def files(source: Source) -> pa.Table:
 
 
 def partitions(source: Source) -> pa.Table:
-    """A row a partition, as ``dt=a/hour=1``; empty in a table without partitions."""
+    """Show the partitions, as ``dt=a/hour=1``; none in a table without partitions."""
     found = _live(source)
     codes, rows = found.partitions
     spec = PartitionSpec(source.schema)
@@ -167,7 +167,7 @@ def partitions(source: Source) -> pa.Table:
 
 
 def buckets(source: Source) -> pa.Table:
-    """A row a bucket of a partition."""
+    """Show the buckets of each partition."""
     found = _live(source)
     codes, rows = found.partitions
     totals = _totals(found, np.stack([codes, found.numbers("bucket")], axis=1))
@@ -184,7 +184,7 @@ def buckets(source: Source) -> pa.Table:
 
 
 def table_indexes(source: Source) -> pa.Table:
-    """A row an index file of the snapshot: hash indexes and deletion vectors."""
+    """Show the index files of the snapshot: hash indexes and deletion vectors."""
     found = index_entries(source.store, source.snapshot)
     ranges = [
         None
@@ -246,7 +246,7 @@ def _statistics(found: FileSet, source: Source) -> dict[str, list[str]]:
 
 
 def _totals(found: FileSet, groups: np.ndarray) -> dict[str, list[Any]]:
-    """Sums over the files of each group, and the groups."""
+    """Sum over the files of each group; return the sums and the groups."""
     present, of_file = np.unique(groups, axis=0, return_inverse=True)
     of_file = of_file.reshape(-1)
     newest = np.full(len(present), -1, np.int64)

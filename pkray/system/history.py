@@ -84,7 +84,7 @@ _STATISTICS = pa.schema(
 
 
 def snapshots(source: Source) -> pa.Table:
-    """A row a snapshot, oldest first; counts are of physical rows."""
+    """Show the snapshots, oldest first; counts are of physical rows."""
     found = list(source.snapshots.all())
     return table(
         _SNAPSHOTS,
@@ -107,7 +107,7 @@ def snapshots(source: Source) -> pa.Table:
 
 
 def schemas(source: Source) -> pa.Table:
-    """A row a schema, the first one first; columns, keys and options as JSON."""
+    """Show the schemas, the first one first; columns, keys and options as JSON."""
     found = [source.schemas.read(number) for number in source.schemas.ids()]
     return table(
         _SCHEMAS,
@@ -124,7 +124,7 @@ def schemas(source: Source) -> pa.Table:
 
 
 def options(source: Source) -> pa.Table:
-    """A row an option that is set, by key."""
+    """Show the options that are set, by key."""
     found = sorted(source.schemas.latest().options.items())
     return table(
         _OPTIONS, {"key": [key for key, _ in found], "value": [value for _, value in found]}
@@ -132,7 +132,7 @@ def options(source: Source) -> pa.Table:
 
 
 def tags(source: Source) -> pa.Table:
-    """A row a tag, by name; ``time_retained`` as an ISO duration, as in ``PT24H``."""
+    """Show the tags, by name; ``time_retained`` as an ISO duration, as in ``PT24H``."""
     found = list(TagStore(source.store).tags())
     return table(
         _TAGS,
@@ -149,7 +149,7 @@ def tags(source: Source) -> pa.Table:
 
 
 def branches(source: Source) -> pa.Table:
-    """A row a branch, by name."""
+    """Show the branches, by name."""
     found = BranchHistories(source.store, source.location.name).all()
     return table(
         _BRANCHES,
@@ -161,7 +161,7 @@ def branches(source: Source) -> pa.Table:
 
 
 def consumers(source: Source) -> pa.Table:
-    """A row a consumer, by id."""
+    """Show the consumers, by id."""
     found = ConsumerStore(source.store).list()
     return table(
         _CONSUMERS,
@@ -173,7 +173,7 @@ def consumers(source: Source) -> pa.Table:
 
 
 def aggregation_fields(source: Source) -> pa.Table:
-    """A row a column, with the values and keys of its ``fields.<name>.*`` options."""
+    """Show the columns, with the values and keys of their ``fields.<name>.*`` options."""
     schema = source.schemas.latest()
     said: dict[str, list[tuple[str, str]]] = {field.name: [] for field in schema.fields}
     for key, value in schema.options.items():
@@ -205,7 +205,7 @@ _statistics_decoder = msgspec.json.Decoder(_Statistics)
 
 
 def statistics(source: Source) -> pa.Table:
-    """What ANALYZE of an engine that writes statistics found: one row, or none."""
+    """Show what ANALYZE of an engine that writes statistics found: one row, or none."""
     snapshot = source.snapshot
     found = []
     if snapshot is not None and snapshot.statistics is not None:
@@ -239,7 +239,7 @@ def _listed(values: Iterable[str]) -> str:
 
 
 def _duration(millis: int | None) -> str | None:
-    """As Java writes a duration: hours, minutes and seconds, those that are zero left out."""
+    """Write a duration as Java does: hours, minutes and seconds, those that are zero left out."""
     if millis is None:
         return None
     seconds, rest = divmod(millis, 1000)

@@ -21,7 +21,8 @@ _KIND = pa.field("rowkind", pa.string(), nullable=False)
 
 
 def audit_log(source: Source) -> pa.RecordBatchReader:
-    """Every change of the snapshots that are kept, in commit order: ``rowkind``, then the row."""
+    """Show every change of the snapshots that are kept, in commit order: ``rowkind``, then the
+    row."""
     schema = pa.schema([_KIND, *source.schema.arrow_schema])
     columns = [ROW_KIND, *source.schema.names]
     last = source.selected.id if source.selected else None
@@ -34,8 +35,8 @@ def audit_log(source: Source) -> pa.RecordBatchReader:
 
 
 def binlog(source: Source) -> pa.RecordBatchReader:
-    """As `audit_log`, with every column as an array: of an update's row before and after it, which
-    make one row, and of the row of every other change."""
+    """Show changes as `audit_log` does, with every column as an array: of an update the row before
+    and the row after it in one row, and of every other change its row."""
     columns = [
         pa.field(field.name, pa.list_(field.with_name("element").with_nullable(True)))
         for field in source.schema.arrow_schema
@@ -71,7 +72,7 @@ def _followed_by(is_so: pa.Array) -> np.ndarray:
 
 
 def read_optimized(source: Source) -> pa.RecordBatchReader:
-    """Rows that are read without merging any: what each bucket's last full compaction left.
+    """Show rows that are read without merging any: what each bucket's last full compaction left.
 
     With deletion vectors, and of first-row, that is all that compactions left.
     """

@@ -43,7 +43,7 @@ class Source:
 
 
 def table(schema: pa.Schema, columns: Mapping[str, Sequence[Any] | pa.Array]) -> pa.Table:
-    """A table of these columns, by name."""
+    """Make a table of these columns, by name."""
     arrays = [pa.array(columns[field.name], field.type) for field in schema]
     return pa.table(arrays, schema=schema)
 

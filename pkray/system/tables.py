@@ -48,7 +48,7 @@ class SystemTables:
         self._schema = schema
 
     def open(self, name: str, snapshot: Snapshot | None = None) -> pa.RecordBatchReader:
-        """A system table, as Paimon names it and its columns; times are in UTC.
+        """Open a system table, as Paimon names it and its columns; times are in UTC.
 
         Rows of the table itself are read as they are taken.
 
@@ -65,7 +65,7 @@ class SystemTables:
 
 
 def check_system_name(table: str, name: str) -> None:
-    """Raises `TableNotFoundError`: a table has no system table of that name."""
+    """Raise a `TableNotFoundError` for a name that no system table has."""
     if name not in TABLES:
         near = difflib.get_close_matches(str(name), TABLES, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""

@@ -13,7 +13,7 @@ NULL = "null"
 
 
 def texts(column: pa.Array, kind: DataType) -> list[str]:
-    """Each value as SQL casts it to a string; ``null`` where there is none."""
+    """Write each value as SQL casts it to a string; ``null`` where there is none."""
     if kind.root in INTEGERS or kind.root in STRINGS:
         plain = column.cast(pa.string()).to_pylist()
         return [NULL if value is None else value for value in plain]
@@ -23,13 +23,13 @@ def texts(column: pa.Array, kind: DataType) -> list[str]:
 def rows_of(
     columns: Sequence[pa.Array], types: Sequence[DataType], brackets: str = "{}"
 ) -> list[str]:
-    """Each row as ``{a, b}``."""
+    """Write each row as ``{a, b}``."""
     shown = [texts(column, kind) for column, kind in zip(columns, types, strict=True)]
     return [f"{brackets[0]}{', '.join(row)}{brackets[1]}" for row in zip(*shown, strict=True)]
 
 
 def maps_of(columns: Mapping[str, Iterable[str]], count: int) -> list[str]:
-    """Each row as ``{a=1, b=2}``, by column name."""
+    """Write each row as ``{a=1, b=2}``, by column name."""
     if not columns:
         return ["{}"] * count
     names = sorted(columns)
