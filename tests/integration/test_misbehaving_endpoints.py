@@ -24,6 +24,9 @@ from tests.integration.misbehaving_endpoint import (
     says,
 )
 
+SOON = 10
+"""Seconds: far more than requests are given here, on a busy machine too, and far less than the
+half a minute for which a silent endpoint keeps one waiting."""
 SCHEMA = [("id", "BIGINT NOT NULL"), ("v", "STRING")]
 
 
@@ -164,14 +167,14 @@ def test_silence_ends_after_the_time_given_with_a_word_in_the_log(
         pytest.raises(pkray.StorageError, match="the store does not answer: check the endpoint"),
     ):
         catalog.load_table("db.t")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < SOON
     assert any("no answer for 0.2 seconds: " in text for text in caplog.messages)
 
 
 @pytest.mark.parametrize("kind", ["LIST", "GET", "HEAD", "PUT", "POST"])
 def test_every_request_ends(root, options, broken, kind):
+    open_store(root, **options).write("f", b"x")
     store = open_store(root, **options, retry_timeout="500ms")
-    store.write("f", b"x")
     broken.spoil(kind, is_silent, always=True)
     call = {
         "LIST": lambda: names(store),
@@ -183,7 +186,7 @@ def test_every_request_ends(root, options, broken, kind):
     started = time.monotonic()
     with pytest.raises(pkray.StorageError, match="does not answer"):
         call()
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < SOON
 
 
 def test_an_upload_ends(root, options, broken):
@@ -193,14 +196,14 @@ def test_an_upload_ends(root, options, broken):
     started = time.monotonic()
     with pytest.raises(pkray.StorageError, match="does not answer"):
         output.close()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < SOON
 
 
 def test_a_dribble_ends(root, options, broken):
-    store = open_store(root, **options, retry_timeout="300ms", read_timeout="10s")
-    store.write("f", b"x" * 100)
+    open_store(root, **options).write("f", b"x" * 100)
+    store = open_store(root, **options, retry_timeout="300ms", read_timeout="30s")
     broken.spoil("GET", dribbles, always=True)
     started = time.monotonic()
     with pytest.raises(pkray.StorageError, match="does not answer"):
         store.read("f")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < SOON

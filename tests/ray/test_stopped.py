@@ -53,7 +53,7 @@ def test_a_lookup_names_the_owner_that_is_stopped(table):
         began = time.monotonic()
         with pytest.raises(ServiceUnavailableError, match=r"owner 1 of table db\.t.* within 1 s"):
             table.lookup(rows(1).select(["id"]))
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 8
     assert table.lookup(rows(1).select(["id"])).num_rows == 100
 
 

@@ -65,7 +65,7 @@ def test_a_lookup_is_given_up(table, answers, visibility):
     began = time.monotonic()
     with pytest.raises(ServiceUnavailableError, match=r"owner 0 of table db\.t.* within 1 s"):
         table.lookup([{"id": 1}], visibility=visibility)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     answers.set()
     assert table.lookup([{"id": 1}], visibility=visibility).to_pylist() == [{"id": 1, "v": 1}]
 
@@ -77,7 +77,7 @@ def test_a_commit_is_given_up_and_happens_once_when_it_is_repeated(table, answer
         began = time.monotonic()
         with pytest.raises(ServiceUnavailableError, match=r"of table db\.t .* without progress"):
             writer.commit(7)
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30
         answers.set()
         writer.commit(7)
     assert table.to_arrow().to_pylist() == [{"id": 1, "v": 2}]
