@@ -33,12 +33,13 @@ TOGETHER = {"ray": "cluster", "spark": "cluster", "interop_java": "java"}
 LONGEST = (
     "cluster",
     "java",
-    "tests/integration/test_interop_rust.py",
+    "tests/faults/test_lost_answers.py",
+    "tests/faults/test_crash_points.py",
     "tests/faults/test_corruption.py",
-    "tests/integration/test_continue_rust.py",
     "tests/integration/test_deletion_vectors.py",
-    "tests/integration/lsm/test_boundaries.py",
-    "tests/golden_tables/test_golden.py",
+    "tests/integration/test_interop_rust.py",
+    "tests/integration/test_continue_rust.py",
+    "tests/integration/history/test_rollback.py",
 )
 """What begins first, so that no process is left alone with it at the end."""
 
