@@ -1,4 +1,4 @@
-"""What changed between two snapshots, one row a key.
+"""Read what changed between two snapshots, one row a key.
 
 Source: ``incremental-between``, ``incremental-between-timestamp`` and
     ``incremental-between-scan-mode`` in Apache Paimon.
@@ -76,7 +76,7 @@ class ChangesBetween:
         self.schema = pa.schema(fields)
 
     def read(self, between: Range, mode: BetweenMode | None = None) -> Iterator[pa.RecordBatch]:
-        """Batches of ``_row_kind`` and the columns, a row a key.
+        """Read the changes: batches of ``_row_kind`` and the columns, a row a key.
 
         Args:
             mode: default the table's ``incremental-between-scan-mode``.
@@ -181,7 +181,7 @@ class ChangesBetween:
 
 
 def named_range(history: ChangeHistory, start: int | str, end: int | str) -> Range:
-    """Snapshots by their ids, or by tags.
+    """Find the snapshots that ids or tags name.
 
     Raises:
         OptionError: neither.
@@ -192,7 +192,7 @@ def named_range(history: ChangeHistory, start: int | str, end: int | str) -> Ran
 
 
 def timed_range(history: ChangeHistory, start: Timestamp, end: Timestamp) -> Range:
-    """What was committed after a time, up to another."""
+    """Find the range of what was committed after a time, up to another."""
     first, last = epoch_millis(_number(start)), epoch_millis(_number(end))
     if first > last:
         raise OptionError(
@@ -209,7 +209,7 @@ def timed_range(history: ChangeHistory, start: Timestamp, end: Timestamp) -> Ran
 
 
 def range_of_options(history: ChangeHistory, options: TableOptions) -> Range:
-    """What ``incremental-between`` or ``incremental-between-timestamp`` say.
+    """Find the range that ``incremental-between`` or ``incremental-between-timestamp`` names.
 
     Raises:
         OptionError: neither is set, or not as two ends with a comma between.
@@ -226,7 +226,7 @@ def range_of_options(history: ChangeHistory, options: TableOptions) -> Range:
 
 
 def inserts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows that are there after the changes, without their kinds."""
+    """Leave out the rows that are gone after the changes, and drop the column of kinds."""
     gone = pa.array([row_kind.SHORT[row_kind.DELETE], row_kind.SHORT[row_kind.UPDATE_BEFORE]])
     for batch in batches:
         kept = batch.filter(pc.invert(pc.is_in(batch.column(ROW_KIND), gone)))

@@ -81,7 +81,7 @@ def difference(
 
 
 def _row_of_key(groups: KeyGroups, chosen: np.ndarray) -> np.ndarray:
-    """For each key the number of its row among those chosen; -1 where it has none."""
+    """Return the number of each key's row among those chosen; -1 where it has none."""
     found = np.full(len(groups), -1)
     of_key = chosen[groups.order]
     found[groups.group_of_row()[of_key]] = groups.order[of_key]

@@ -1,4 +1,4 @@
-"""The snapshots whose changes can be read: those that are there, and expired ones' changelogs."""
+"""Find the snapshots whose changes can be read: live ones, and expired ones' changelogs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ChangeHistory:
         self._tags = TagStore(store, self._snapshots)
 
     def latest(self) -> Snapshot | None:
-        """The newest snapshot; None before the first."""
+        """Find the newest snapshot; None before the first."""
         return self._snapshots.latest()
 
     @property
@@ -46,19 +46,19 @@ class ChangeHistory:
         return self._snapshots.rests_on(snapshot)
 
     def earliest_id(self) -> int | None:
-        """The oldest changes there are: changelogs may outlive their snapshots, and a snapshot
-        that came back by a tag has none any more."""
+        """Find the id of the oldest changes that can be read. Changelogs may outlive their
+        snapshots, and a snapshot that came back by a tag has no changelog."""
         earliest = self._changelogs.earliest_id() or self._snapshots.earliest_id()
         while earliest is not None and not self._has_changes(earliest):
             earliest += 1
         return earliest
 
     def earliest_whole_id(self) -> int | None:
-        """The oldest snapshot that is there with all that it holds."""
+        """Find the id of the oldest snapshot whose files are all there."""
         return self._snapshots.earliest_id()
 
     def find(self, snapshot_id: int) -> Snapshot:
-        """A snapshot, or what is left of it for its changelog.
+        """Read a snapshot, or what is left of it for its changelog.
 
         Raises:
             SnapshotNotFoundError: neither is there; says from where changes can be read.
@@ -69,20 +69,20 @@ class ChangeHistory:
             raise self._gap(snapshot_id) from error
 
     def whole(self, snapshot_id: int) -> Snapshot:
-        """A snapshot with all that it holds. Raises `SnapshotNotFoundError`."""
+        """Read a snapshot whose files are all there. Raises `SnapshotNotFoundError`."""
         return self._snapshots.read(snapshot_id, fresh=True)
 
     def tagged(self, tag: str) -> Snapshot:
-        """The snapshot of a tag. Raises `TagNotFoundError`."""
+        """Read the snapshot of a tag. Raises `TagNotFoundError`."""
         return self._tags.get(tag).snapshot
 
     def find_tag(self, name: str) -> Snapshot | None:
-        """The snapshot of a tag, or None."""
+        """Read the snapshot of a tag; None where there is no such tag."""
         tag = self._tags.find(name)
         return None if tag is None else tag.snapshot
 
     def first_since(self, timestamp: Timestamp) -> int:
-        """The id of the oldest changes of a time or later; of those to come if there are none."""
+        """Find the id of the oldest changes since a time; of those to come if there are none."""
         millis = epoch_millis(timestamp)
         latest = self.latest()
         low, end = self.earliest_id(), 1 if latest is None else latest.id + 1
@@ -98,11 +98,11 @@ class ChangeHistory:
         return low
 
     def last_until(self, timestamp: Timestamp) -> int:
-        """The id of the newest changes of a time or before; 0 if there are none."""
+        """Find the id of the newest changes of a time or before; 0 if there are none."""
         return self.first_since(epoch_millis(timestamp) + 1) - 1
 
     def newest_compacted(self) -> Snapshot | None:
-        """The newest snapshot that a compaction made, or None."""
+        """Find the newest snapshot that a compaction made; None where there is none."""
         latest = self.latest()
         for snapshot in self._snapshots.backwards(latest.id if latest else 0):
             if snapshot.commit_kind == COMPACT:
@@ -117,7 +117,8 @@ class ChangeHistory:
         *,
         is_end: bool,
     ) -> int | None:
-        """One end of a range of changes, said in at most one way; None where it is not said.
+        """Resolve one end of a range of changes to a snapshot's id; None where the end is not
+        given.
 
         Raises:
             OptionError: it is said twice, or is no id or no time.

@@ -1,4 +1,4 @@
-"""All the ways to read what changed in one table."""
+"""Offer all the ways to read what changed in one table."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Changes:
         self._options = schema.core
 
     def reader(self, normalize: bool = False) -> ChangelogReader:
-        """Of the changes of each snapshot in a range."""
+        """Make a reader of the changes of each snapshot in a range."""
         if normalize:
             warn_of_cost(self._location.name, self._options)
         return ChangelogReader(self._store, self._schema, normalize=normalize)
@@ -69,7 +69,8 @@ class Changes:
         columns: Sequence[str] | None,
         filter: object,
     ) -> pa.RecordBatchReader:
-        """A row a key that changed; as of ``Table.changes``."""
+        """Read the changes between two snapshots, a row a key. Arguments are those of
+        ``Table.changes``."""
         request = ChangeRequest.from_arguments(self._location, self._schema, columns, filter)
         changes = ChangesBetween(self._store, request)
         between = self._range(start, end, start_timestamp, end_timestamp)
@@ -78,7 +79,7 @@ class Changes:
     def rows_between(
         self, columns: Sequence[str] | None, filter: object
     ) -> Iterator[pa.RecordBatch]:
-        """What a batch read of a table with ``incremental-between`` gives: no deletes, no kinds."""
+        """Read the rows of a table with ``incremental-between``, without deletes and kinds."""
         schema = arrow_schema(self._schema, columns)
         for batch in inserts(self.between(None, None, None, None, None, columns, filter)):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
@@ -99,7 +100,7 @@ class Changes:
         ignore_progress: bool | None = None,
         wait: Wait | None = None,
     ) -> ChangeStream:
-        """As of ``Table.stream``."""
+        """Open a stream of changes. Arguments are those of ``Table.stream``."""
         options = self._options
         for said, number in (("from_snapshot", from_snapshot), ("until_snapshot", until_snapshot)):
             check_snapshot(said, number)
@@ -130,7 +131,7 @@ class Changes:
     def planner(
         self, normalize: bool, columns: Sequence[str] | None, filter: object
     ) -> tuple[ChangePlanner, ChangeRequest]:
-        """What plans a stream, and what is wanted.
+        """Make a stream's planner, and its request.
 
         Raises:
             UnsupportedError: the table's changes make no stream, unless they are normalised.
@@ -189,7 +190,8 @@ def _check_interval(seconds: object) -> None:
 
 
 def check_streamable(table: str, options: TableOptions) -> None:
-    """Raises `UnsupportedError` for a table whose deltas are no changes of rows."""
+    """Check that a table's deltas are changes of rows. Raises `UnsupportedError` where they are
+    not."""
     engine = options.merge_engine
     if engine != "deduplicate" and options.changelog_producer == "none":
         raise UnsupportedError(
@@ -202,7 +204,7 @@ def check_streamable(table: str, options: TableOptions) -> None:
 
 
 def warn_of_cost(table: str, options: TableOptions) -> None:
-    """Say once in this process that a normalising read is not for free."""
+    """Warn once in this process that a normalising read looks rows up in two snapshots."""
     if is_complete(options) or table in _warned:
         return
     _warned.add(table)

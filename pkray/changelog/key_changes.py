@@ -1,4 +1,4 @@
-"""The changes of some keys, by looking up their rows before and after."""
+"""Find the changes of some keys, by looking up their rows before and after."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def key_changes(
     before: BucketState,
     after: BucketState,
 ) -> Iterator[pa.RecordBatch]:
-    """``_VALUE_KIND`` and all value columns of the rows that are others, in key order.
+    """Look the keys of some files up in two states of a bucket, and yield the rows that differ.
+    Rows have ``_VALUE_KIND`` and all value columns, in key order.
 
     Few keys are looked up, many are found by reading the bucket once; see `_Rows`.
 
@@ -65,8 +66,8 @@ def key_changes(
 class _Rows:
     """A bucket's rows by key.
 
-    Keys that are few beside the rows are looked up: that copies each file to the local disk when
-    it is first asked (``lookup.cache-max-disk-size``, ``lookup.cache-max-memory-size``,
+    Keys that are few compared with the rows are looked up: that copies each file to the local disk
+    when it is first asked (``lookup.cache-max-disk-size``, ``lookup.cache-max-memory-size``,
     ``lookup.cache-file-retention``). Else the bucket is read, once, in key order.
     """
 
@@ -78,7 +79,7 @@ class _Rows:
         self._scan = ScanLookup(files.schema, LiveRows(files, levels.vectors), self._engine)
 
     def find(self, keys: pa.RecordBatch) -> tuple[np.ndarray, pa.Table]:
-        """For each key the number of its row, -1 where it has none; and the rows.
+        """Find rows by key: the number of each key's row, -1 where it has none, and the rows.
 
         Args:
             keys: distinct, beyond those asked for before.
@@ -99,7 +100,7 @@ class _Rows:
 
 @lru_cache
 def _cache(limits: CopyLimits) -> LookupStore:
-    """Data files never change: all that this process reads share the copies."""
+    """Return the copies that this process shares: data files never change."""
     cache = LookupStore(f"{default_local_directory()}/changes", limits, clock=now_millis)
     atexit.register(cache.close)
     return cache

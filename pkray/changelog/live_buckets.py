@@ -1,4 +1,4 @@
-"""The live files of a table, moved on from snapshot to snapshot."""
+"""Keep the live files of a table, moved on from snapshot to snapshot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class LiveBuckets:
         self._buckets: dict[BucketId, Files] = {}
 
     def at(self, snapshot: Snapshot | None) -> Mapping[BucketId, Files]:
-        """The files of a snapshot, from memory if it is the one moved to last; None has none.
+        """Return the files of a snapshot, from memory if it is the one moved to last; None has
+        none.
 
         Raises:
             SnapshotNotFoundError: it has expired.

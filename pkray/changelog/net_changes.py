@@ -1,4 +1,4 @@
-"""The changes of several snapshots as one of each key."""
+"""Sum the changes of several snapshots up to one of each key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def last_changes(
     files: Sequence[tuple[DataFileMeta, ...]],
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
-    """One row a key, in key order, in bounded memory.
+    """Read the last change of each key from changelog files, in key order, in bounded memory.
 
     Args:
         files: changelog files of a bucket, of one snapshot after the other; each is sorted by key
@@ -48,8 +48,8 @@ def merged_deltas(
     files: Sequence[tuple[DataFileMeta, ...]],
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
-    """One row a key, deletes too, as the table's engine merges them: in key order, in bounded
-    memory.
+    """Merge what writers added, a row a key with deletes, by the table's engine: in key order, in
+    bounded memory.
 
     Args:
         files: data files that writers added to a bucket, of one snapshot after the other. Their
@@ -68,7 +68,7 @@ def merged_deltas(
 
 
 def _last_of_key(batches: Iterable[pa.RecordBatch], order: RowOrder) -> Iterator[pa.RecordBatch]:
-    """Rows sorted by key, without those that another of their key follows."""
+    """Yield rows sorted by key, without those that another of their key follows."""
     held: pa.RecordBatch | None = None  # the key may go on in the next batch
     for batch in batches:
         if not batch.num_rows:

@@ -1,4 +1,4 @@
-"""From a snapshot to the splits of what it changed, or of what it holds."""
+"""Plan the splits of what a snapshot changed, or of what it holds."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ class ChangePlanner:
         return self.normalizes or self._reads_overwrites
 
     def changes(self, snapshot: Snapshot) -> list[ChangeSplit]:
-        """What a snapshot changed, in the order in which splits of one key are to be read.
+        """Plan the changes of a snapshot, in the order in which splits of one key are to be read.
 
         Raises:
-            SnapshotNotFoundError: it, or one that is needed beside it, has expired.
+            SnapshotNotFoundError: it, or another one that is needed, has expired.
         """
         if self.normalizes:
             return self._normalized(snapshot)
@@ -95,8 +95,8 @@ class ChangePlanner:
         return [self._delta(snapshot, *each) for each in by_bucket(added).items()]
 
     def can_read(self, snapshot: Snapshot) -> bool:
-        """Whether what a snapshot changed can be read; of some overwrites that takes more than
-        their changelogs, which others have in them."""
+        """Whether the changes of a snapshot can be read. Some overwrites need the snapshot
+        itself, or the one before."""
         if self.normalizes or snapshot.commit_kind != OVERWRITE or not self._reads_overwrites:
             return True
         try:
@@ -110,10 +110,10 @@ class ChangePlanner:
         return True
 
     def content(self, snapshot: Snapshot, location: TableLocation) -> list[ChangeSplit]:
-        """What the changes up to a snapshot made of the table, as +I.
+        """Plan the contents that the changes up to a snapshot made, as +I.
 
-        With a changelog producer that is what the changelogs have told of, which may be less than
-        the snapshot holds: the next changelogs tell of the rest.
+        With a changelog producer that is what is in the changelogs, which may be less than the
+        snapshot holds: the rest comes with the next changelogs.
         """
         if not self._lowest and self._hides_level_0:
             return self._merged_content(snapshot)
@@ -137,7 +137,8 @@ class ChangePlanner:
         return DeltaSplit(self._request, snapshot.id, *bucket, files)
 
     def _merged_content(self, snapshot: Snapshot) -> list[ChangeSplit]:
-        """Level 0 too: its rows have been told of, though readers do not see them yet."""
+        """Plan all levels: rows of level 0 are in the changelog, though readers do not see them
+        yet."""
         vectors = self._vectors(snapshot)
         files = by_bucket(live_files(self._store, snapshot))
         return [
@@ -167,7 +168,7 @@ class ChangePlanner:
         ]
 
     def _entries_in_changelog(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """What an overwrite did with files that were told of, or will be."""
+        """Return what an overwrite did with files whose rows are in the changelog, or will be."""
         entries = delta_entries(self._store, snapshot)
         return [entry for entry in entries if entry.file.level >= self._lowest]
 
@@ -210,7 +211,7 @@ class ChangePlanner:
     def _touching(
         self, snapshot: Snapshot, entries: Iterable[ManifestEntry]
     ) -> Iterable[ManifestEntry]:
-        """The files by whose keys what readers see may have changed."""
+        """Return the files by whose keys what readers see may have changed."""
         if self._hides_level_0:
             if snapshot.commit_kind == COMPACT:
                 return [e for e in entries if e.kind == DELETE and e.file.level == 0]
@@ -234,7 +235,7 @@ class ChangePlanner:
             return self._read_snapshot(snapshot.id - 1)
         except SnapshotNotFoundError as error:
             raise SnapshotNotFoundError(
-                f"what snapshot {snapshot.id} of {self._store.url!r} changed cannot be told: "
+                f"the changes of snapshot {snapshot.id} of {self._store.url!r} cannot be read: "
                 f"snapshot {snapshot.id - 1}, which it replaced rows of, has expired; read from a "
                 "later one, or the whole table first, and keep what is to be read by a consumer",
                 **{**error.values, "snapshot_id": snapshot.id},
@@ -250,14 +251,14 @@ def is_complete(options: TableOptions) -> bool:
 
 
 def min_changelog_level(options: TableOptions) -> int:
-    """The level from which on rows are told of: with a producer of complete changes, what was
-    compacted."""
+    """Return the lowest level whose rows are in the changelog: with a producer of complete changes,
+    what was compacted."""
     told = {"lookup": 1, "full-compaction": options.num_levels - 1}
     return told.get(options.changelog_producer, 0)
 
 
 def by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, tuple[DataFileMeta, ...]]:
-    """Files by (partition, bucket), in the order of the entries."""
+    """Group files by (partition, bucket), in the order of the entries."""
     found: dict[BucketId, list[DataFileMeta]] = defaultdict(list)
     for entry in entries:
         found[entry.partition, entry.bucket].append(entry.file)

@@ -1,4 +1,4 @@
-"""How far a stream has come, kept under a consumer's name."""
+"""Record how far a stream has come, under a consumer's name."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class Progress:
         self._recorded_at = 0.0
 
     def resume(self) -> Consumer | None:
-        """Where the consumer is; None where there is none yet."""
+        """Find where the consumer is; None where there is none yet."""
         return self._consumers.find(self._name)
 
     def begin(self, position: Position) -> None:
-        """Keep what is to be read from now on."""
+        """Record where the consumer begins, so that what it will read does not expire."""
         if position.content is not None:
             self._record(position.content.id, loading=True)
         else:
             self._record(position.next_id)
 
     def reached(self, next_id: int, *, force: bool = False) -> None:
-        """All before a snapshot was taken."""
+        """Record that all before a snapshot was taken."""
         if self._recorded == (next_id, False):
             return
         if force or not self._every or self._clock() - self._recorded_at >= self._every:

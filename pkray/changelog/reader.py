@@ -44,7 +44,8 @@ class ChangelogReader:
         from_timestamp: Timestamp | None = None,
         to_timestamp: Timestamp | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of ``_row_kind``, ``_snapshot_id`` and the table's columns, both ends included.
+        """Read batches of ``_row_kind``, ``_snapshot_id`` and the table's columns, both ends
+        included.
 
         By default from the oldest changes on after which all can be read, up to the newest.
 
@@ -59,7 +60,7 @@ class ChangelogReader:
         return self._read(first, last)
 
     def earliest(self, until: int) -> int:
-        """The oldest snapshot from which on all changes up to another can be read."""
+        """Find the oldest snapshot from which on all changes up to another can be read."""
         whole = self._history.earliest_whole_id() or 1
         if self._planner.normalizes:
             return whole + 1 if whole > 1 else 1  # what its rows were before it is not there

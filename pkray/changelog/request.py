@@ -1,4 +1,4 @@
-"""What is wanted of changes."""
+"""Say what is wanted of changes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ChangeRequest:
         columns: Sequence[str] | None = None,
         filter: object = None,
     ) -> ChangeRequest:
-        """As a user asks for it.
+        """Check the columns and the filter that a user gave.
 
         Raises:
             InputError: a column the table does not have, or a filter that is not understood.
@@ -68,14 +68,14 @@ class ChangeRequest:
         return [name for name in self.schema.names if name in wanted]
 
     def open(self) -> ObjectStore:
-        """The table's root."""
+        """Open the table's root."""
         assert self.location is not None, "whoever reads passes the store"
         return self.location.open()
 
     def labelled(
         self, rows: pa.RecordBatch, snapshot_id: int, kind: int | None = None
     ) -> pa.RecordBatch:
-        """Rows as they are yielded.
+        """Filter rows, and put ``_row_kind`` and ``_snapshot_id`` before the columns asked for.
 
         Args:
             rows: the columns of `needed`, and ``_VALUE_KIND`` unless ``kind`` is given.

@@ -1,4 +1,4 @@
-"""Parts of what changed, each read by one task."""
+"""Read parts of what changed, each by one task."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ChangeSplit(ABC):
     bucket: int | None
 
     def read(self, store: ObjectStore | None = None) -> Iterator[pa.RecordBatch]:
-        """Batches of ``_row_kind``, ``_snapshot_id`` and the columns, in bounded memory.
+        """Read batches of ``_row_kind``, ``_snapshot_id`` and the columns, in bounded memory.
 
         Changes of one key come in their order.
 

@@ -1,4 +1,4 @@
-"""Where a stream of changes begins.
+"""Find where a stream of changes begins.
 
 Source: ``scan.mode``, ``scan.snapshot-id``, ``scan.timestamp-millis`` and ``scan.timestamp`` in
     Apache Paimon, as its streaming reads take them.
@@ -41,7 +41,7 @@ class Position:
 
     @classmethod
     def after(cls, content: Snapshot) -> Position:
-        """With the contents of a snapshot first."""
+        """Make the position that begins with the contents of a snapshot."""
         return cls(content.id + 1, content)
 
 
@@ -82,7 +82,8 @@ class Start:
         from_snapshot: int | None = None,
         from_timestamp: Timestamp | None = None,
     ) -> Start:
-        """What a call asks for; if for nothing, what the table's ``scan.*`` options do.
+        """Check where a call begins; where it does not say, where the table's ``scan.*`` options
+        do.
 
         Raises:
             OptionError: arguments, or options, that contradict each other.
@@ -103,7 +104,7 @@ class Start:
         return cls(mode or implied, from_snapshot, millis)
 
     def find(self, history: ChangeHistory) -> Position | None:
-        """The place it means now; None where there is none yet.
+        """Find the position in a table's history now; None where there is none yet.
 
         Raises:
             SnapshotNotFoundError: the snapshot to begin with has expired or was never made.

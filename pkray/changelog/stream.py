@@ -1,4 +1,4 @@
-"""A table's changes as they come: an iterator that waits for the next snapshot."""
+"""Iterate over a table's changes as they come, and wait for the next snapshot."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
             raise
 
     def tables(self) -> Iterator[pa.Table]:
-        """The same, a table a snapshot that changed something, in memory as a whole."""
+        """Yield the batches of a snapshot as one table, which is in memory as a whole."""
         batches: list[pa.RecordBatch] = []
         for batch in self:
             batches.append(batch)
@@ -131,7 +131,7 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
         return self._taken if self._given is None else self._given
 
     def commit(self) -> None:
-        """All that was given is done: a consumer goes on after it.
+        """Record that all that was given is done: a consumer goes on after it.
 
         A snapshot of which there is more to come counts as not given.
         """
@@ -139,7 +139,7 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
         self._record(force=True)
 
     def close(self) -> None:
-        """End: nothing more is given, and whoever waits for the next batch is woken.
+        """End the stream: nothing more is given, and whoever waits for the next batch is woken.
 
         What was given and not followed by a call for more, or by `commit`, is given again to the
         next stream of the consumer.
@@ -183,7 +183,7 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
             yield from self._give(self._planner.changes(snapshot), next_id)
 
     def _find_start(self) -> Position | None:
-        """Where the consumer is, or else the start is; None when closed before there was one."""
+        """Find where the consumer is, or else where the start is; None when closed before."""
         if self._progress is not None and not self._ignores_progress:
             consumer = self._progress.resume()
             if consumer is not None and not consumer.is_loading:
@@ -196,7 +196,7 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
         return position
 
     def _give(self, splits: list[ChangeSplit], next_id: int) -> Iterator[pa.RecordBatch]:
-        """The batches of a snapshot; before the last one is given it is known to be that."""
+        """Yield the batches of a snapshot; `is_snapshot_complete` is set before the last one."""
         held: pa.RecordBatch | None = None
         for split in splits:
             for batch in split.read(self._store):

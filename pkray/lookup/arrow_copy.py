@@ -60,7 +60,7 @@ class ArrowCopy:
         return set(columns) <= set(self.schema.names)
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns of all rows, in file order.
+        """Yield some columns of all rows, in file order.
 
         Raises:
             LocalDiskError: chunks are damaged or gone.
@@ -94,7 +94,7 @@ class ArrowCopyWriter:
             raise LocalDiskError(str(error)) from error
 
     def finish(self) -> ArrowCopy | None:
-        """The copy; None without rows."""
+        """Finish the copy; None without rows."""
         if self._file is None or self._schema is None:
             return None
         try:
@@ -128,7 +128,7 @@ class _Chunk:
         return self._start + self._size
 
     def read(self, file: IO[bytes], schema: pa.Schema) -> pa.RecordBatch:
-        """The rows, mapped for as long as they are used."""
+        """Map the rows, for as long as they are used."""
         try:
             place = mmap.mmap(
                 file.fileno(), self._size, offset=self._start, access=mmap.ACCESS_READ
@@ -142,6 +142,6 @@ class _Chunk:
 
 
 def _checksum(message: pa.Buffer) -> int:
-    """The sum of a word of each sector: what disks lose, they lose by the sector."""
+    """Sum a word of each sector: what disks lose, they lose by the sector."""
     words = np.frombuffer(message, np.uint64, message.size // 8)
     return int(words[:: SECTOR_BYTES // 8].sum())

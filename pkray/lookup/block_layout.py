@@ -1,11 +1,11 @@
-"""The bytes of a block: some consecutive rows of a data file, laid out to be gathered by numpy.
+"""Lay some consecutive rows of a data file out as a block, to be gathered by numpy.
 
 ::
 
     16-bit hash of each row's key | fixed-width records | bytes of text column 1 | of 2 | …
 
 A record is one row's null bits and its columns; a text column is an offset from the block's start
-and a length. Nested columns lie beside the blocks as Arrow IPC batches.
+and a length. Nested columns lie next to the blocks as Arrow IPC batches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TEXT = np.dtype([("offset", "<u4"), ("length", "<u4")])
 
 
 def gather_bytes(data: bytes, starts: Ints, lengths: Ints) -> pa.Buffer:
-    """The byte ranges, one after the other."""
+    """Join byte ranges of ``data``."""
     count, total = len(starts), int(lengths.sum())
     if total == 0:
         return pa.py_buffer(b"")
@@ -49,7 +49,7 @@ def gather_bytes(data: bytes, starts: Ints, lengths: Ints) -> pa.Buffer:
 
 
 def records_at(data: bytes, starts: Ints, record: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The records that begin at these bytes, wherever they lie."""
+    """Return the records that begin at these bytes, aligned or not."""
     places = max(len(data) - record.itemsize + 1, 0)
     anywhere = np.ndarray((places,), f"V{record.itemsize}", data, strides=(1,))
     return anywhere[starts].view(record)
@@ -69,7 +69,8 @@ class BlockLayout:
 
     @classmethod
     def fitting(cls, batch: pa.RecordBatch) -> BlockLayout:
-        """The layout whose blocks are small enough to be fetched for one row, judged by a batch."""
+        """Choose the layout whose blocks are small enough to be fetched for one row, judged by a
+        batch."""
         bytes_per_row = batch.get_total_buffer_size() // max(batch.num_rows, 1) + 1
         rows = MAX_BLOCK_ROWS
         while rows > 1 and rows * bytes_per_row > MAX_BLOCK_BYTES:
@@ -114,7 +115,7 @@ class BlockLayout:
         return self.head_bytes + self.block_rows * self.record.itemsize
 
     def encode(self, rows: pa.RecordBatch, hashes: Hashes) -> list[bytes]:
-        """The blocks of these rows; all are full but the last.
+        """Encode rows as blocks; all are full but the last.
 
         Args:
             hashes: of each row's key.
@@ -159,7 +160,7 @@ class BlockLayout:
     def decode(
         self, data: bytes, blocks: Ints, slots: Ints, columns: Sequence[str]
     ) -> dict[str, pa.Array]:
-        """Flat columns of some rows.
+        """Decode flat columns of some rows.
 
         Args:
             data: blocks, one after the other.
@@ -205,7 +206,7 @@ def _fixed(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def _text_data(array: pa.Array, nulls: npt.NDArray[np.bool_] | None, total: int) -> memoryview:
-    """The bytes of all values that are not null, without gaps."""
+    """Return the bytes of all values that are not null, without gaps."""
     if array.buffers()[2] is None or total == 0:
         return memoryview(b"")
     offsets = np.frombuffer(array.buffers()[1], np.int32)

@@ -66,7 +66,7 @@ class BlockFile:
         self._inode = inode
 
     def get(self, keys: list[bytes]) -> list[bytes]:
-        """The values of keys.
+        """Read the values of keys.
 
         Raises:
             LocalDiskError: a block is missing or damaged, or the disk fails.
@@ -98,7 +98,7 @@ class BlockStore:
         self._database: Rdict = _guarded(Rdict, folder, _options())
 
     def load(self, entries: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> BlockFile:
-        """A file of these entries.
+        """Load entries in bulk, as the blocks of one file.
 
         Args:
             entries: keys and values, all keys ascending.
@@ -163,7 +163,7 @@ def _put_all(writer: SstFileWriter, keys: Sequence[bytes], values: Sequence[byte
 
 
 def _warm(path: str) -> None:
-    """RocksDB drops what it has written from the page cache; bring it back."""
+    """Bring a file back to the page cache, from which RocksDB drops what it has written."""
     if not hasattr(os, "posix_fadvise"):
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -175,7 +175,7 @@ def _warm(path: str) -> None:
 
 
 def _guarded(call: Callable[..., Any], *arguments: Any) -> Any:
-    """rocksdict raises plain Exceptions."""
+    """Call rocksdict, and turn the plain Exceptions that it raises into `LocalDiskError`."""
     try:
         return call(*arguments)
     except Exception as error:

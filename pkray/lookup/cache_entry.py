@@ -109,7 +109,12 @@ class CopyThread:
         except Exception as error:
             # Lookups read the file itself, and tell their caller what is wrong with it.
             self._on_error(entry)
-            _log.debug("no copy of %s was made: %s", file_name, error, exc_info=True)
+            _log.debug(
+                "no local copy of %s was made, lookups read the file itself: %s",
+                file_name,
+                error,
+                exc_info=True,
+            )
         finally:
             entry.is_being_made = False
 

@@ -28,13 +28,13 @@ def filter_hashes(keys: Sequence[pa.Array]) -> Hashes:
 
 
 def block_keys(first_rows: Ints) -> list[bytes]:
-    """The store's keys of the blocks that begin with these rows."""
+    """Return the store's keys of the blocks that begin with these rows."""
     keys: list[bytes] = first_rows.astype(">u4").view("V4").tolist()
     return keys
 
 
 def slices(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of ``most_rows``; of wide rows fewer.
+    """Cut rows into batches of ``most_rows``, fewer where rows are wide.
 
     All batches but the last have whole blocks.
     """
@@ -107,7 +107,7 @@ class FileEncoder:
         return all_names, all_values
 
     def index(self) -> FileIndex | None:
-        """The index of what was encoded; None without rows, or if they are not in key order."""
+        """Make the index of the rows; None without any, or if they are not in key order."""
         if self._layout is None:
             return None
         first = _one_batch(pa.Table.from_batches(self._first_keys))
@@ -159,7 +159,7 @@ class CachedFile:
     def find(
         self, keys: Sequence[pa.Array], columns: Sequence[str]
     ) -> Iterator[tuple[Ints, Ints, pa.Table]]:
-        """Query positions, row positions and ``columns`` of the rows with these keys.
+        """Find rows by key: query positions, row positions, and ``columns`` of the rows.
 
         Raises:
             LocalDiskError: blocks are damaged or gone.
@@ -179,7 +179,8 @@ class CachedFile:
     def find_prefixes(
         self, prefixes: KeyPrefixes, blocks: Ints, columns: Sequence[str]
     ) -> Iterator[tuple[Ints, pa.Table]]:
-        """Row positions and ``columns`` of the rows whose keys begin so, in file order.
+        """Find rows whose keys begin with the prefixes: row positions and ``columns``, in file
+        order.
 
         Args:
             blocks: of the index, `FileIndex.blocks_with` these prefixes.
@@ -261,7 +262,7 @@ class CachedFile:
         return queries, rows, table
 
     def _fetch(self, blocks: Ints) -> tuple[bytes, Ints]:
-        """The blocks' bytes joined, and where each of ``blocks`` begins in them."""
+        """Read blocks: their bytes joined, and where each of ``blocks`` begins in them."""
         if len(blocks) == 0:
             return b"", np.zeros(0, np.int64)
         per_block = self.index.layout.block_rows
@@ -286,7 +287,7 @@ class CachedFile:
 
 
 def _distinct(numbers: Ints) -> tuple[Ints, Ints]:
-    """The numbers once each, ascending, and for each of ``numbers`` which one of them it is."""
+    """Return the distinct numbers, ascending, and for each number which of them it is."""
     if (numbers[1:] < numbers[:-1]).any():
         unique, which = np.unique(numbers, return_inverse=True)
         return unique, which
@@ -296,6 +297,6 @@ def _distinct(numbers: Ints) -> tuple[Ints, Ints]:
 
 
 def _positions(blocks: Ints, starts: Ints, wanted: Ints) -> Ints:
-    """The start of each wanted block, all of which are among ``blocks``."""
+    """Return the start of each wanted block, all of which are among ``blocks``."""
     order = np.argsort(blocks, kind="stable")
     return starts[order[np.searchsorted(blocks, wanted, sorter=order)]]

@@ -1,4 +1,4 @@
-"""Which blocks of a data file can hold a key: first keys of blocks, and a filter of all keys."""
+"""Find the blocks of a data file that can hold a key: by their first keys, and a filter of keys."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FileIndex:
         return int(self.first_keys.num_rows)
 
     def as_typed(self, keys: Sequence[pa.Array]) -> list[pa.Array]:
-        """Keys in the types of the file's."""
+        """Cast keys to the types of the file's."""
         return [
             key if key.type == own.type else key.cast(own.type)
             for key, own in zip(keys, self._key_columns, strict=True)
@@ -64,14 +64,14 @@ class FileIndex:
         return int(own) + (0 if self.filter is None else self.filter.nbytes)
 
     def blocks_of(self, keys: Sequence[pa.Array]) -> Pairs:
-        """For each key the block whose range of keys it falls into, if there is one."""
+        """Find for each key the block whose range of keys it falls into, if there is one."""
         at, found = self._sorted_keys.search(NormalizedKeys(keys))
         blocks = np.where(found, at, at - 1)
         queries = np.flatnonzero(blocks >= 0)
         return queries, blocks[queries]
 
     def blocks_with(self, prefixes: KeyPrefixes) -> Ints:
-        """The blocks that may have keys which begin so, ascending."""
+        """Find the blocks that may have keys which begin with the prefixes, ascending."""
         width = prefixes.width
         firsts = self._by_width.get(width)
         if firsts is None:
@@ -86,7 +86,7 @@ class FileIndex:
         return {}
 
     def rows_of(self, keys: Sequence[pa.Array], hashes: Hashes) -> Pairs | None:
-        """For each key the rows whose hash is its own; None without a filter."""
+        """Find for each key the rows whose hash is its own; None without a filter."""
         if self.filter is None:
             return None
         queries, blocks = self.blocks_of(keys)
@@ -95,7 +95,7 @@ class FileIndex:
         return self._same_hash(queries, blocks, heads, hashes)
 
     def rows_in(self, pairs: Pairs, data: bytes, starts: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
-        """As :meth:`rows_of`, by the hashes in the fetched blocks.
+        """Find what :meth:`rows_of` does, by the hashes in the fetched blocks.
 
         Args:
             pairs: of :meth:`blocks_of`.

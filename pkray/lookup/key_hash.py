@@ -26,7 +26,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one plain array."""
+    """Combine a column's chunks into one plain array."""
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):
@@ -35,12 +35,12 @@ def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def hash_keys(columns: Sequence[pa.Array]) -> Words:
-    """A 64-bit hash of each key; equal keys have equal hashes."""
+    """Hash keys to uint64, one a row; equal keys have equal hashes."""
     return _hash(columns, _mix)
 
 
 def hash_keys_otherwise(columns: Sequence[pa.Array]) -> Words:
-    """Another 64-bit hash: keys that `hash_keys` takes for one differ in it."""
+    """Hash keys to other uint64 values: keys that `hash_keys` takes for one differ in them."""
     return _hash(columns, _mix_twice)
 
 
@@ -87,7 +87,7 @@ def _hash_text(hashes: Words, array: pa.Array, mix: Mix) -> None:
 
 
 def _bits(array: pa.Array) -> list[Words]:
-    """The values' bits, as one or two words."""
+    """Return the values' bits, as one or two words."""
     kind = array.type
     if pa.types.is_boolean(kind):
         return [array.to_numpy(zero_copy_only=False).astype(np.uint64)]
@@ -108,7 +108,7 @@ def _float_bits(array: pa.Array) -> Words:
 
 
 def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
-    """Row by row, whether two lists of key columns hold the same key."""
+    """Compare two lists of key columns row by row: whether they hold the same key."""
     same = np.ones(len(left[0]), np.bool_)
     for a, b in zip(left, right, strict=True):
         if is_text(a.type):

@@ -1,4 +1,4 @@
-"""Rows by key over all sorted runs of a bucket."""
+"""Find rows by key over the sorted runs of a bucket."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lookup_levels(
     keep_deletes: bool = False,
     newer: Sequence[pa.RecordBatch] = (),
 ) -> tuple[Ints, pa.Table]:
-    """The rows of these keys, merged over the bucket's files.
+    """Find rows by key, merged over the bucket's files.
 
     Args:
         keys: the trimmed primary key's columns; a key asked twice is answered twice.
@@ -71,10 +71,10 @@ def lookup_runs(
     keep_deletes: bool = False,
     newer: Sequence[pa.RecordBatch] = (),
 ) -> tuple[Ints, pa.Table]:
-    """As :func:`lookup_levels`, over some of the runs, newest first.
+    """Find rows by key as :func:`lookup_levels`, over some of the runs, newest first.
 
     Args:
-        vectors: rows of the runs' files that are gone.
+        vectors: rows of the runs' files that are deleted.
     """
     order = row_order(runs, schema)
     by_arrival = order.columns == order.key_columns
@@ -115,7 +115,7 @@ class RunsSearch:
                 self._all = self._all[valid[self._all]]
 
     def newest(self, runs: Sequence[SortedRun], columns: Sequence[str]) -> tuple[Ints, pa.Table]:
-        """The newest row of each key: runs are asked only for keys that no newer one has."""
+        """Find the newest row of each key: runs are asked only for keys that no newer one has."""
         left = self._all
         answered = np.zeros(len(self._keys[0]), np.bool_)
         positions: list[Ints] = []
@@ -139,7 +139,7 @@ class RunsSearch:
         engine: MergeEngine,
         newer: Sequence[pa.RecordBatch] = (),
     ) -> tuple[Ints, pa.Table]:
-        """All rows of each key, merged as the table says.
+        """Find all rows of each key, and merge them by the table's engine.
 
         Args:
             newer: rows of these keys that are in no run.
@@ -176,7 +176,7 @@ class RunsSearch:
     def locate(
         self, runs: Sequence[SortedRun], columns: Sequence[str]
     ) -> Iterator[tuple[DataFileMeta, Ints, pa.Table]]:
-        """Rows of the keys, with their file and their positions in it."""
+        """Find rows by key, with their file and their positions in it."""
         for run in runs:
             for file, _, places, rows in self._located(run, self._all, columns):
                 yield file, places, rows
@@ -194,7 +194,7 @@ class RunsSearch:
     def _located(
         self, run: SortedRun, wanted: Ints, columns: Sequence[str]
     ) -> Iterator[tuple[DataFileMeta, Ints, Ints, pa.Table]]:
-        """For each file positions in the keys, positions in the file, and rows."""
+        """Yield for each file positions in the keys, positions in the file, and rows."""
         keys = self._arrays(wanted)
         for file, inside in run_ranges(run, self._types).files_of(keys):
             some = wanted if len(inside) == len(wanted) else wanted[inside]
@@ -208,7 +208,7 @@ class RunsSearch:
             yield file, some[found], places, rows
 
     def _arrays(self, positions: Ints) -> list[pa.Array]:
-        """The keys at these (ascending, distinct) positions."""
+        """Return the keys at these (ascending, distinct) positions."""
         if len(positions) == len(self._keys[0]):
             return self._keys
         chosen = pa.array(positions)

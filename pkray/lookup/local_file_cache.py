@@ -1,4 +1,4 @@
-"""Copies of data files on the local disk, within limits."""
+"""Copy data files to the local disk, within limits."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ LARGE_FILE_ROWS = 1 << 20
 """Whole reads of a file after which the next one copies it, as many do not live so long; a large
 file is copied by the first."""
 RETRY_MILLIS = 60_000
-"""How long a full or failing disk is left alone."""
+"""How long a full or failing disk is not used: what was full is rarely free sooner, and each try
+costs a lookup the time of a copy."""
 
 
 @dataclass(frozen=True)
 class CopyLimits:
-    """Limits of what one store of copies holds.
+    """Limits the local disk and memory that one store's copies take, and for how long.
 
     Args:
         max_disk_bytes: of all copies; the least recently used go first. None: no limit.
@@ -114,7 +115,7 @@ class LocalFileCache:
         *,
         waits: bool,
     ) -> CachedFile | None:
-        """The copy to find rows by key in; None if there is none yet, or can be none now.
+        """Return the copy to find rows by key in; None if there is none yet, or can be none now.
 
         Args:
             waits: until there is one, if there can be.
@@ -147,7 +148,7 @@ class LocalFileCache:
         key_columns: list[str],
         columns: list[str],
     ) -> CachedFile | None:
-        """A copy with these columns, unless another thread has made it meanwhile."""
+        """Make a copy with these columns, unless another thread has made it meanwhile."""
         with entry.lock:
             held = entry.holds(columns)
             if held is not None:
@@ -159,7 +160,7 @@ class LocalFileCache:
     def arrow_copy(
         self, source: DataFileSource, file: DataFileMeta, columns: Sequence[str]
     ) -> ArrowCopy | None:
-        """The copy to read whole; None if there is none yet.
+        """Return the copy to read whole; None if there is none yet.
 
         Raises:
             LocalDiskError: as `cached`.
@@ -240,7 +241,8 @@ class LocalFileCache:
             return self._owned.path
 
     def failed(self, file_name: str, error: LocalDiskError) -> None:
-        """The local disk failed a lookup: forget the file's copy, and leave the disk alone."""
+        """Drop a file's copy with which the local disk failed, and do not use that disk for a
+        while."""
         self.count(degraded=1)
         self._on_disk_error(file_name, error)
 
@@ -250,11 +252,11 @@ class LocalFileCache:
             self._warned = True
             _log.log(
                 level,
-                "lookups read %s itself: the local copies below %s fail (%s); "
+                "the local copies below %s fail (%s): lookups read %s itself, slower; "
                 "free or replace that disk",
-                file_name,
                 self._root,
                 error,
+                file_name,
             )
             entry = self._entries.get(file_name)
             if entry is not None and entry.is_held:
@@ -317,7 +319,9 @@ class LocalFileCache:
             try:
                 self._blocks.drop(copy.blocks)
             except LocalDiskError as error:
-                _log.debug("a copy was not removed: %s", error)
+                _log.debug(
+                    "the copy %s was not removed from the local disk: %s", copy.blocks.name, error
+                )
 
     def count(self, **more: int) -> None:
         """Add to counters of `LookupStats`."""
@@ -351,7 +355,7 @@ class LocalFileCache:
                 try:
                     self._blocks.close()
                 except LocalDiskError as error:
-                    _log.debug("the lookup store did not close: %s", error)
+                    _log.debug("the lookup store below %s did not close: %s", self._root, error)
                 self._blocks = None
             if self._owned is not None:
                 self._owned.close()

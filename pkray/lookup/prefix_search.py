@@ -1,4 +1,4 @@
-"""Rows by the beginning of their key over the sorted runs of a bucket."""
+"""Find rows by the beginning of their key over the sorted runs of a bucket."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def lookup_prefixes(
     engine: MergeEngine,
     newer: Sequence[pa.RecordBatch] = (),
 ) -> pa.RecordBatch:
-    """The rows whose keys begin so, merged over the bucket's files; deletes are among them.
+    """Find rows by the beginning of their keys, merged over the bucket's files; deletes are among
+    them.
 
     Args:
         prefixes: of the trimmed primary key.

@@ -1,4 +1,4 @@
-"""Which file of a sorted run can hold a key, by the ranges its metadata names."""
+"""Find which file of a sorted run can hold a key, by the ranges that metadata names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunRanges:
         self.lows, self.highs = NormalizedKeys(self._lows), NormalizedKeys(self._highs)
 
     def files_of(self, keys: Sequence[pa.Array]) -> Iterator[tuple[DataFileMeta, Ints]]:
-        """Each file with the positions of the keys in its range."""
+        """Yield each file with the positions of the keys in its range."""
         wanted = NormalizedKeys(keys)
         at, _ = self.highs.search(wanted)
         inside = np.flatnonzero(at < len(self.files))
@@ -47,7 +47,7 @@ class RunRanges:
             yield self.files[i], inside[start:end]
 
     def files_with(self, prefixes: KeyPrefixes) -> Iterator[DataFileMeta]:
-        """The files that may have keys which begin so, in key order."""
+        """Yield the files that may have keys which begin with the prefixes, in key order."""
         width = prefixes.width
         first, _ = SortedPrefixes(self._highs[:width]).spans(prefixes)
         _, end = SortedPrefixes(self._lows[:width]).spans(prefixes)
@@ -56,7 +56,8 @@ class RunRanges:
 
 
 def run_ranges(run: SortedRun, types: tuple[DataType, ...]) -> RunRanges:
-    """Of a run; the run remembers them, as finding it by its value costs more than a lookup."""
+    """Return the ranges of a run. The run remembers them, as finding them by its value costs more
+    than a lookup."""
     held: RunRanges | None = run.__dict__.get(_REMEMBERED)
     if held is None:
         held = run.__dict__[_REMEMBERED] = RunRanges(run.files, types)

@@ -49,7 +49,7 @@ class ScanSearch:
     def find(
         self, batches: Iterable[tuple[int, pa.RecordBatch]], key_columns: Sequence[str]
     ) -> Iterator[tuple[Ints, Ints, pa.RecordBatch]]:
-        """Query positions, row positions, and the rows.
+        """Yield query positions, row positions, and the rows.
 
         Args:
             batches: each with the position of its first row.
@@ -64,7 +64,7 @@ class ScanSearch:
                     yield queries, rows + first, batch.take(pa.array(rows))
 
     def _queries(self, keys: Ints) -> tuple[Ints, Ints]:
-        """All query positions of distinct keys, and which key each belongs to."""
+        """Return all query positions of distinct keys, and which key each belongs to."""
         ends = np.append(self._starts[1:], len(self._order))
         first, sizes = self._starts[keys], ends[keys] - self._starts[keys]
         which = np.repeat(np.arange(len(keys)), sizes)
@@ -72,7 +72,7 @@ class ScanSearch:
         return self._order[places], which
 
     def _match(self, columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
-        """Numbers of distinct keys and of the batch's rows that are equal."""
+        """Find keys in a batch: the numbers of distinct keys and of the rows that are equal."""
         if self._words is not None:
             words = NormalizedKeys(columns).prefix()[0]
             if bool((words[1:] > words[:-1]).all()):

@@ -1,4 +1,4 @@
-"""Where the rows of a data file come from."""
+"""Define where the rows of a data file come from."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class DataFileSource(Protocol):
     """Reads data files of one table."""
 
     def read(self, file: DataFileMeta, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
-        """These columns of the file's key-value rows, in file order."""
+        """Yield some columns of the file's key-value rows, in file order."""
         ...
 
     def read_numbered(
         self, file: DataFileMeta, columns: Sequence[str], condition: pc.Expression | None = None
     ) -> Iterable[tuple[int, pa.RecordBatch]]:
-        """As `read`, with the position of each batch's first row.
+        """Yield as `read`, with the position of each batch's first row.
 
         Args:
             condition: rows that it does not hold for may be left out.
@@ -37,9 +37,10 @@ class DataFileSource(Protocol):
         ...
 
     def evolution(self, file: DataFileMeta) -> RowSchemaAdapter | None:
-        """From the rows as they were written to those that `read` gives; None where they are."""
+        """Return what adapts the rows as they were written to those that `read` gives; None where
+        they are the same."""
         ...
 
     def as_written(self, file: DataFileMeta) -> DataFileSource:
-        """Reads the file as it was written."""
+        """Return a source that reads the file as it was written."""
         ...

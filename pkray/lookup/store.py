@@ -1,4 +1,4 @@
-"""Rows of data files by key, through copies of the files on the local disk."""
+"""Find rows of data files by key, through copies of the files on the local disk."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from pkray.schema.table_schema import KIND
 from pkray.storage.parquet.row_groups import numbered
 
 MANY_KEYS = 8_192
+"""From so many keys on a file is read whole where that is cheaper (`ROWS_SCANNED_PER_KEY`)."""
 FEW_KEYS = 64
 """So few keys may be in a few row groups of a file; for more it is read from front to back."""
 SMALL_ROWS = 4 << 10
@@ -70,7 +71,7 @@ class LookupStore:
         keys: pa.Table,
         columns: Sequence[str],
     ) -> tuple[Ints, pa.Table]:
-        """Rows of one file by key.
+        """Find rows of one file by key.
 
         Args:
             keys: the key columns, in key order, with any number of rows; a key asked twice is
@@ -88,7 +89,7 @@ class LookupStore:
     def read(
         self, source: DataFileSource, file: DataFileMeta, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """These columns of all rows of a file, in file order; faster from the second time on."""
+        """Read some columns of a whole file, in file order; faster from the second time on."""
         evolution = source.evolution(file)
         if evolution is not None:
             own, sources = source.as_written(file), evolution.sources(columns) or [KIND]
@@ -114,7 +115,8 @@ class LookupStore:
     def locate(
         self, source: DataFileSource, file: DataFileMeta, keys: pa.Table, columns: list[str]
     ) -> Found:
-        """As `find`, with each row's position in the file, and ``columns`` alone of the rows."""
+        """Find rows as `find`, with each row's position in the file, and ``columns`` alone of the
+        rows."""
         evolution = source.evolution(file)
         if evolution is not None:
             # Copies hold rows as they were written: they outlive changes of the table's columns.
@@ -141,7 +143,8 @@ class LookupStore:
         prefixes: KeyPrefixes,
         columns: list[str],
     ) -> tuple[Ints, pa.Table]:
-        """Rows of one file whose keys begin so, in file order, and their positions in the file.
+        """Find rows of one file whose keys begin with the prefixes, in file order, and their
+        positions in the file.
 
         Args:
             key_columns: all of the key's.
@@ -220,7 +223,7 @@ class LookupStore:
         columns: list[str],
         asked: int,
     ) -> CachedFile | None:
-        """The file's copy, to find so many keys in; None: they are found in the file.
+        """Return the file's copy, to find so many keys in; None: they are found in the file.
 
         Raises:
             LocalDiskError: the local disk fails.
@@ -247,7 +250,8 @@ class LookupStore:
 
 
 def _condition(name: str, keys: pa.Array) -> pc.Expression | None:
-    """What holds for rows with these keys; None where it would not tell row groups apart.
+    """Make a condition that holds for rows with these keys; None where it would not tell row groups
+    apart.
 
     Nor is it known what the statistics of files say of NaN and negative zeros.
     """
@@ -257,7 +261,7 @@ def _condition(name: str, keys: pa.Array) -> pc.Expression | None:
 
 
 def _not_null(arrays: list[pa.Array]) -> Ints | None:
-    """Rows without a null; None if that is all."""
+    """Return the rows without a null; None if that is all."""
     if not any(array.null_count for array in arrays):
         return None
     valid = [array.is_valid().to_numpy(zero_copy_only=False) for array in arrays]

@@ -1,4 +1,8 @@
-"""Old rows for the lookup changelog: by key if keys are sparse, else by one scan."""
+"""Find a compaction's rows in the levels above it: by key if keys are few, else by one scan.
+
+Like ``lsm.compaction.upper_lookup.ScanLookup``, whose ways it has, but through local copies: the
+LSM tree may not know of these.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ class StoreLookup:
         self._scan = ScanLookup(schema, _CopiedFiles(store, files), engine)
 
     def find(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> pa.RecordBatch:
-        """The merged rows of those keys that are there, in key order, deletes among them.
+        """Find the merged rows of keys, in key order, deletes among them.
 
         Args:
             keys: the key columns, distinct and ascending.
@@ -54,7 +58,7 @@ class StoreLookup:
         return in_key_order_of(positions, found, self._row_schema)
 
     def newest(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> FoundRows:
-        """The newest rows of those keys that are there, deletes among them."""
+        """Find the newest rows of keys, deletes among them."""
         if self._are_dense(keys, runs):
             return self._scan.newest(keys, runs)
         return self._looked_up(keys, runs)
@@ -80,7 +84,7 @@ class StoreLookup:
         vectors: Vectors,
         columns: Sequence[str],
     ) -> LocatedRows:
-        """The rows of those keys that are there, in key order, and where they are."""
+        """Find rows by key, in key order, and where they are."""
         if self._are_dense(keys, runs):
             return self._scan.locate(keys, runs, vectors, columns)
         names = list(dict.fromkeys([*self._order.key_columns, *columns]))
@@ -100,7 +104,7 @@ class StoreLookup:
         return keys.num_rows * ROWS_SCANNED_PER_KEY >= self._rows_between(keys, runs)
 
     def _rows_between(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> float:
-        """About how many rows the runs have from the first key to the last, evenly spread."""
+        """Estimate how many rows the runs have from the first key to the last, evenly spread."""
         files = [file for run in runs for file in run.files]
         ends = [end for file in files for end in (file.min_key, file.max_key)]
         columns = [

@@ -1,4 +1,4 @@
-"""Where the files of one bucket are, and how they are written."""
+"""Name the files of one bucket, and say how they are written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Clock = Callable[[], int]
 
 
 class BucketFiles:
-    """The files of one bucket, for who makes and deletes them.
+    """Names, describes and deletes the files of one bucket.
 
     Args:
         store: the table's root.
@@ -52,11 +52,12 @@ class BucketFiles:
         self._fresh = fresh
 
     def path(self, file_name: str) -> str:
-        """Of a file of this bucket, relative to the table's root."""
+        """Return the path of a file of this bucket, relative to the table's root."""
         return paths.data_file(self._partition_path, self.bucket, file_name)
 
     def options_for(self, level: int, prefix: str) -> TableOptions:
-        """How a file of this level is written: its codec and which statistics it has.
+        """Return the options that a file of this level is written with: its codec and its
+        statistics.
 
         ``file.compression.per.level`` and ``changelog-file.compression`` say which. Where neither
         they nor ``file.compression`` do, data files of level 0 and changelog files have none: most

@@ -97,7 +97,8 @@ class DataFileStore(BucketFiles):
         deleted: DeletionVector | None = None,
         row_group_filter: RowGroupFilter | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """A file's key-value rows in key order; those of other schemas as this one has them.
+        """Read a file's key-value rows in key order; those of other schemas are adapted to this
+        one.
 
         Args:
             columns: system and value columns, in the order wanted; all by default.
@@ -126,7 +127,7 @@ class DataFileStore(BucketFiles):
     def read_numbered(
         self, file: DataFileMeta, columns: Sequence[str], condition: pc.Expression | None = None
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Rows of a file of this schema, with the position of each batch's first one.
+        """Read rows of a file of this schema, with the position of each batch's first one.
 
         Args:
             condition: of the file's columns: row groups without a row that it holds for, by their
@@ -146,7 +147,7 @@ class DataFileStore(BucketFiles):
         return self._fresh is not None and self._fresh.has(file.file_name)
 
     def evolution(self, file: DataFileMeta) -> RowSchemaAdapter | None:
-        """What makes the rows of a file those of this schema; None if they are that already."""
+        """Return what adapts the rows of a file to this schema; None if they have it already."""
         if file.schema_id == self.schema.id:
             return None
         written = self._schemas(file.schema_id)
@@ -158,11 +159,11 @@ class DataFileStore(BucketFiles):
         return known[1]
 
     def schema_of(self, schema_id: int) -> TableSchema:
-        """The table's schema of that id."""
+        """Return the table's schema of that id."""
         return self._schemas(schema_id)
 
     def as_written(self, file: DataFileMeta) -> DataFileStore:
-        """These files under the schema that this one was written under."""
+        """Return these files under the schema that a file was written under."""
         if file.schema_id == self.schema.id:
             return self
         return DataFileStore(

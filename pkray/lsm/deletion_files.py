@@ -1,4 +1,4 @@
-"""The files in which a bucket's deletion vectors lie."""
+"""Write and read the index files in which a bucket's deletion vectors lie."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pkray.storage.object_store import ObjectStore
 def write_vectors(
     store: ObjectStore, names: paths.FileNames, vectors: Vectors, target_size: int
 ) -> tuple[IndexFileMeta, ...]:
-    """New index files of a bucket's vectors, sorted by data file.
+    """Write a bucket's vectors to new index files, sorted by data file.
 
     Args:
         store: the table's root.
@@ -42,7 +42,7 @@ def read_vectors(
     index_files: Iterable[IndexFileMeta],
     data_files: Container[str] | None = None,
 ) -> dict[str, DeletionVector]:
-    """The vectors in a bucket's index files; of some data files, or of all.
+    """Read the vectors in a bucket's index files; of some data files, or of all.
 
     Raises:
         MissingFileError: an index file is gone.

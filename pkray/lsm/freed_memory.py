@@ -1,4 +1,4 @@
-"""Memory that rows have left, and that allocators keep."""
+"""Return memory that rows have freed, and that allocators keep, to the operating system."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 KEPT_BYTES = 32 << 20
+"""For each thread; see `raise_trim_threshold`."""
 
 
 class _Thread(threading.local):
@@ -17,10 +18,10 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-"""Of glibc; other C libraries keep less."""
+"""glibc's; other C libraries have none, and keep less."""
 
 
-def release_freed_memory(worked: int, enough: int) -> None:
+def release_freed_memory(worked_bytes: int, threshold_bytes: int) -> None:
     """Return freed memory to the operating system, whenever this thread has done enough work.
 
     Arrow's allocator and the C library's keep what a thread has freed for the thread's next rows:
@@ -28,11 +29,12 @@ def release_freed_memory(worked: int, enough: int) -> None:
     that small steps do not return what they leave.
 
     Args:
-        worked: bytes of rows that were written or merged since the last call.
-        enough: bytes. A part of ``write-buffer-size``, as what may be kept goes with it.
+        worked_bytes: of rows that were written or merged since the last call.
+        threshold_bytes: what is enough work. A part of ``write-buffer-size``, as what may be kept
+            goes with it.
     """
-    _thread.worked += worked
-    if _thread.worked >= enough:
+    _thread.worked += worked_bytes
+    if _thread.worked >= threshold_bytes:
         _thread.worked = 0
         pa.default_memory_pool().release_unused()
         if _trim is not None:
@@ -40,7 +42,7 @@ def release_freed_memory(worked: int, enough: int) -> None:
 
 
 def raise_trim_threshold() -> None:
-    """Let freed memory be used again before it is given back, up to `KEPT_BYTES` a thread.
+    """Let the C library keep up to `KEPT_BYTES` of freed memory a thread, so that it is used again.
 
     glibc returns what is freed at the end of its heap beyond twice the largest block that was
     freed so far, which in a new process is little: clearing the pages of each slice of rows anew

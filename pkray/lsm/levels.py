@@ -1,4 +1,4 @@
-"""The live files of a bucket as sorted runs."""
+"""Arrange the live files of a bucket as sorted runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Levels:
     creation time and name. Each level above is one run, newer than the levels above it.
 
     Args:
-        vectors: rows of the files that are gone.
+        vectors: rows of the files that are deleted.
         vector_files: names of the index files of the snapshot that the levels began with.
     """
 
@@ -69,10 +69,11 @@ class Levels:
         added: Iterable[DataFileMeta],
         marked: Vectors | None = None,
     ) -> Levels:
-        """Without ``removed`` (by name and level; those not here are ignored), with ``added``.
+        """Return levels without ``removed`` (by name and level; those not here are ignored), with
+        ``added``.
 
         Args:
-            marked: rows that are gone, beside those that were.
+            marked: rows that are deleted, in addition to those that were.
         """
         live = {_identity(file): file for file in self.files}
         for file in removed:
@@ -85,15 +86,15 @@ class Levels:
         return Levels(live.values(), vectors, self.vector_files)
 
     def with_vectors(self, vectors: Vectors, vector_files: tuple[str, ...]) -> Levels:
-        """The same files with these vectors instead."""
+        """Return the same files with other vectors."""
         return Levels(self.files, vectors, vector_files)
 
     def compacted(self) -> Levels:
-        """Without level 0."""
+        """Return the levels without level 0."""
         return Levels((f for f in self.files if f.level > 0), self.vectors, self.vector_files)
 
     def runs(self) -> tuple[SortedRun, ...]:
-        """Newest first."""
+        """Return the sorted runs, newest first."""
         return self._runs
 
     @cached_property
@@ -129,7 +130,7 @@ class Levels:
         return sum(file.row_count for file in self.files)
 
     def above(self, level: int) -> tuple[SortedRun, ...]:
-        """The runs of the levels above ``level``, newest first."""
+        """Return the runs of the levels above ``level``, newest first."""
         return tuple(run for run in self._runs if run.level > level)
 
     def __eq__(self, other: object) -> bool:
@@ -147,7 +148,7 @@ class Levels:
 
 
 def united(one: Vectors, other: Vectors) -> Vectors:
-    """The rows that either has."""
+    """Unite the rows that two sets of vectors mark."""
     if not other:
         return one
     both = {name: one[name] | vector for name, vector in other.items() if name in one}

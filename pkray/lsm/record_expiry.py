@@ -1,4 +1,4 @@
-"""Rows whose time has passed: compaction leaves them out."""
+"""Find rows whose time has passed, which compactions leave out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Schemas = Callable[[int], "TableSchema"]
 
 
 class RecordExpiry:
-    """Tells rows that are older than a table keeps them.
+    """Finds the rows that are older than a table keeps them.
 
     A row without a time never expires. TIMESTAMP counts as UTC.
 
@@ -55,7 +55,7 @@ class RecordExpiry:
 
     @classmethod
     def from_schema(cls, schema: TableSchema, now: int) -> RecordExpiry | None:
-        """Of a table whose rows expire; None of others."""
+        """Make the expiry of a table whose rows expire; None of others."""
         return None if schema.core.record_level_expire_time is None else cls(schema, now)
 
     def expired(self, rows: pa.RecordBatch) -> np.ndarray:
@@ -98,7 +98,7 @@ class RecordExpiry:
 
 
 def files_to_purge(levels: Levels, schema: TableSchema, schemas: Schemas, now: int) -> set[str]:
-    """The names of files that hold rows which are marked deleted, or have expired.
+    """Return the names of files that hold rows which are marked deleted, or have expired.
 
     Args:
         schemas: the table's schemas by id.

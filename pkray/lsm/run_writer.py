@@ -60,7 +60,7 @@ class RunWriter(Abortable):
         return self.files
 
     def abort(self) -> None:
-        """Give up: delete what was written."""
+        """Delete what was written."""
         if self._open is not None:
             self._open.abort()
             self._open = None
@@ -154,5 +154,5 @@ class _OpenFile:
 
 
 def _value(column: pa.Array, row: int) -> pa.Array:
-    """One value, copied: a slice would hold all."""
+    """Copy one value: a slice would hold all."""
     return pa.concat_arrays([column.slice(row, 1)])

@@ -1,4 +1,4 @@
-"""Changes between two states of the same keys."""
+"""Make changelog rows of two states of the same keys."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class ChangelogRows:
         after: pa.RecordBatch,
         touched: np.ndarray,
     ) -> pa.RecordBatch:
-        """What changed, in the keys' order: +I, -D, or -U and +U.
+        """Make the changelog rows from one state of the keys to another, in their order: +I, -D, or
+        -U and +U.
 
         Args:
             before: old rows of some keys, one after the other; deletes count as absent.
@@ -72,7 +73,7 @@ class ChangelogRows:
 def differences(
     rows: pa.RecordBatch, old: np.ndarray, new: np.ndarray, *, show_old: bool = True
 ) -> pa.RecordBatch:
-    """From one state of some keys to another: +I, -D, or -U and +U where the row is another.
+    """Compare two states of some keys: +I, -D, or -U and +U where the row is another.
 
     Args:
         rows: with ``_VALUE_KIND``, which is set anew, and all value columns.
@@ -103,7 +104,8 @@ def interleaved(
     is_now: np.ndarray,
     changed: np.ndarray,
 ) -> pa.RecordBatch:
-    """The rows of the keys that changed, key after key, the old one before the new one.
+    """Put the rows of the keys that changed in order: key after key, the old one before the new
+    one.
 
     Args:
         rows: with ``_VALUE_KIND``, which is set anew.

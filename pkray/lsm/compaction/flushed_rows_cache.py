@@ -1,4 +1,4 @@
-"""Rows of files written just now, for compactions that come soon after."""
+"""Keep rows of files written just now, for compactions that come soon after."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class FlushedRowsCache:
         self.trim()
 
     def trim(self) -> None:
-        """Let go of what memtables have grown into."""
+        """Drop the oldest rows whose memory memtables have grown into."""
         free = self.free_bytes
         with self._lock:
             while self._files and self._bytes > free:
                 self._bytes -= _size(self._files.pop(next(iter(self._files))))
 
     def drop(self, file_names: Iterable[str]) -> None:
-        """Let go of files that are gone."""
+        """Drop the rows of files that are deleted."""
         with self._lock:
             for name in file_names:
                 self._bytes -= _size(self._files.pop(name, ()))
@@ -60,13 +60,14 @@ class FlushedRowsCache:
     def read(
         self, file_name: str, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch] | None:
-        """A file's rows in batches of so many at most; None if they are not kept."""
+        """Return a file's rows in batches of so many at most; None if they are not kept."""
         rows = self._files.get(file_name)
         return None if rows is None else _pieces(list(rows), batch_rows, batch_bytes)
 
 
 def _size(rows: Sequence[pa.RecordBatch]) -> int:
-    """Of the memory that they keep, which may be that of rows which they are a slice of."""
+    """Return the bytes of memory that rows hold, which may be that of rows which they are a slice
+    of."""
     return int(pa.Table.from_batches(rows).get_total_buffer_size()) if rows else 0
 
 

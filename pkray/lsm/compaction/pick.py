@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 
 SMALL_RUN_BYTES = 1 << 20
+"""Smaller runs are compared by rows (`comparable_sizes`), and a commit can wait for their merge."""
 SMALL_FILE_ROWS = 20
-"""What a file has beside its rows is as large as so many rows of a few columns."""
+"""A file's footer and statistics are as large as so many rows of a few columns."""
 SINGLE_VERSION_BYTES = 32 << 20
-"""Up to this size above level 0 a bucket is rewritten to keep one image a key."""
+"""Up to this size above level 0 a commit rewrites a bucket to keep one version a key;
+beyond it a commit would cost what the bucket holds."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class CompactionUnit:
 
 
 def level_count(options: TableOptions, runs: Sequence[SortedRun]) -> int:
-    """Levels of a bucket: ``num-levels``, by default the compaction trigger and one more."""
+    """Count a bucket's levels: ``num-levels``, by default the compaction trigger and one more."""
     configured = options.num_levels or options.compaction_trigger + 1
     return max(configured, 1 + max((run.level for run in runs), default=0))
 
@@ -64,7 +66,7 @@ def skips_level_0(schema: TableSchema) -> bool:
 
 
 def shows_compaction(schema: TableSchema) -> bool:
-    """Whether readers see when rows are compacted, beside what was written.
+    """Whether readers see when rows are compacted, not only what was written.
 
     It makes the changelog; or later rows are merged with what it left: a row that was merged has
     one place by ``sequence.field``, and deletes are forgotten in the highest level.
@@ -84,7 +86,7 @@ def pick(
     force_level_0: bool = False,
     expected: int = 0,
 ) -> CompactionUnit | None:
-    """The runs to compact now, or None.
+    """Pick the runs to compact now; None where no rule asks for it.
 
     Args:
         runs: newest first.
@@ -108,7 +110,7 @@ def pick(
 
 
 def pick_small(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUnit | None:
-    """As `pick`, where that costs so little that a commit can wait for it."""
+    """Pick as `pick`, but only what costs so little that a commit can wait for it."""
     unit = pick(runs, options)
     return unit if unit is None or sum(run.size for run in unit.runs) < SMALL_RUN_BYTES else None
 
@@ -116,7 +118,7 @@ def pick_small(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUn
 def pick_level_0(
     runs: Sequence[SortedRun], options: TableOptions, busy: Collection[str] = ()
 ) -> CompactionUnit | None:
-    """Level 0 with what is not much larger, upwards; None where level 0 is empty.
+    """Pick level 0 with what is not much larger, upwards; None where level 0 is empty.
 
     Args:
         busy: names of files that another compaction is merging: they are left out. It must have
@@ -144,7 +146,7 @@ def is_busy(run: SortedRun, busy: Collection[str]) -> bool:
 def pick_full(
     runs: Sequence[SortedRun], options: TableOptions, marked: Collection[str] = ()
 ) -> CompactionUnit | None:
-    """All runs into the highest level; None if that is so already.
+    """Pick all runs, into the highest level; None if that is so already.
 
     Args:
         marked: names of files with rows that are marked deleted, or have expired.
@@ -162,7 +164,7 @@ def with_single_version(
     options: TableOptions,
     engine: MergeEngine,
 ) -> CompactionUnit | None:
-    """All runs instead of some, where two rows of a key above level 0 are better avoided.
+    """Pick all runs instead of some, where two rows of a key above level 0 are better avoided.
 
     Large files whose keys no other run has are left as they are even so. Beyond
     `SINGLE_VERSION_BYTES` a commit would cost what the bucket holds: then runs are as for any
@@ -183,7 +185,7 @@ def pick_for_commit(
     *,
     inline: bool,
 ) -> CompactionUnit | None:
-    """What a commit compacts itself, or None.
+    """Pick what a commit compacts itself; None where that is nothing.
 
     Args:
         busy: names of files that are being compacted elsewhere; they are left alone.
@@ -201,7 +203,8 @@ def pick_for_commit(
 
 
 def comparable_sizes(runs: Sequence[SortedRun]) -> list[int]:
-    """Bytes of each run, those of level 0 as if they were written like the runs above it.
+    """Return the bytes of each run, those of level 0 as if they were written like the runs above
+    it.
 
     Level 0 may have no codec: by its bytes in files it would be merged with twice as large runs.
     Of small files most is no rows, so that one without a codec may be the smaller one with more
@@ -221,7 +224,7 @@ def comparable_sizes(runs: Sequence[SortedRun]) -> list[int]:
 
 
 def _as_rows(file: DataFileMeta) -> int:
-    """How many rows a small file is as large as; a column without a value saves one."""
+    """Return how many rows a small file is as large as; a column without a value saves one."""
     empty = sum(count == file.row_count for count in file.value_stats.null_counts or ())
     return max(1, SMALL_FILE_ROWS + file.row_count - empty)
 

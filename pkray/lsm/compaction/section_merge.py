@@ -1,4 +1,4 @@
-"""Merges the rows of a compaction, and says what changed where asked."""
+"""Merge the rows of a compaction, and make their changelog where asked."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class SectionMerge:
     def merged(
         self, section: Section, with_changes: bool, rewrites: bool = True
     ) -> Iterator[MergedRows]:
-        """Merged rows, and changelog rows.
+        """Merge the rows of a section, and make its changelog rows.
 
         Args:
             rewrites: with lookup, a key's only row is merged as well, and rows expire; not if
@@ -176,7 +176,7 @@ class SectionMerge:
     def _newest_with_changes(
         self, groups: KeyGroups, level: np.ndarray
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """As `_merge_with_changes`, where older rows are needed to compare with alone."""
+        """Merge as `_merge_with_changes`, where older rows are needed to compare with alone."""
         is_old = level > 0
         rows = self._engine.merge(groups)
         known = _any_in_group(groups, is_old)
@@ -197,7 +197,7 @@ class SectionMerge:
     def _merge(
         self, groups: KeyGroups, level: np.ndarray, *, always: bool = False, expires: bool = True
     ) -> tuple[pa.RecordBatch, np.ndarray]:
-        """A row of each key that has one yet, and the numbers of these keys.
+        """Merge the rows of each key; return the rows, and the numbers of the keys that have one.
 
         Args:
             level: of each row of ``groups.rows``.
@@ -215,7 +215,7 @@ class SectionMerge:
         return (take(rows, every[~expired]), every[~expired]) if expired.any() else (rows, every)
 
     def _expired(self, rows: pa.RecordBatch, level: np.ndarray) -> np.ndarray:
-        """Rows to leave out; no image of a level that hides older ones which are not here."""
+        """Flag the rows to leave out; no merged row that hides older ones which are not here."""
         if self._expiry is None:
             return np.zeros(rows.num_rows, np.bool_)
         expired = self._expiry.expired(rows)
@@ -224,14 +224,14 @@ class SectionMerge:
         return expired & (level == 0) if not self._engine.keeps_newest else np.zeros_like(expired)
 
     def _unexpired(self, rows: pa.RecordBatch, level: int) -> pa.RecordBatch:
-        """Of rows of one level, which are merged with no others."""
+        """Leave expired rows out of those of one level, which are merged with no others."""
         expired = self._expired(rows, np.full(rows.num_rows, level))
         return rows.filter(pa.array(~expired)) if expired.any() else rows
 
     def _first_rows(
         self, groups: KeyGroups, level: np.ndarray
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Keys that are above already are left out: readers need not merge levels then."""
+        """Merge, and leave out keys that are above already: readers need not merge levels then."""
         if self._expiry is not None:
             groups, _ = groups.restrict(~self._expired(groups.rows, level))
             if not len(groups):
@@ -276,7 +276,7 @@ class SectionMerge:
             self._mark(self._keys_of(rows), ())
 
     def _mark(self, keys: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-        """The rows of these keys in the levels above; they are replaced by what is written here."""
+        """Find the rows of these keys in the levels above, and mark them as replaced."""
         found = self._lookup.locate(keys, self.above, self._vectors, columns)
         self.marked = united(self.marked, found.vectors())
         return found.rows
@@ -286,12 +286,12 @@ class SectionMerge:
 
 
 def _first_rows(groups: KeyGroups, chosen: np.ndarray, columns: Sequence[str]) -> pa.RecordBatch:
-    """Columns of a row of each of the chosen keys, in key order."""
+    """Return the columns of a row of each of the chosen keys, in key order."""
     return take(groups.rows.select(list(columns)), groups.order[groups.starts[chosen]])
 
 
 def _with_deleted(rows: pa.RecordBatch, keys: np.ndarray, groups: KeyGroups) -> pa.RecordBatch:
-    """Rows of some of the keys, and a -D for each of the others, in key order."""
+    """Return rows of some of the keys, and a -D for each of the others, in key order."""
     if len(keys) == len(groups):
         return rows
     gone = np.delete(np.arange(len(groups)), keys)
@@ -303,7 +303,7 @@ def _with_deleted(rows: pa.RecordBatch, keys: np.ndarray, groups: KeyGroups) -> 
 
 
 def _any_in_group(groups: KeyGroups, holds: np.ndarray) -> np.ndarray:
-    """For each key, whether it holds for one of its rows."""
+    """Flag each key for one of whose rows ``holds`` is true."""
     if holds.all() or not holds.any():  # rows of one level
         return np.full(len(groups), bool(holds.any()))
     return np.logical_or.reduceat(holds[groups.order], groups.starts)

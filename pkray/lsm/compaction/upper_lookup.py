@@ -1,4 +1,8 @@
-"""The rows that a compaction's keys had in the levels above it."""
+"""Find the rows that a compaction's keys have in the levels above its output.
+
+`ScanLookup` reads these levels; ``lookup.store_lookup``, which may not be imported from here, asks
+local copies where keys are few.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ class UpperLevelLookup(Protocol):
     """Finds rows by key in the runs above a compaction's output level."""
 
     def find(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> pa.RecordBatch:
-        """The merged rows of those keys that are there.
+        """Find the merged rows of keys.
 
         Args:
             keys: the key columns, distinct and ascending; those of one compaction ascend from
@@ -44,7 +48,7 @@ class UpperLevelLookup(Protocol):
         ...
 
     def newest(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> FoundRows:
-        """The newest rows, by arrival, of those keys that are there; deletes are among them.
+        """Find the newest rows of keys, by arrival; deletes are among them.
 
         Args:
             keys, runs: as of `find`.
@@ -58,18 +62,18 @@ class UpperLevelLookup(Protocol):
         vectors: Vectors,
         columns: Sequence[str],
     ) -> LocatedRows:
-        """The rows of those keys, and where they are: where vectors leave one row a key.
+        """Find rows by key, and where they are, where vectors leave one row a key.
 
         Args:
             keys: as of `find`.
             vectors: rows that are not there any more.
-            columns: of the rows, beside the key columns.
+            columns: of the rows, in addition to the key columns.
         """
         ...
 
 
 class ScanLookup:
-    """Reads the runs in key order beside the compaction, once."""
+    """Reads the runs in key order, alongside the compaction, once."""
 
     def __init__(self, schema: TableSchema, files: FileReader, engine: MergeEngine) -> None:
         self._schema = schema
@@ -143,7 +147,7 @@ class ScanLookup:
         return self._engine.merge(newest_images(self._engine, groups, are_images))
 
     def _rows(self, run: SortedRun, first: KeyBound) -> Iterator[pa.RecordBatch]:
-        """The run's rows from about the first key on."""
+        """Yield the run's rows from about the first key on."""
         for file in in_key_order(run, self._schema, first):
             yield from self._files.read(file, self._row_schema.names, batch_rows=READ_ROWS)
 
@@ -161,7 +165,7 @@ class ScanLookup:
         names: Sequence[str],
         first: KeyBound,
     ) -> Iterator[pa.RecordBatch]:
-        """The run's rows that are there, from about the first key on."""
+        """Yield the run's rows that are there, from about the first key on."""
         numbers = {
             file.file_name: number
             for number, file in enumerate(file for run in runs for file in run.files)
@@ -185,7 +189,7 @@ class ScanLookup:
 def in_key_order_of(
     positions: np.ndarray, found: Sequence[pa.RecordBatch], schema: pa.Schema
 ) -> pa.RecordBatch:
-    """The rows of `FoundRows` in the order of their keys."""
+    """Sort `FoundRows` by their positions, as the keys are sorted."""
     return take(concat(found), np.argsort(positions)) if found else empty_rows(schema)
 
 
@@ -198,7 +202,7 @@ class _Scan:
         self._rows: pa.RecordBatch | None = None
 
     def find(self, keys: pa.RecordBatch) -> tuple[np.ndarray, list[pa.RecordBatch]]:
-        """Positions of the keys that are there, and their rows.
+        """Find rows by key: positions of the keys that are there, and their rows.
 
         Args:
             keys: beyond those asked for before.

@@ -36,7 +36,7 @@ ENGINES: dict[str, Callable[[TableSchema], MergeEngine]] = {
 
 
 def merge_engine(schema: TableSchema) -> MergeEngine:
-    """The engine a table's ``merge-engine`` names.
+    """Make the engine that a table's ``merge-engine`` names.
 
     A table that says ``num-levels`` may have several images of a key.
 
@@ -56,7 +56,7 @@ def merge_engine(schema: TableSchema) -> MergeEngine:
 
 
 def check_functions(schema: TableSchema) -> None:
-    """See, before a table is defined so, that its aggregate functions fit its columns.
+    """Check, before a table is defined so, that its aggregate functions fit its columns.
 
     Those that are let through in Paimon, as sums of texts are, and fail once a key has two values
     are let through here, too: that is said in the log.

@@ -44,7 +44,7 @@ class Aggregation(FieldwiseEngine):
         ]
 
     def incoming(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Values to be counted become ones and zeros."""
+        """Turn values to be counted into ones and zeros."""
         for name in self._counted:
             position = rows.schema.get_field_index(name)
             counts = Count.as_counts(rows.column(position))

@@ -68,7 +68,7 @@ class FieldwiseEngine(MergeEngine):
     def _merge_columns(
         self, rows: pa.RecordBatch, selected: Selected, last: pa.Array
     ) -> dict[str, pa.Array]:
-        """The merged value columns that ``rows`` has, keys left out."""
+        """Merge the value columns that ``rows`` has, keys left out."""
 
     @abstractmethod
     def _without_refused(self, rows: Segments) -> Segments:
@@ -115,7 +115,7 @@ class FieldwiseEngine(MergeEngine):
 def merge_column(
     function: AggregateFunction, column: pa.Array, rows: Segments, selected: Selected
 ) -> pa.Array:
-    """One value a key; keys that stay as they are keep theirs.
+    """Merge one value a key; keys that stay as they are keep theirs.
 
     Args:
         rows: those of the selected that the function merges.
@@ -125,7 +125,7 @@ def merge_column(
 
 
 def keep_asis(merged: pa.Array, column: pa.Array, selected: Selected) -> pa.Array:
-    """The merged values, but for keys that stay as they are the value of their last row."""
+    """Return the merged values, but for keys that stay as they are the value of their last row."""
     rows, asis = selected.rows, selected.asis
     if asis is None or not asis.any():
         return merged
@@ -148,7 +148,7 @@ def _retracts(rows: pa.RecordBatch, order: Ints) -> Bools | None:
 
 
 def _after_delete(rows: pa.RecordBatch, segments: Segments) -> tuple[Segments, Bools]:
-    """Rows after each key's last -D, and the keys where none is: they keep the -D."""
+    """Return rows after each key's last -D, and the keys where none is: they keep the -D."""
     kinds = rows.column(KIND).to_numpy()[segments.order]
     last = segments.last_place(kinds == DELETE)
     removed = last == segments.ends - 1

@@ -45,7 +45,7 @@ def depends_on_merges(schema: TableSchema, engine: MergeEngine) -> list[str]:
 def _placed_by_sequence(
     schema: TableSchema, engine: MergeEngine, functions: Mapping[str, AggregateFunction]
 ) -> Iterable[str]:
-    """The columns that depend on where a late row's sequence places it among the others."""
+    """Yield the columns that depend on where a late row's sequence places it among the others."""
     options = schema.core
     if not isinstance(engine, FieldwiseEngine):
         return ()

@@ -60,7 +60,7 @@ class Segments:
         return self.starts + self.sizes
 
     def of_place(self) -> Ints:
-        """The number of each place's segment."""
+        """Return the number of each place's segment."""
         return np.repeat(np.arange(len(self.starts)), self.sizes)
 
     def pick(self, wanted: Bools) -> Segments:
@@ -95,21 +95,22 @@ class Segments:
         return self if not column.null_count else self.pick(valid_at(column, self.order))
 
     def arranged(self, places: Ints) -> Segments:
-        """The same rows in another order within each key."""
+        """Put the rows in another order within each key."""
         retract = None if self.retract is None else self.retract[places]
         return replace(self, order=self.order[places], retract=retract)
 
     def last_place(self, wanted: Bools) -> Ints:
-        """The last place in each segment for which something holds; -1 if there is none."""
+        """Return the last place in each segment for which something holds; -1 if there is none."""
         return np.maximum.reduceat(np.where(wanted, np.arange(len(wanted)), -1), self.starts)
 
     def first_place(self, wanted: Bools) -> Ints:
-        """The first place in each segment for which something holds; past all if there is none."""
+        """Return the first place in each segment for which something holds; past all if there is
+        none."""
         none = len(wanted)
         return np.minimum.reduceat(np.where(wanted, np.arange(none), none), self.starts)
 
     def last_valid(self, column: pa.Array) -> Ints:
-        """The place of each segment's last row that is not null; -1 if there is none."""
+        """Return the place of each segment's last row that is not null; -1 if there is none."""
         places = self.ends - 1
         if not column.null_count:
             return places
@@ -127,7 +128,7 @@ class Segments:
         return places
 
     def numbers(self, places: Ints) -> Ints:
-        """The row number for each key: of one place a segment; -1 where there is none."""
+        """Return the row number for each key: of one place a segment; -1 where there is none."""
         found = self.order[places] if len(places) else places
         absent = places < 0
         if absent.any():
@@ -139,7 +140,7 @@ class Segments:
         return all_keys
 
     def spread(self, values: pa.Array) -> pa.Array:
-        """One value a segment as one a key, null for the keys without a segment."""
+        """Spread one value a segment to one a key, null for the keys without a segment."""
         if self.which is None:
             return values
         positions = np.full(self.keys, -1)
@@ -165,7 +166,7 @@ class Segments:
         return result
 
     def fold_floats(self, values: Values, operation: np.ufunc) -> Values:
-        """As :meth:`fold`, for a ufunc; segments of many rows one by one."""
+        """Fold as :meth:`fold`, for a ufunc; segments of many rows one by one."""
         sizes = self.sizes
         long = np.flatnonzero(sizes > LONG)
         if not len(long):
@@ -182,14 +183,14 @@ class Segments:
 
 
 def take_numbers(column: pa.Array, numbers: Ints) -> pa.Array:
-    """Rows by number; null where the number is -1."""
+    """Take rows by number; null where the number is -1."""
     absent = numbers < 0
     wanted = pa.array(numbers, mask=absent) if absent.any() else pa.array(numbers)
     return taken(column, wanted)
 
 
 def take_valid(column: pa.Array, numbers: Ints) -> pa.Array:
-    """Rows by number, none of which is null; null where the number is -1."""
+    """Take rows by number, none of which is null; null where the number is -1."""
     values = FixedWidthColumn.from_fixed_type(column) if len(column) else None
     found = None if values is None else values.gathered(numbers, numbers < 0)
     return take_numbers(column, numbers) if found is None else found
@@ -210,5 +211,5 @@ def bits_at(bits: pa.Buffer, offset: int, numbers: Ints) -> Bools:
 
 
 def values_at(array: pa.Array, dtype: npt.DTypeLike, numbers: Ints) -> Values:
-    """Values of a fixed-width array; any value where it is null."""
+    """Return the values of a fixed-width array; any value where it is null."""
     return fixed_values(array, dtype)[numbers]

@@ -42,7 +42,7 @@ class SequenceGroupMerger:
         self._replaced = [name for name in fields if name not in self._functions]
 
     def merge(self, rows: pa.RecordBatch, selected: Selected) -> dict[str, pa.Array]:
-        """The merged columns of this group that ``rows`` has."""
+        """Merge the columns of this group that ``rows`` has."""
         present = set(rows.schema.names)
         wanted = self.columns & present
         if not wanted:
@@ -90,7 +90,7 @@ class SequenceGroupMerger:
 
     @staticmethod
     def _that_count(sequence: Sequence[pa.Array], selected: Selected) -> Segments:
-        """Without rows whose sequence fields are all null."""
+        """Leave out rows whose sequence fields are all null."""
         rows = selected.rows
         if all(column.null_count for column in sequence):
             valid = np.zeros(len(rows.order), bool)
@@ -102,7 +102,7 @@ class SequenceGroupMerger:
 
 
 def _in_order(sequence: Sequence[pa.Array], rows: Segments) -> Bools:
-    """For each place, whether its sequence is not less than that of any row before."""
+    """Flag each place whose sequence is not less than that of any row before."""
     numbers = pa.array(rows.order)
     keys = NormalizedKeys([taken(column, numbers) for column in sequence])
     rank, exact = keys.prefix()
@@ -125,7 +125,7 @@ def _ranks(keys: NormalizedKeys) -> tuple[Ints, int, int]:
 
 
 def _late_first(rows: Segments, in_order: Bools) -> Segments:
-    """As if late rows had come before what was there when they came, the latest first.
+    """Arrange late rows before what was there when they came, the latest first.
 
     Rows that take back are left out.
     """
@@ -138,7 +138,7 @@ def _late_first(rows: Segments, in_order: Bools) -> Segments:
 
 
 def _late_first_since_back(rows: Segments, in_order: Bools, column: pa.Array) -> Segments:
-    """As `_late_first`, with rows that take back: late rows stay behind those before them.
+    """Arrange as `_late_first`, with rows that take back: late rows stay after those.
 
     That is for functions for which nothing is left once a value is taken back; taking back a null
     does nothing.
@@ -154,7 +154,7 @@ def _late_first_since_back(rows: Segments, in_order: Bools, column: pa.Array) ->
 def _first_or_late(
     rows: Segments, in_order: Bools, column: pa.Array, function: AggregateFunction
 ) -> Segments:
-    """Of each key the row that gives the value: the first, or the last late one after it.
+    """Pick of each key the row that gives the value: the first, or the last late one after it.
 
     Rows that take back are left out or, where the function refuses them, stay.
     """

@@ -1,4 +1,4 @@
-"""Which values of two columns are equal."""
+"""Compare the values of two columns of any type for equality."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Flags = npt.NDArray[np.bool_]
 
 
 def equal_values(one: pa.Array, other: pa.Array) -> Flags:
-    """Place by place; null equals null and NaN equals NaN, also within ARRAY, MAP and ROW.
+    """Compare two columns place by place; null equals null and NaN equals NaN, also within ARRAY,
+    MAP and ROW.
 
     The order of a MAP's entries does not matter.
 
@@ -33,7 +34,7 @@ def equal_values(one: pa.Array, other: pa.Array) -> Flags:
 
 
 def _equal(one: pa.Array, other: pa.Array) -> Flags:
-    """Of values none of which is null."""
+    """Compare values none of which is null."""
     kind = one.type
     if pa.types.is_struct(kind):
         same = np.ones(len(one), np.bool_)
@@ -62,7 +63,7 @@ def _equal_maps(one: pa.Array, other: pa.Array) -> Flags:
 
 
 def _equal_entries(one: pa.Array, other: pa.Array) -> Flags:
-    """Of maps with as many entries each, brought into one order."""
+    """Compare maps with as many entries each, brought into one order."""
     lengths, mine = list_parts(one)
     theirs = list_parts(other)[1]
     keys = codes(pa.concat_arrays([mine.field("key"), theirs.field("key")]))

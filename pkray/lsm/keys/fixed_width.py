@@ -29,7 +29,8 @@ class FixedWidthColumn:
 
     @classmethod
     def from_array(cls, column: pa.Array) -> FixedWidthColumn | None:
-        """None if the column has nulls or values of several widths, or is of bits or nested."""
+        """View a column's values; None if it has nulls or values of several widths, or is of bits
+        or nested."""
         if column.null_count or not len(column):
             return None
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
@@ -38,7 +39,8 @@ class FixedWidthColumn:
 
     @classmethod
     def from_fixed_type(cls, column: pa.Array) -> FixedWidthColumn | None:
-        """Any value where the column is null; None if its type is not of one width, or of bits."""
+        """View a column's values, any value where it is null; None if its type is not of one width,
+        or of bits."""
         kind = column.type
         if pa.types.is_boolean(kind) or not (
             pa.types.is_primitive(kind) or pa.types.is_decimal128(kind)
@@ -61,7 +63,7 @@ class FixedWidthColumn:
     def gathered(
         self, numbers: np.ndarray, absent: npt.NDArray[np.bool_] | None = None
     ) -> pa.Array | None:
-        """Values by number, which is known to be in range; None if they are too many for arrow.
+        """Take values by number, known to be in range; None if they are too many for arrow.
 
         Args:
             absent: where the number is -1, for null; default nowhere.

@@ -33,7 +33,7 @@ class FixedWidthKeys:
         self.width = len(words)
 
     def chunk(self, number: int, rows: Rows | None = None) -> np.ndarray:
-        """Word ``number`` of the rows (all by default)."""
+        """Return word ``number`` of the rows (all by default)."""
         word = self._words[number]
         return word if rows is None else word[rows]
 
@@ -54,7 +54,7 @@ class VariableWidthKeys:
         self._first: np.ndarray | None = None
 
     def chunk(self, number: int, rows: Rows | None = None) -> np.ndarray:
-        """Bytes 8*number … 8*number+7 as a big-endian word; zeros beyond the end."""
+        """Return bytes 8*number … 8*number+7 as a big-endian word; zeros beyond the end."""
         if number:
             return self._load(number, slice(None) if rows is None else rows)
         if rows is not None and self._first is None:
@@ -67,7 +67,7 @@ class VariableWidthKeys:
         return self.lengths if rows is None else self.lengths[rows]
 
     def unused_bits(self, number: int) -> int:
-        """Low bits of this word that are zero in every row."""
+        """Count the low bits of this word that are zero in every row."""
         return 8 * max(0, 8 * (number + 1) - self._longest)
 
     def _load(self, number: int, rows: Rows) -> np.ndarray:
@@ -86,7 +86,7 @@ KeyColumn = FixedWidthKeys | VariableWidthKeys
 def sort_columns(
     column: pa.Array | pa.ChunkedArray, descending: bool = False, *, signed_zeros: bool = False
 ) -> list[KeyColumn]:
-    """A column's words; a column with nulls gets a word before them, as nulls are smallest.
+    """Encode a column as words; a column with nulls gets a word before them, as nulls are smallest.
 
     Args:
         signed_zeros: -0.0 is smaller than 0.0; as keys and sequences they are the same in Paimon.
@@ -134,7 +134,7 @@ def _words(array: pa.Array, signed_zeros: bool) -> KeyColumn:
 
 
 def _ordered_floats(values: np.ndarray) -> np.ndarray:
-    """Integers in the order -inf … -0.0, 0.0 … inf, NaN; every NaN is the same."""
+    """Encode floats as integers in the order -inf … -0.0, 0.0 … inf, NaN; every NaN is the same."""
     size = values.dtype.itemsize
     bits = np.where(np.isnan(values), values.dtype.type(np.nan), values).view(f"i{size}")
     return bits ^ ((bits >> (8 * size - 1)) & _MAGNITUDE[size])

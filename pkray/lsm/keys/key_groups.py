@@ -1,4 +1,4 @@
-"""Rows brought together by key: what merge engines work on."""
+"""Group rows by key: merge engines work on the groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RowTaker:
         self._columns: list[tuple[pa.Array, FixedWidthColumn | None]] | None = None
 
     def take(self, numbers: np.ndarray) -> pa.RecordBatch:
-        """Rows by number, known to be in range; not copied where these are all, in order."""
+        """Take rows by number, known to be in range; not copied where these are all, in order."""
         if _are_all(numbers, self._rows.num_rows):
             return self._rows
         if self._columns is None:
@@ -63,7 +63,7 @@ class KeyGroups:
     taker: RowTaker | None = None
 
     def __len__(self) -> int:
-        """How many keys."""
+        """Count the keys."""
         return len(self.starts)
 
     @property
@@ -77,7 +77,7 @@ class KeyGroups:
         return np.diff(self.starts, append=len(self.order))
 
     def newest(self) -> np.ndarray:
-        """The number of each key's newest row."""
+        """Return the number of each key's newest row."""
         if len(self.starts) == len(self.order):
             return self.order
         if self.ordered:
@@ -85,11 +85,11 @@ class KeyGroups:
         return np.maximum.reduceat(self.order, self.starts)
 
     def take(self, numbers: np.ndarray) -> pa.RecordBatch:
-        """Some of the rows, by number; not copied where these are all, in order."""
+        """Take some of the rows, by number; not copied where these are all, in order."""
         return (self.taker or RowTaker(self.rows)).take(numbers)
 
     def group_of_row(self) -> np.ndarray:
-        """For each place in the order, the number of its key."""
+        """Return the number of the key of each place in the order."""
         return np.repeat(np.arange(len(self.starts)), self.sizes)
 
     def restrict(self, wanted: np.ndarray) -> tuple[KeyGroups, np.ndarray]:
@@ -107,7 +107,7 @@ class KeyGroups:
         return KeyGroups(self.rows, self.order[kept], starts, self.ordered, self.taker), present
 
     def blocks(self, keys: int) -> Iterator[KeyGroups]:
-        """The same in pieces of so many keys, over the same rows."""
+        """Yield the groups in pieces of so many keys, over the same rows."""
         ends = self.ends
         taker = self.taker or RowTaker(self.rows)
         for first in range(0, len(self.starts), keys):
@@ -169,7 +169,7 @@ class RowOrder:
 
 
 def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of several with the same columns; slices that lie side by side are not copied."""
+    """Join batches with the same columns; slices that lie side by side are not copied."""
     if len(batches) == 1:
         return batches[0]
     columns = [_joined(pieces) for pieces in zip(*(b.columns for b in batches), strict=True)]
@@ -177,7 +177,7 @@ def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def detached(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """A copy: it does not hold the memory of larger rows that these are a slice of."""
+    """Copy rows, so that they do not hold the memory of larger rows that they are a slice of."""
     columns = [pa.concat_arrays([column], memory_pool=_POOL) for column in rows.columns]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
@@ -201,12 +201,12 @@ def _addresses(array: pa.Array) -> list[int | None]:
 
 
 def take(rows: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
-    """Rows by number, which is known to be in range; not copied where these are all, in order."""
+    """Take rows by number, known to be in range; not copied where these are all, in order."""
     return RowTaker(rows).take(numbers)
 
 
 def shifted(rows: pa.RecordBatch, shift: int) -> pa.RecordBatch:
-    """The rows with larger sequence numbers."""
+    """Add to the rows' sequence numbers."""
     if not shift:
         return rows
     position = rows.schema.get_field_index(SEQUENCE)
@@ -215,7 +215,7 @@ def shifted(rows: pa.RecordBatch, shift: int) -> pa.RecordBatch:
 
 
 def taken(column: pa.Array, numbers: pa.Array) -> pa.Array:
-    """Values by number, which is known to be in range; null where it is."""
+    """Take values by number, known to be in range; null where the number is null."""
     return pc.take(column, numbers, boundscheck=False, memory_pool=_POOL)
 
 
@@ -227,7 +227,7 @@ def _are_all(numbers: np.ndarray, count: int) -> bool:
 
 
 def row_schema(schema: TableSchema) -> pa.Schema:
-    """Of key-value rows: sequence number, row kind, values."""
+    """Return the schema of key-value rows: sequence number, row kind, values."""
     system = [pa.field(SEQUENCE, pa.int64()), pa.field(KIND, pa.int8())]
     return pa.schema([*system, *schema.arrow_schema])
 

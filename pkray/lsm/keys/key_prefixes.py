@@ -49,7 +49,7 @@ class KeyPrefixes:
         return NormalizedKeys(self.columns)
 
     def typed_like(self, columns: Sequence[pa.Array]) -> KeyPrefixes:
-        """The prefixes, each once, in these columns' types."""
+        """Cast the prefixes, each once, to these columns' types."""
         if all(a.type == b.type for a, b in zip(self.columns, columns, strict=True)):
             return self
         return KeyPrefixes([a.cast(b.type) for a, b in zip(self.columns, columns, strict=True)])
@@ -59,7 +59,8 @@ class KeyPrefixes:
         return self.keys.search(NormalizedKeys(columns))[1]
 
     def answers(self, columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
-        """Positions in what was asked, and the rows that answer each, in the rows' order.
+        """Match rows to what was asked: positions in it, and the rows that answer each, in the
+        rows' order.
 
         Args:
             columns: the leading key columns of rows that are sorted by key.
@@ -84,7 +85,7 @@ class SortedPrefixes:
         return len(self._keys)
 
     def spans(self, prefixes: KeyPrefixes) -> tuple[Ints, Ints]:
-        """For each prefix where the keys that begin with it start and end."""
+        """Find for each prefix where the keys that begin with it start and end."""
         low, hit = self._keys.search(prefixes.keys)
         ends = np.append(self._starts[1:], len(self._keys))
         high = low.copy()
@@ -93,7 +94,7 @@ class SortedPrefixes:
 
 
 def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """All numbers of the ranges ``low .. high``, and which range each is of."""
+    """Return all numbers of the ranges ``low .. high``, and which range each is of."""
     sizes = np.maximum(high - low, 0)
     which = np.repeat(np.arange(len(sizes)), sizes)
     before = np.cumsum(sizes) - sizes

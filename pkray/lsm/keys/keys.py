@@ -46,7 +46,8 @@ class NormalizedKeys:
         return self._length
 
     def sort(self, *, stable: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """The rows in key order, and where in that order each distinct key starts.
+        """Sort the rows: row numbers in key order, and where in that order each distinct key
+        starts.
 
         Args:
             stable: keep rows of one key in the order they are in; without, it is faster.
@@ -66,7 +67,8 @@ class NormalizedKeys:
         return self.sort(stable=stable)[0]
 
     def group_starts(self, order: np.ndarray | None = None) -> np.ndarray:
-        """Where in the (sorted) order each distinct key starts; by default the rows as they are."""
+        """Find where in the (sorted) order each distinct key starts; by default the rows as they
+        are."""
         if not self._length:
             return np.empty(0, np.intp)
         prefix, exact = self.prefix()
@@ -79,7 +81,7 @@ class NormalizedKeys:
         return run_starts(differs)
 
     def compare(self, rows: np.ndarray, other: NormalizedKeys, others: np.ndarray) -> np.ndarray:
-        """-1, 0 or 1 for each pair of a row here and a row there."""
+        """Compare each pair of a row here and a row there: -1, 0 or 1."""
         result = np.zeros(len(rows), np.int8)
         open_pairs = np.arange(len(rows))
         for column, other_column, number in self._words_with(other):
@@ -94,12 +96,12 @@ class NormalizedKeys:
         return result
 
     def bound(self, row: int) -> KeyBound:
-        """The key of one row (negative: from the end), to cut other keys at."""
+        """Return the key of one row (negative: from the end), to cut other keys at."""
         at = np.array([row if row >= 0 else self._length + row])
         return tuple(_bound_of(column, at) for column in self._columns)
 
     def count_le(self, bound: KeyBound) -> int:
-        """How many of these (sorted) keys are at most ``bound``."""
+        """Count how many of these (sorted) keys are at most ``bound``."""
         return self._equal_range(bound)[1]
 
     def search(self, wanted: NormalizedKeys) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +130,7 @@ class NormalizedKeys:
         return low, equal
 
     def prefix(self) -> tuple[np.ndarray, bool]:
-        """One word a row that never contradicts the keys' order, and whether it decides it.
+        """Return one word a row that never contradicts the keys' order, and whether it decides it.
 
         Words whose values span few bits share it, so that most composite keys need no other.
         """
@@ -208,7 +210,8 @@ class NormalizedKeys:
                 yield column.length(rows)
 
     def _words_with(self, other: NormalizedKeys) -> Iterator[tuple[KeyColumn, KeyColumn, int]]:
-        """The columns of both sides and the numbers of their words, the most significant first."""
+        """Yield the columns of both sides and the numbers of their words, the most significant
+        first."""
         for mine, theirs in zip(self._columns, other._columns, strict=True):
             for number in range(max(mine.width, theirs.width)):
                 yield mine, theirs, number
@@ -255,7 +258,7 @@ def sort_within_groups(order: np.ndarray, starts: np.ndarray, by: NormalizedKeys
 
 
 def _search_words(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As `NormalizedKeys.search`, where one word is all of a key."""
+    """Search as `NormalizedKeys.search`, where one word is all of a key."""
     low = np.searchsorted(here, there)
     if not len(here):
         return low, np.zeros(len(there), bool)
@@ -280,7 +283,7 @@ def _bound_of(column: KeyColumn, at: np.ndarray) -> tuple[tuple[int, ...], int]:
 
 
 def _narrow(values: np.ndarray, value: int, offset: int) -> tuple[int, int]:
-    """The range of the sorted values that equal ``value``, counted from ``offset``."""
+    """Return the range of the sorted values that equal ``value``, counted from ``offset``."""
     exact = values.dtype.type(value)
     low = np.searchsorted(values, exact, "left")
     high = np.searchsorted(values, exact, "right")

@@ -1,4 +1,4 @@
-"""Lists and maps as lengths and elements."""
+"""Split lists and maps into lengths and elements, and put them together again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def list_parts(values: pa.Array) -> tuple[Ints, pa.Array]:
-    """How many elements each list or map has, null ones none; and all elements.
+    """Split lists or maps: how many elements each has, null ones none, and all elements.
 
     The elements of maps are structs of ``key`` and ``value``.
     """
@@ -36,7 +36,7 @@ def _entries(values: pa.Array) -> pa.Array:
 def list_array(
     kind: pa.DataType, offsets: np.ndarray, elements: pa.Array, valid: Bools | None = None
 ) -> pa.Array:
-    """A list or map array of exactly this type.
+    """Make a list or map array of exactly this type.
 
     Args:
         offsets: where each list begins, and where the last one ends.
@@ -61,7 +61,7 @@ def first_of_each(segment: Ints, code: Ints) -> Bools:
 
 
 def runs_of_equal(segment: Ints, code: Ints) -> tuple[Ints, Ints]:
-    """Elements by segment, code and place, and where in this order each new pair starts."""
+    """Sort elements by segment, code and place, and find where each new pair starts."""
     if not len(code):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     pair = segment * (int(code.max()) + 1) + code

@@ -1,4 +1,4 @@
-"""Which files overlap: their key ranges as numbers, and the sections that must be merged."""
+"""Cut runs into sections: sets of files whose key ranges overlap, to be merged together."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sections(runs: Sequence[SortedRun], schema: TableSchema) -> list[Section]:
 
 
 def in_key_order(run: SortedRun, schema: TableSchema, first: KeyBound) -> Iterator[DataFileMeta]:
-    """The files of a run that may have keys from ``first`` on."""
+    """Yield the files of a run that may have keys from ``first`` on."""
     types = schema.types(schema.trimmed_primary_keys)
     last_keys = NormalizedKeys(binary_row.decode([file.max_key for file in run.files], types))
     for number in last_keys.argsort().tolist():
@@ -54,7 +54,8 @@ def in_key_order(run: SortedRun, schema: TableSchema, first: KeyBound) -> Iterat
 
 
 def key_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and largest key of each file, as numbers in key order; equal keys are equal."""
+    """Return the smallest and largest key of each file, as numbers in key order; equal keys are
+    equal."""
     types = schema.types(schema.trimmed_primary_keys)
     ends = [file.min_key for file in files] + [file.max_key for file in files]
     order, starts = NormalizedKeys(binary_row.decode(ends, types)).sort()

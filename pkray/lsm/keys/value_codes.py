@@ -1,4 +1,4 @@
-"""Numbers for values of any type: equal values have equal numbers."""
+"""Encode values of any type as numbers: equal values have equal numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pkray.lsm.keys.list_parts import Ints, list_parts
 
 
 def codes(values: pa.Array) -> Ints:
-    """Dense numbers from 0; nulls are equal to each other."""
+    """Encode values of any type as dense numbers from 0; nulls are equal to each other."""
     kind = values.type
     if pa.types.is_struct(kind):
         return _of_tuples([_validity(values), *(codes(child) for child in values.flatten())])

@@ -1,4 +1,4 @@
-"""The order of integers, and which of them are equal."""
+"""Sort integers, and find which of them are equal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BLOCK = 64 << 10
 
 
 def sort_values(values: np.ndarray, *, stable: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The order of one value or more, and which of the sorted ones differ from the one before.
+    """Sort one value or more: their order, and which of the sorted ones differ from the one before.
 
     Args:
         stable: equal values keep their order.
@@ -22,25 +22,25 @@ def sort_values(values: np.ndarray, *, stable: bool) -> tuple[np.ndarray, np.nda
 
 
 def neighbours_differ(values: np.ndarray) -> np.ndarray:
-    """Of each value but the first, whether it differs from the one before."""
+    """Compare each value but the first with the one before: whether it differs."""
     return values[1:] != values[:-1]
 
 
 def run_starts(differs: np.ndarray) -> np.ndarray:
-    """Where runs of equal values start, by `neighbours_differ`."""
+    """Find where runs of equal values start, by `neighbours_differ`."""
     is_start = np.empty(len(differs) + 1, bool)
     is_start[0], is_start[1:] = True, differs
     return np.flatnonzero(is_start)
 
 
 def distance_from(word: np.ndarray, low: int) -> np.ndarray:
-    """word - low as unsigned, for any integer type and span."""
+    """Subtract ``low`` from words as unsigned, for any integer type and span."""
     wide = word if word.dtype.itemsize == 8 else word.astype(np.int64)
     return wide.view(np.uint64) - np.uint64(low & (2**64 - 1))
 
 
 def _stable_argsort(values: np.ndarray) -> np.ndarray:
-    """As numpy's, in half the time where the values are not sorted runs already."""
+    """Sort as numpy does, in half the time where the values are not sorted runs already."""
     count = len(values)
     descents = np.count_nonzero(values[1:] < values[:-1])
     if descents * 64 <= count or values.dtype.itemsize <= 2 or count >= 1 << 31:
@@ -60,7 +60,7 @@ def _stable_argsort(values: np.ndarray) -> np.ndarray:
 
 
 def _sorted_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """As `sort_values`, stable, where a value and its place fit one word: twice as fast."""
+    """Sort as `sort_values`, stable, where a value and its place fit one word: twice as fast."""
     low, high = int(values.min()), int(values.max())
     place_bits = (len(values) - 1).bit_length()
     if (high - low).bit_length() + place_bits > 64:

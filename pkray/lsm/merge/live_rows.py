@@ -53,7 +53,7 @@ class LiveRows:
         batch_rows: int = READ_ROWS,
         batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
-        """A file's key-value rows that are left, in key order."""
+        """Read a file's key-value rows that are left, in key order."""
         deleted = self._vectors.get(file.file_name)
         return self._files.read(
             file, columns, batch_rows=batch_rows, batch_bytes=batch_bytes, deleted=deleted
@@ -66,7 +66,7 @@ def raw_read(
     vectors: Vectors,
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some files above level 0, file after file, each in key order.
+    """Read the rows of some files above level 0, file after file, each in key order.
 
     Args:
         vectors: rows of the files that are gone.

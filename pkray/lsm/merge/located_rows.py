@@ -1,4 +1,4 @@
-"""Rows of data files, with their places in them."""
+"""Hold rows of data files together with their places in the files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LocatedRows:
     """Rows of distinct keys, in key order.
 
     Args:
-        rows: with the columns asked for, and beside them `FILE`, the number of the row's file, and
+        rows: with the columns asked for, then `FILE`, the number of the row's file, and
             `POSITION`, the row's in the file from 0 on.
         files: names of the files that are numbered.
     """
@@ -37,7 +37,7 @@ class LocatedRows:
         schema: pa.Schema,
         order: RowOrder,
     ) -> LocatedRows:
-        """Of rows in any order.
+        """Sort rows, which come in any order, by key.
 
         Args:
             schema: of the batches, but for the columns that tell the place.
@@ -49,7 +49,7 @@ class LocatedRows:
         return cls(rows, files)
 
     def vectors(self) -> Vectors:
-        """Vectors that mark these rows."""
+        """Make vectors that mark these rows."""
         numbers = self.rows.column(FILE).to_numpy()
         by_file = np.argsort(numbers, kind="stable")
         chosen, starts = np.unique(numbers[by_file], return_index=True)
@@ -62,7 +62,7 @@ class LocatedRows:
 
 
 def placed(rows: pa.RecordBatch, file: int, positions: Ints) -> pa.RecordBatch:
-    """Rows of one file, by number, with their places."""
+    """Add their places to rows of one file, which is given by number."""
     place = [pa.array(np.full(len(positions), file, np.int32)), pa.array(positions, pa.int64())]
     return pa.RecordBatch.from_arrays(
         [*rows.columns, *place], schema=pa.schema([*rows.schema, *PLACE])

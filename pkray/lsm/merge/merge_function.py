@@ -1,4 +1,4 @@
-"""What a merge engine is."""
+"""Define what a merge engine is, and the steps that engines share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MergeEngine(ABC):
 
     @abstractmethod
     def merge(self, groups: KeyGroups, *, always: bool = False) -> pa.RecordBatch:
-        """One row a key, in the groups' order, with the columns of ``groups.rows``.
+        """Merge one row a key, in the groups' order, with the columns of ``groups.rows``.
 
         A key that is not there after merging comes as a -D or -U.
 
@@ -55,16 +55,16 @@ class MergeEngine(ABC):
         """
 
     def incoming(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """What the table keeps of rows that come in."""
+        """Turn rows that come in into what the table keeps of them."""
         return rows
 
     def also_needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Columns without which these cannot be merged."""
+        """Return the columns without which these cannot be merged."""
         return ()
 
 
 def newest_images(engine: MergeEngine, groups: KeyGroups, is_image: np.ndarray) -> KeyGroups:
-    """Without older rows that a newer one of their key has been merged with.
+    """Leave out older rows that a newer one of their key has been merged with.
 
     Args:
         is_image: for each row of ``groups.rows``, whether it is of a level above 0.
@@ -102,7 +102,7 @@ def cut_at_deletes(groups: KeyGroups) -> list[KeyGroups]:
 
 
 def _only(groups: KeyGroups, chosen: np.ndarray) -> KeyGroups:
-    """The rows at some places of the order."""
+    """Restrict groups to the rows at some places of the order."""
     wanted = np.zeros(groups.rows.num_rows, np.bool_)
     wanted[groups.order[chosen]] = True
     return groups.restrict(wanted)[0]
@@ -115,7 +115,7 @@ def is_add(kinds: pa.Array) -> np.ndarray:
 
 
 def without_deletes(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of kind +I and +U; rows without a kind column are."""
+    """Leave out rows of kind -U and -D; rows without a kind column all stay."""
     position = rows.schema.get_field_index(KIND)
     if position < 0:
         return rows
@@ -124,7 +124,7 @@ def without_deletes(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def count_deletes(rows: pa.RecordBatch) -> int:
-    """Rows of kind -U and -D."""
+    """Count the rows of kind -U and -D."""
     kinds = rows.column(KIND)
     if not kinds.to_numpy().any():
         return 0

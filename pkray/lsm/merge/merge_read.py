@@ -50,7 +50,7 @@ def merge_read(
     batch_rows: int | None = None,
     limits: MergeLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some runs, one a key, in key order.
+    """Read the rows of some runs, one a key, in key order.
 
     Args:
         runs: newest first; they may be all of a bucket's, or any that follow one another.
@@ -79,7 +79,7 @@ def merge_read(
 
 
 def row_order(runs: Sequence[SortedRun], schema: TableSchema) -> RowOrder:
-    """How rows of these runs (newest first) compare.
+    """Return how rows of these runs (newest first) compare.
 
     Runs follow one another in sequence numbers unless several processes wrote at once.
     """
@@ -118,7 +118,7 @@ def section_groups(
     batch_rows: int | None = None,
     beside: Sequence[SortedRun] = (),
 ) -> Grouped:
-    """A section's rows by key, with the number of the section's run of each row.
+    """Group a section's rows by key, with the number of the section's run of each row.
 
     Args:
         batch_rows: about how many rows to hold at a time, over all runs.
@@ -140,6 +140,6 @@ def section_groups(
 
 
 def _widest(runs: Sequence[SortedRun]) -> int:
-    """Bytes of a row of theirs in memory, roughly: files are compressed."""
+    """Estimate the bytes of a row of theirs in memory: files are compressed."""
     widths = [file.file_size // max(1, file.row_count) for run in runs for file in run.files]
     return 4 * max(widths, default=0) or 1

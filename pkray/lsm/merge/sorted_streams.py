@@ -1,4 +1,4 @@
-"""Streams of rows sorted by key, brought together in slices that are cut at a common key."""
+"""Bring streams of rows sorted by key together, in slices that are cut at a common key."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ class MergeLimits:
 
     @classmethod
     def from_options(cls, options: TableOptions, directory: str | None = None) -> MergeLimits:
-        """Args: directory: on the local disk, for rows set aside."""
+        """Take the limits from a table's options.
+
+        Args:
+            directory: on the local disk, for rows set aside.
+        """
         return cls(
             options.sort_spill_threshold or options.num_sorted_run_stop_trigger + 1,
             options.sort_spill_buffer_size,
@@ -119,7 +123,7 @@ def _grouped(sources: Sequence[_Source], order: RowOrder) -> Grouped:
 
 
 def _alone(rows: pa.RecordBatch) -> KeyGroups:
-    """Rows of distinct keys, sorted."""
+    """Group rows of distinct keys, which are sorted."""
     places = np.arange(rows.num_rows)
     return KeyGroups(rows, places, places)
 
@@ -141,7 +145,7 @@ def _fewer(sources: list[_Source], order: RowOrder, limits: MergeLimits) -> list
 def _bring_together(
     sources: Sequence[_Source], at_once: int, order: RowOrder, limits: MergeLimits, spill: Spill
 ) -> list[_Source]:
-    """Neighbours that are to be set aside become one each."""
+    """Merge neighbours that are to be set aside into one each."""
     found: list[_Source] = []
     waiting: list[_Source] = []
     groups = -(-sum(source.is_aside for source in sources) // at_once)
@@ -214,7 +218,7 @@ class _Cursor:
         return True
 
     def take(self, bound: KeyBound) -> Part:
-        """The rows up to a key."""
+        """Take the rows up to a key."""
         assert self._part is not None
         rows, numbers = self._part
         start, stop = self._at, len(numbers)

@@ -1,4 +1,4 @@
-"""One commit user's uncommitted work on a bucket."""
+"""Do one commit user's uncommitted work on a bucket."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class BucketWriter:
     def change_schema(
         self, schema: TableSchema, files: DataFileStore, lookup: UpperLevelLookup | None = None
     ) -> None:
-        """Go on under a newer schema; rows in memory are written to level 0 under the old one.
+        """Change to a newer schema; rows in memory are written to level 0 under the old one.
 
         Args:
             files: of this bucket, under the new schema.
@@ -146,7 +146,7 @@ class BucketWriter:
         self._run(pick_full(runs, self._options, purged))
 
     def adopt(self, result: CompactionResult) -> None:
-        """Hand over with the next message what was compacted elsewhere.
+        """Take over what was compacted elsewhere, and hand it over with the next message.
 
         Its inputs are files that `rebase` was given, and its files are never deleted from here.
         """
@@ -180,18 +180,18 @@ class BucketWriter:
 
     def undo_prepare(self) -> None:
         """Undo `prepare_commit`: nobody was given its message, nor one before that is not
-        committed or taken back."""
+        committed or requeued."""
         self._prepared = PreparedMessages()
         self._increment = self._last_increment
         self.rebase(self._committed)
 
     def committed(self, levels: Levels) -> None:
-        """All messages handed over so far are committed, and ``levels`` has them."""
+        """Take all messages handed over so far for committed; ``levels`` has them."""
         self._prepared = PreparedMessages()
         self.rebase(levels)
 
     def requeue(self, *, rewrite: bool = False) -> None:
-        """Forget the messages handed over, which will not be committed; keep their rows.
+        """Queue the rows of the messages handed over again: these will not be committed.
 
         Their files stay where they are: somebody may hold the messages still.
 
@@ -199,7 +199,7 @@ class BucketWriter:
             rewrite: in new files, as somebody may delete the old ones.
 
         Raises:
-            MissingFileError: some are gone, and nothing is taken back.
+            MissingFileError: some are gone, and nothing is requeued.
         """
         self._increment.requeue(self._prepared, self._files if rewrite else None)
         self._prepared = PreparedMessages()
@@ -239,12 +239,12 @@ class BucketWriter:
 
     def abort(self) -> None:
         """Forget the rows in memory, and delete the files that were not handed over."""
-        doomed = self._increment.created
+        own_files = self._increment.created
         self._increment = CommitIncrement()
         self._levels = self._committed
         self._memtable = Memtable(self.schema)
         self._show()
-        self._files.delete(doomed)
+        self._files.delete(own_files)
 
     def _use(
         self, schema: TableSchema, files: DataFileStore, lookup: UpperLevelLookup | None
@@ -284,7 +284,7 @@ class BucketWriter:
         release_freed_memory(written, self._options.write_buffer_size // 2)
 
     def _show(self) -> None:
-        """Let others see what there is now, all at once."""
+        """Publish what there is now to other threads, all at once."""
         self._uncommitted = Uncommitted(
             self.schema.id,
             self._engine,

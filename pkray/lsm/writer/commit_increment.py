@@ -1,4 +1,4 @@
-"""What a bucket writer has done and not handed over."""
+"""Collect what a bucket writer has done and not handed over."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Kind = Literal["data", "changelog"]
 
 
 class CommitIncrement:
-    """Files made since the last message.
+    """Collects the files made since the last message.
 
     Attributes:
         created: by this writer, whether a message names them or not.
@@ -41,7 +41,7 @@ class CommitIncrement:
     def write(
         self, files: DataFileStore, rows: Iterable[pa.RecordBatch], kind: Kind = "data"
     ) -> list[DataFileMeta]:
-        """Write a run of level 0; it is the caller's to have it named."""
+        """Write a run of level 0; the caller adds it to what a message will name."""
         new = files.write_run(rows, 0, APPEND_SOURCE, kind)
         self.created.extend(new)
         return new
@@ -76,7 +76,7 @@ class CommitIncrement:
             files: writes them to new files; by default they stay in theirs.
 
         Raises:
-            MissingFileError: some are gone; nothing is taken back.
+            MissingFileError: some are gone; nothing is requeued.
         """
         new, changelog = prepared.new_files, prepared.changelog_files
         if files is not None:
@@ -122,7 +122,7 @@ class CommitIncrement:
         ]
 
     def unreferenced(self) -> list[DataFileMeta]:
-        """Files that no message will name."""
+        """Return files that no message will name."""
         kept = (*self.to_be_named, *self.compact_before.values())
         names = {file.file_name for file in kept}
         return [file for file in self.created if file.file_name not in names]
@@ -148,7 +148,7 @@ class CommitIncrement:
         chosen: Callable[[DataFileMeta], bool] = lambda _: True,
         shift: int = 0,
     ) -> list[DataFileMeta]:
-        """The files, those that are chosen written again with larger sequence numbers."""
+        """Write the chosen files again with larger sequence numbers; return all files."""
         found: list[DataFileMeta] = []
         for file in old:
             if not chosen(file):

@@ -1,4 +1,4 @@
-"""Rows that are in memory only."""
+"""Hold rows that are in memory only, and find them by key."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FrozenRows:
     shift: int = 0
 
     def runs(self, engine: MergeEngine) -> list[FrozenRows]:
-        """The rows of each run that they make, the oldest first: two if deletes must stay apart."""
+        """Split the rows into runs, the oldest first: two if deletes must stay apart."""
         if not engine.deletes_reset:
             return [self]
         cut = cut_at_deletes(self.groups)
@@ -54,7 +54,7 @@ class FrozenRows:
     def merged(
         self, engine: MergeEngine, *, nothing_before: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """One key-value row a key, in key order.
+        """Merge the rows: yield one key-value row a key, in key order.
 
         Args:
             nothing_before: there are no older rows of any key.
@@ -67,7 +67,7 @@ class FrozenRows:
                 yield shifted(rows, self.shift)
 
     def every(self) -> Iterator[pa.RecordBatch]:
-        """All rows by key, user sequence and arrival; needs groups that are ordered."""
+        """Yield all rows by key, user sequence and arrival; needs groups that are ordered."""
         for block in self._blocks():
             yield block.take(block.order)
 
@@ -84,7 +84,8 @@ def _without_passing(rows: pa.RecordBatch, groups: KeyGroups) -> pa.RecordBatch:
 
 
 class Memtable:
-    """Incoming rows in the order of their arrival. One thread adds; others may look up beside it.
+    """Holds incoming rows in the order of their arrival. One thread adds; others may look up
+    concurrently.
 
     Attributes:
         bytes: what they take up.
@@ -111,7 +112,7 @@ class Memtable:
             self.rows += rows.num_rows
 
     def freeze(self, first_sequence: int, *, ordered: bool = True) -> FrozenRows:
-        """The rows with sequence numbers in the order of their arrival.
+        """Sort the rows, and number them in the order of their arrival.
 
         Args:
             ordered: False is faster, and enough for engines without ``needs_order``.
@@ -121,7 +122,7 @@ class Memtable:
     def lookup(
         self, keys: pa.RecordBatch, engine: MergeEngine, first_sequence: int
     ) -> pa.RecordBatch:
-        """Merged key-value rows of the keys that are here, deletes included, as runs have them.
+        """Find the merged key-value rows of keys, deletes included, as runs have them.
 
         Args:
             keys: the key columns, distinct.
@@ -133,7 +134,7 @@ class Memtable:
     def lookup_prefixes(
         self, prefixes: KeyPrefixes, engine: MergeEngine, first_sequence: int
     ) -> pa.RecordBatch:
-        """As `lookup`, of all keys that begin so."""
+        """Find as `lookup` does, all keys that begin with the prefixes."""
         return self._merged(lambda segment: segment.find_prefixes(prefixes), engine, first_sequence)
 
     def _merged(
@@ -193,12 +194,13 @@ class _Segment:
         self._by_width: dict[int, SortedPrefixes] = {}
 
     def find(self, keys: NormalizedKeys) -> np.ndarray:
-        """Numbers of all rows of these keys, those of one key in the order of their arrival."""
+        """Find the numbers of all rows of these keys, those of one key in the order of their
+        arrival."""
         positions, found = self._keys.search(keys)
         return self._rows_of(positions[found])
 
     def find_prefixes(self, prefixes: KeyPrefixes) -> np.ndarray:
-        """As `find`, of all keys that begin so."""
+        """Find as `find` does, all keys that begin with the prefixes."""
         width = prefixes.width
         if width not in self._by_width:
             self._by_width[width] = SortedPrefixes(self._columns[:width])

@@ -1,4 +1,4 @@
-"""What a bucket writer has handed over, and does not know to be committed."""
+"""Keep what a bucket writer has handed over, and does not know to be committed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pkray.lsm.levels import Levels, Vectors, united
 
 
 class PreparedMessages:
-    """Messages in the order that they were made, and the older rows that they replace."""
+    """Keeps messages in the order that they were made, and the older rows that they replace."""
 
     def __init__(self) -> None:
         self._messages: list[CommitMessage] = []
@@ -32,7 +32,7 @@ class PreparedMessages:
         self._marked = united(self._marked, marked)
 
     def on(self, levels: Levels) -> Levels:
-        """Committed files as they are once these messages are committed, too."""
+        """Return committed files as they are once these messages are committed, too."""
         for message in self._messages:
             levels = levels.apply((), message.new_files)
             levels = levels.apply(message.compact_before, message.compact_after)
@@ -41,7 +41,7 @@ class PreparedMessages:
     def with_vectors(
         self, message: CommitMessage, base: Levels, levels: Levels, files: DataFileStore
     ) -> CommitMessage:
-        """With new index files, if rows were marked or files with marked rows went.
+        """Write new index files for a message, if rows were marked or files with marked rows went.
 
         Args:
             message: the next one.
@@ -62,7 +62,7 @@ class PreparedMessages:
         )
 
     def _vector_files(self, levels: Levels) -> tuple[str, ...]:
-        """Names of the index files that are there once these messages are committed."""
+        """Return the names of the index files that are there once these messages are committed."""
         for message in reversed(self._messages):
             if DELETION_VECTORS in message.index_types:
                 return tuple(

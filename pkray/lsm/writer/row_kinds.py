@@ -1,4 +1,4 @@
-"""What kind each incoming row has, and which kinds a table takes."""
+"""Give incoming rows their kinds, and drop the kinds that a table ignores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def accepted_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """Incoming rows with their final kinds, less those that the table's options ignore.
+    """Give incoming rows their final kinds, and leave out those that the table's options ignore.
 
     ``rowkind.field`` overrides the rows' own kinds; ``ignore-delete`` drops -U and -D,
     ``ignore-update-before`` drops -U.

@@ -1,4 +1,4 @@
-"""What a writer holds of a bucket beside the committed files."""
+"""Show what a writer holds of a bucket that is not committed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pkray.lsm.writer.memtable import Memtable
 
 @dataclass(frozen=True)
 class Uncommitted:
-    """A writer's rows at one moment, for readers beside it.
+    """Shows a writer's rows at one moment to concurrent readers.
 
     Args:
         schema_id: the schema they are held under.
@@ -35,7 +35,7 @@ class Uncommitted:
         return bool({file.file_name for file in self.files} & levels.file_names)
 
     def on(self, levels: Levels) -> Levels:
-        """Committed files with these on top."""
+        """Return committed files with these on top."""
         return levels.apply((), self.files) if self.files else levels
 
     def follows(self, levels: Levels) -> bool:
@@ -44,7 +44,7 @@ class Uncommitted:
         return first is None or first > levels.max_sequence
 
     def lookup_memory(self, keys: pa.RecordBatch, levels: Levels) -> pa.RecordBatch:
-        """Merged key-value rows of keys that are in memory, deletes included, in key order.
+        """Find the merged key-value rows of keys in memory, deletes included, in key order.
 
         Args:
             keys: the key columns, distinct.
@@ -53,7 +53,7 @@ class Uncommitted:
         return self.memory.lookup(keys, self.engine, self._first_after(levels))
 
     def lookup_memory_prefixes(self, prefixes: KeyPrefixes, levels: Levels) -> pa.RecordBatch:
-        """As `lookup_memory`, of all keys that begin so."""
+        """Find as `lookup_memory` does, all keys that begin with the prefixes."""
         return self.memory.lookup_prefixes(prefixes, self.engine, self._first_after(levels))
 
     def _first_after(self, levels: Levels) -> int:

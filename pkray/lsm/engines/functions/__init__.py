@@ -55,7 +55,7 @@ FUNCTIONS: dict[str, type[AggregateFunction]] = {
 def aggregate_function(
     name: str, field: str, data_type: DataType, options: FieldOptions
 ) -> AggregateFunction:
-    """The function that merges a column.
+    """Make the function that merges a column.
 
     Raises:
         UnsupportedError: rbm64, or a name that nobody knows.

@@ -61,7 +61,7 @@ class Count(Sum):
 
     @staticmethod
     def as_counts(column: pa.Array) -> pa.Array:
-        """What a table keeps of incoming values: 1, or 0 for null."""
+        """Turn incoming values into what a table keeps of them: 1, or 0 for null."""
         return pc.is_valid(column).cast(column.type)
 
 
@@ -149,7 +149,7 @@ def _add(values: Values, rows: Segments) -> Values:
 def _round_half_up(
     values: npt.NDArray[np.object_], by: npt.NDArray[np.object_]
 ) -> npt.NDArray[np.object_]:
-    """values / by to the nearest integer, ties away from zero."""
+    """Divide to the nearest integer, ties away from zero."""
     size = (2 * np.abs(values) + np.abs(by)) // (2 * np.abs(by))
     negative = ((values < 0) != (by < 0)).astype(bool)
     return np.where(negative, -size, size)

@@ -16,18 +16,18 @@ _LIMB = np.int64(0xFFFFFFFF)
 
 
 def compact_at(column: pa.Array, numbers: Ints) -> Ints:
-    """Unscaled values of at most 18 digits."""
+    """Return unscaled values of at most 18 digits."""
     return np.ascontiguousarray(values_at(column, _HALVES, numbers)["low"]).view(np.int64)
 
 
 def wide_at(column: pa.Array, numbers: Ints) -> npt.NDArray[np.object_]:
-    """Unscaled values as Python integers."""
+    """Return unscaled values as Python integers."""
     halves = values_at(column, _HALVES, numbers)
     return (halves["high"].astype(object) << 64) | halves["low"].astype(object)
 
 
 def limbs_at(column: pa.Array, numbers: Ints) -> list[Ints]:
-    """Unscaled values as four 32-bit limbs, lowest first; the last one has the sign."""
+    """Return unscaled values as four 32-bit limbs, lowest first; the last one has the sign."""
     halves = values_at(column, _HALVES, numbers)
     low = np.ascontiguousarray(halves["low"])
     high = np.ascontiguousarray(halves["high"])
@@ -36,7 +36,7 @@ def limbs_at(column: pa.Array, numbers: Ints) -> list[Ints]:
 
 
 def from_limbs(limbs: list[Ints], valid: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-    """Sums of limbs as decimals; null where they have more digits than the type."""
+    """Make decimals of sums of limbs; null where they have more digits than the type."""
     carry = np.zeros(len(limbs[0]), np.int64)
     whole = []
     for limb in limbs[:3]:
@@ -59,7 +59,7 @@ def from_compact(values: Ints, valid: npt.NDArray[np.bool_], kind: pa.DataType) 
 def from_wide(
     values: npt.NDArray[np.object_], valid: npt.NDArray[np.bool_], kind: pa.DataType
 ) -> pa.Array:
-    """Null where a value has more digits than the type."""
+    """Make decimals of Python integers; null where a value has more digits than the type."""
     bound = 10**kind.precision
     fits = valid & (np.abs(values) < bound).astype(bool)
     inside = np.where(fits, values, 0)

@@ -1,4 +1,4 @@
-"""What an aggregate function is."""
+"""Define what an aggregate function is."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class AggregateFunction(ABC):
         return True
 
     def __call__(self, column: pa.Array, rows: Segments) -> pa.Array:
-        """One value a key.
+        """Merge one value a key.
 
         Raises:
             MergeError: the function cannot take rows back, or cannot merge the column's type.
@@ -98,7 +98,7 @@ class AggregateFunction(ABC):
 
     @abstractmethod
     def merge(self, column: pa.Array, rows: Segments) -> pa.Array:
-        """One value a key; ``rows`` has some, and those that take back only if it can."""
+        """Merge one value a key; ``rows`` has some, and those that take back only if it can."""
 
 
 class SkippingNulls(AggregateFunction):
@@ -114,10 +114,10 @@ class SkippingNulls(AggregateFunction):
 
     @abstractmethod
     def merge_values(self, column: pa.Array, rows: Segments) -> pa.Array:
-        """As `merge`, of values that are not null."""
+        """Merge as `merge`, values that are not null."""
 
     def _single(self, column: pa.Array, rows: Segments) -> pa.Array:
-        """For a type that the function cannot merge: fine where a key has but one value.
+        """Take a key's one value, where the function cannot merge the type.
 
         Raises:
             MergeError: a key has several values, or takes one back.

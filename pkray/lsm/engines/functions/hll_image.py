@@ -32,7 +32,7 @@ _EXCEPTIONS = (_BYTE & 15 == _EXCEPTION).astype(np.int64) + (_BYTE >> 4 == _EXCE
 
 
 def flaw_of_hll(image: bytes) -> str | None:
-    """What is wrong with an image of an HLL sketch; None: nothing that could do harm."""
+    """Say what is wrong with an image of an HLL sketch; None: nothing that could do harm."""
     if len(image) < 8:
         return f"it ends after {len(image)} bytes"
     words, version, family, lg_k, lg_array, flags, count, modes = image[:8]
@@ -100,7 +100,7 @@ def _flaw_of_registers(
 def _coupons(
     image: bytes, start: int, count: int, lg_array: int, compact: bool
 ) -> np.ndarray | None:
-    """None: the image ends before them."""
+    """Read the coupons; None where the image ends before them."""
     places = count if compact else 1 << lg_array
     if len(image) < start + 4 * places:
         return None

@@ -52,7 +52,7 @@ class _OfElements(SkippingNulls):
     def kept(
         self, elements: pa.Array, segment: Ints, back: Bools | None, rank: Ints | None
     ) -> Ints | None:
-        """Numbers of the elements that stay, by segment; None if all do.
+        """Return the numbers of the elements that stay, by segment; None if all do.
 
         Args:
             back: whether each element takes back; None: none does.
@@ -179,7 +179,8 @@ class NestedUpdate(_OfElements):
 
 
 def _last_of_each(segment: Ints, code: Ints, back: Bools | None, rank: Ints | None) -> Ints:
-    """The last element of each code since it was taken back, in the order the codes came first.
+    """Return the last element of each code since it was taken back, in the order the codes came
+    first.
 
     Args:
         rank: the order in which they count, below 0 of late ones, which move no other; None: as
@@ -202,12 +203,12 @@ def _last_of_each(segment: Ints, code: Ints, back: Bools | None, rank: Ints | No
 
 
 def _ranked(numbers: Ints, beside: Ints, segment: Ints, rank: Ints) -> Ints:
-    """Numbers of elements, in the order of those beside them."""
+    """Sort numbers of elements by the ``beside`` of each: by segment, then by rank."""
     return numbers[np.lexsort((beside, rank[beside], segment[beside]))]
 
 
 def _since_last_back(segment: Ints, code: Ints, back: Bools | None) -> Ints | None:
-    """Elements after the last one that took an equal one back; None: none did."""
+    """Return elements after the last one that took an equal one back; None: none did."""
     if back is None or not back.any():
         return None
     order, starts = runs_of_equal(segment, code)

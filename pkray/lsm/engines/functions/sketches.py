@@ -54,7 +54,7 @@ class _Sketch(SkippingNulls):
 
     @abstractmethod
     def union(self, images: Iterable[bytes]) -> bytes:
-        """The union of serialised sketches, oldest first, serialised.
+        """Return the union of serialised sketches, oldest first, serialised.
 
         Raises:
             ValueError: bytes that are no such sketch; also IndexError, RuntimeError, MemoryError.

@@ -48,7 +48,7 @@ class ListAgg(SkippingNulls):
         return rows.spread(joined)
 
     def _distinct_parts(self, texts: pa.Array, rows: Segments) -> tuple[pa.Array, np.ndarray]:
-        """The parts to join, and where each key's begin."""
+        """Return the parts to join, and where each key's begin."""
         segment = rows.of_place()
         if self.delimiter:
             split = pc.split_pattern(texts, self.delimiter)
