@@ -4,8 +4,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from history_samples import create, put
 
 import pkray
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """Three snapshots of ``db.t``, the second one tagged; files that want others make their own."""
+    create(tmp_path / "w")
+    with pkray.connect(str(tmp_path / "w")) as catalog:
+        table = catalog.load_table("db.t")
+        for turn in range(3):
+            put(table, {turn: "main", 100: f"turn {turn}"})
+        table.tags.create("second", 2)
+    return tmp_path / "w"
 
 
 @pytest.fixture
@@ -16,5 +29,5 @@ def catalog(warehouse: Path) -> Iterator[pkray.Catalog]:
 
 @pytest.fixture
 def table(catalog: pkray.Catalog) -> pkray.Table:
-    """The table of the file's `warehouse`."""
+    """The table of the `warehouse`."""
     return catalog.load_table("db.t")

@@ -9,7 +9,6 @@ from history_samples import (
     content,
     contents,
     copy_of,
-    create,
     data_files,
     files_of,
     named_files,
@@ -18,7 +17,6 @@ from history_samples import (
     root,
 )
 
-import pkray
 from pkray.errors import (
     BranchExistsError,
     BranchNotFoundError,
@@ -29,18 +27,6 @@ from pkray.expiration.branches import BranchHistories
 from pkray.format import paths
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.branch_store import BranchStore
-
-
-@pytest.fixture
-def warehouse(tmp_path):
-    create(tmp_path / "w")
-    with pkray.connect(str(tmp_path / "w")) as catalog:
-        table = catalog.load_table("db.t")
-        for turn in range(3):
-            put(table, {turn: "main", 100: f"turn {turn}"})
-        table.tags.create("second", 2)
-    return tmp_path / "w"
-
 
 SECOND = {0: "main", 1: "main", 100: "turn 1"}
 THIRD = {0: "main", 1: "main", 2: "main", 100: "turn 2"}

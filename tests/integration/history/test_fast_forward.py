@@ -23,18 +23,6 @@ from pkray.errors import ServiceUnavailableError, TableError
 from pkray.expiration.branches import BranchHistories
 from pkray.format import paths
 
-
-@pytest.fixture
-def warehouse(tmp_path):
-    create(tmp_path / "w")
-    with pkray.connect(str(tmp_path / "w")) as catalog:
-        table = catalog.load_table("db.t")
-        for turn in range(3):
-            put(table, {turn: "main", 100: f"turn {turn}"})
-        table.tags.create("second", 2)
-    return tmp_path / "w"
-
-
 SECOND = {0: "main", 1: "main", 100: "turn 1"}
 THIRD = {0: "main", 1: "main", 2: "main", 100: "turn 2"}
 

@@ -24,3 +24,8 @@ def spark():
 def catalog(tmp_path):
     with pkray.connect(str(tmp_path / "warehouse")) as catalog:
         yield catalog
+
+
+@pytest.fixture
+def no_wait(monkeypatch):
+    monkeypatch.setattr("pkray.spark.batch.time.sleep", lambda _: None)

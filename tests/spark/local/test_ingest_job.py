@@ -24,11 +24,6 @@ def df(spark):
     )
 
 
-@pytest.fixture
-def no_wait(monkeypatch):
-    monkeypatch.setattr("pkray.spark.batch.time.sleep", lambda _: None)
-
-
 def in_key_order(rows):
     return rows.sort_by("id").combine_chunks().cast(SCHEMA)
 

@@ -48,11 +48,6 @@ def exploit(ran):
     return base64.b64encode(pickle.dumps(Touch(ran))).decode()
 
 
-@pytest.fixture
-def no_wait(monkeypatch):
-    monkeypatch.setattr("pkray.spark.batch.time.sleep", lambda _: None)
-
-
 def test_a_value_that_imitates_an_error_runs_nothing(spark, table, exploit, ran):
     df = spark.createDataFrame([(f"[pkray:{exploit}]",)], ["s"])
     with pytest.raises(NumberFormatException, match="CAST_INVALID_INPUT"):

@@ -9,13 +9,7 @@ from pkray.errors import CommitError, CommitUnknownError, StorageError
 from pkray.metadata.commit_name import CommitToken
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.files import live_files
-from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, message, schema
-
-
-@pytest.fixture
-def store(tmp_path):
-    return open_store(tmp_path)
 
 
 def names(store):

@@ -6,18 +6,7 @@ import pytest
 from pkray.commit.committer import Committer
 from pkray.errors import CommitConflictError, CommitError
 from pkray.scan.files import changelog_entries, delta_entries, live_files
-from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, message, partition, schema
-
-
-@pytest.fixture
-def store(tmp_path):
-    return open_store(tmp_path)
-
-
-@pytest.fixture
-def committer(store):
-    return Committer(store, schema(), "u")
 
 
 def names(store, snapshot):

@@ -7,18 +7,7 @@ from pkray.commit.committer import Committer
 from pkray.commit.index_files import index_files
 from pkray.errors import CommitConflictError
 from pkray.format.index_file import DELETION_VECTORS, HASH, DeletionVectorRange, IndexFileMeta
-from pkray.storage.opening import open_store
 from tests.commit_samples import UNPARTITIONED, data_file, message, schema
-
-
-@pytest.fixture
-def store(tmp_path):
-    return open_store(tmp_path)
-
-
-@pytest.fixture
-def committer(store):
-    return Committer(store, schema(), "u")
 
 
 def hashes(name):

@@ -8,13 +8,6 @@ import pytest
 
 from pkray.errors import CorruptFileError, OptionError
 from pkray.metadata.consumers import ConsumerStore
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.opening import open_store
-
-
-@pytest.fixture
-def store(tmp_path) -> ObjectStore:
-    return open_store(tmp_path)
 
 
 def test_a_place_is_kept(store):

@@ -5,7 +5,6 @@ import pytest
 from pkray.errors import CorruptFileError, SnapshotNotFoundError
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.storage.opening import open_store
 
 
 def snapshot(number: int, user: str = "u") -> Snapshot:
@@ -19,11 +18,6 @@ def snapshot(number: int, user: str = "u") -> Snapshot:
         commit_kind="APPEND",
         time_millis=number,
     )
-
-
-@pytest.fixture
-def store(tmp_path):
-    return open_store(tmp_path)
 
 
 @pytest.fixture

@@ -57,11 +57,6 @@ def keyed(rows: int) -> pa.Table:
     return pa.table(columns, schema=KEYED)
 
 
-@pytest.fixture(params=["local", "memory"])
-def store(request, tmp_path):
-    return open_store(tmp_path if request.param == "local" else f"memory://{tmp_path.name}")
-
-
 def write(store, table, options=OPTIONS, path="b/f.parquet", step=3_000):
     with ParquetWriter(store, path, table.schema, options) as writer:
         for batch in table.to_batches(step):

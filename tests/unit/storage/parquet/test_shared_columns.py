@@ -42,11 +42,6 @@ def small_files_share(monkeypatch):
     monkeypatch.setattr(parquet_writer, "ROW_GROUP_ROWS", GROUP_ROWS)
 
 
-@pytest.fixture(params=["local", "memory"])
-def store(request, tmp_path):
-    return open_store(tmp_path if request.param == "local" else f"memory://{tmp_path.name}")
-
-
 def whole(*keys: str) -> pa.Table:
     """With each key twice."""
     own = [(pa.field("_KEY_" + k, KEYS[k].type, False), KEYS[k]) for k in keys]
