@@ -49,7 +49,8 @@ class Both:
         self._identifier = 0
         self.path = str(warehouse / "db.db" / "t")
         said = {"bucket": "1", **(options or {})}
-        self._catalog = pkray.connect(str(warehouse))
+        # Thousands of keys, beside a JVM.
+        self._catalog = pkray.connect(str(warehouse), runtime_options={"lookup_timeout": 60})
         if maker == "java":
             named = [
                 (name, kind.with_nullable(name not in primary_keys).to_json())
