@@ -34,7 +34,7 @@ Column = Annotated[
     str, typer.Argument(metavar="COLUMN", help="A column, or a field of a ROW: address.city.")
 ]
 First = Annotated[bool, typer.Option("--first", help="Put it first.")]
-After = Annotated[str | None, typer.Option(metavar="COLUMN", help="Put it behind this column.")]
+After = Annotated[str | None, typer.Option(metavar="COLUMN", help="Put it after this column.")]
 Comment = Annotated[str | None, typer.Option(help="What it is.")]
 Text = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="None: remove the comment.")]
 

@@ -1,4 +1,4 @@
-"""What the commands take: options that several share, and the texts they are given."""
+"""Defines options that several commands share, and reads the texts they are given."""
 
 from __future__ import annotations
 

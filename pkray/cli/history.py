@@ -15,7 +15,7 @@ tag_app = typer.Typer(
     name="tag", help="Name snapshots, so that they do not expire.", no_args_is_help=True
 )
 branch_app = typer.Typer(
-    name="branch", help="Keep histories beside a table's own.", no_args_is_help=True
+    name="branch", help="Keep histories next to a table's own.", no_args_is_help=True
 )
 
 Tag = Annotated[str, typer.Argument(metavar="TAG", help="The tag's name.")]

@@ -1,4 +1,4 @@
-"""What the commands print: tables for people, JSON lines for programs."""
+"""Prints results: tables for people, JSON lines for programs."""
 
 from __future__ import annotations
 

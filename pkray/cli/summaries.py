@@ -1,4 +1,4 @@
-"""What the commands say of tables and snapshots."""
+"""Describes tables and snapshots as the commands print them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``pkray options``: what a table can be told to do."""
+"""The command ``pkray options``: what a table can be set to do."""
 
 from __future__ import annotations
 

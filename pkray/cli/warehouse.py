@@ -1,4 +1,4 @@
-"""What the commands share: the warehouse they work in, and how they print."""
+"""Gives commands what they share: the warehouse they work in, and how they print."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def on_warehouse(command: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function whose first parameter is an open `Catalog`.
 
     It takes --warehouse, --storage and --json besides what the function declares; a parameter
-    ``as_json: bool`` is told the last.
+    ``as_json: bool`` says the last.
     """
     return _command(command, with_ray=False)
 

@@ -1,4 +1,4 @@
-"""One change on its way to being a snapshot."""
+"""Writes the manifests of one change and creates its snapshot, once or again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_UNANSWERED = 3
 
 
 class Attempt:
-    """The files and tries of one change.
+    """Tries to publish one change, with the files that it has written for it.
 
     Args:
         names: gives the names of new manifests.
@@ -82,7 +82,7 @@ class Attempt:
         self._check_same_table(published)
         below = self._look_below(latest)
         if below == "expired" and self._is_late(published):
-            self._snapshots.withdraw(published)
+            self._snapshots.remove_published(published)
             return None
         if below != "lost":
             self._snapshots.published(published)
@@ -126,7 +126,7 @@ class Attempt:
             if self._identity is not None:
                 self._identity.check_same_table()
         except TableError:
-            self._snapshots.withdraw(published)
+            self._snapshots.remove_published(published)
             raise
         except StorageError:  # a replacement at this very moment is less likely
             return

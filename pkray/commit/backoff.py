@@ -1,4 +1,4 @@
-"""How long a commit that lost a race leaves the field to others."""
+"""Waits after a commit lost a race, so that others come through."""
 
 from __future__ import annotations
 

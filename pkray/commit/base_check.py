@@ -1,4 +1,4 @@
-"""What other commits did since the snapshot that a commit was prepared on."""
+"""Finds what other commits did since the snapshot that a commit was prepared on."""
 
 from __future__ import annotations
 

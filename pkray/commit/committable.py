@@ -1,4 +1,4 @@
-"""What is to be committed under one identifier: the messages of all writers."""
+"""Makes the changes of a commit: the messages of all writers under one identifier."""
 
 from __future__ import annotations
 

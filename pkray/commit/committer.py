@@ -1,4 +1,4 @@
-"""Publishes what writers did as snapshots, each once."""
+"""Publishes the files that writers prepared as snapshots, each once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pkray.storage.object_store import ObjectStore
 
 @dataclass(frozen=True)
 class CommitResult:
-    """What became of a commit.
+    """The outcome of a commit.
 
     Args:
         append: the APPEND snapshot, if one was made (and has not expired since).
@@ -105,7 +105,7 @@ class Committer:
         An identifier not above the newest committed one makes no APPEND snapshot again; of the
         newest one the COMPACT snapshot is still made, where it is missing. A token does so where
         a snapshot carries it; otherwise it gets the next identifier, whoever uses the commit
-        user beside this committer.
+        user concurrently with this committer.
 
         Args:
             assigned_at: for a table with dynamic buckets, the snapshot (0 before the first) by
@@ -211,7 +211,7 @@ class Committer:
         missing = missing_files(self._store, self._schema, messages)
         if missing:
             raise CommitConflictError(
-                f"{len(missing)} files to be committed by {self.commit_user!r} are gone, "
+                f"{len(missing)} files to be committed by {self.commit_user!r} do not exist, "
                 f"{missing[0]!r} among them: the table was rolled back, or cleaned of orphan "
                 "files, since they were written; nothing is committed: do it again",
                 user=self.commit_user,

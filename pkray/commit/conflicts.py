@@ -1,4 +1,4 @@
-"""Whether what a commit changes fits the files that are there."""
+"""Finds conflicts between what a commit changes and the files that are there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FileKey = tuple[int, str]
 
 
 class LiveFile(NamedTuple):
-    """What conflicts depend on of a file that is there."""
+    """A file that is there, as far as conflicts depend on it."""
 
     min_key: bytes
     max_key: bytes

@@ -1,4 +1,4 @@
-"""The files that commit messages hand over."""
+"""Lists the files that commit messages hand over, and those of them that are missing."""
 
 from __future__ import annotations
 

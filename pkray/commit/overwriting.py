@@ -1,4 +1,4 @@
-"""What an overwrite changes: all that is in some partitions goes."""
+"""Makes the entries of an overwrite: all files of some partitions are deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pkray.storage.object_store import ObjectStore
 
 
 class Partitions(Protocol):
-    """Says which partitions are meant."""
+    """Selects the partitions that an overwrite replaces."""
 
     def select(self, partitions: Collection[bytes]) -> Collection[bytes]: ...
 
@@ -36,28 +36,28 @@ def overwrite_entries(
         live: the snapshot's files by bucket.
         replaced: the partitions of which no earlier file stays.
     """
-    gone = frozenset(
+    replaced_partitions = frozenset(
         replaced.select({partition for (partition, _), files in live.items() if files})
     )
     entries: list[ManifestEntry] = []
-    if latest is not None and gone:
-        there = live_files(store, latest, schema, partitions=gone)
+    if latest is not None and replaced_partitions:
+        there = live_files(store, latest, schema, partitions=replaced_partitions)
         entries = [
             ManifestEntry(DELETE, e.partition, e.bucket, e.total_buckets, e.file) for e in there
         ]
     entries += [e for m in messages for e in message_entries(ADD, m, m.new_files)]
-    return entries, _index_changes(store, latest, gone, messages)
+    return entries, _index_changes(store, latest, replaced_partitions, messages)
 
 
 def _index_changes(
     store: ObjectStore,
     latest: Snapshot | None,
-    gone: frozenset[bytes],
+    replaced_partitions: frozenset[bytes],
     messages: Sequence[CommitMessage],
 ) -> list[IndexChange]:
     names: dict[tuple[bytes, int, str], set[str]] = {}
     for entry in index_entries(store, latest):
-        if entry.partition in gone:
+        if entry.partition in replaced_partitions:
             key = (entry.partition, entry.bucket, entry.file.index_type)
             names.setdefault(key, set()).add(entry.file.file_name)
     changes = {

@@ -74,7 +74,7 @@ class Publisher:
             self._table.identity,
         )
         timeout = schema.core.commit_timeout
-        give_up = None if timeout is None else self._clock() + timeout
+        deadline = None if timeout is None else self._clock() + timeout
         rollbacks = self._table.rollbacks
         try:
             for tries in range(schema.core.commit_max_retries + 1):
@@ -100,11 +100,11 @@ class Publisher:
                 if snapshot is not None:
                     self._table.published(change, snapshot)
                     return snapshot
-                if give_up is not None and self._clock() > give_up:
+                if deadline is not None and self._clock() > deadline:
                     break
                 self._backoff.wait(tries)
             limit = "max-retries" if tries == schema.core.commit_max_retries else "timeout"
-            raise self._outrun(change, tries + 1, f"commit.{limit}")
+            raise self._retries_exhausted(change, tries + 1, f"commit.{limit}")
         except (PkrayError, CommittedElsewhere):
             attempt.discard()
             raise
@@ -116,12 +116,12 @@ class Publisher:
         known = found.compact if change.kind == COMPACT else found.append
         if known is not None and known.uuid == change.token and attempt.wrote(known):
             return known
-        behind = history.identifier is not None and history.identifier > change.identifier
-        if known is not None or behind:
+        is_older = history.identifier is not None and history.identifier > change.identifier
+        if known is not None or is_older:
             raise CommittedElsewhere
         return None
 
-    def _outrun(self, change: Change, tries: int, limit: str) -> CommitRetriesExhausted:
+    def _retries_exhausted(self, change: Change, tries: int, limit: str) -> CommitRetriesExhausted:
         return CommitRetriesExhausted(
             f"commit {change.identifier} of {change.user!r} to {self._store.url!r} gave up after "
             f"{tries} attempts, as other commits came first each time: {change.again}, or raise "

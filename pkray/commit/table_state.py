@@ -1,4 +1,4 @@
-"""What a committer knows of its table."""
+"""Holds what a committer knows of its table."""
 
 from __future__ import annotations
 

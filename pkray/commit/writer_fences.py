@@ -1,4 +1,4 @@
-"""Which writer of each commit user is the newest, kept where all processes see it."""
+"""Records which writer of each commit user is the newest, where all processes see it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class WriterFences:
         self._identity = identity
 
     def take_over(self, user: str, generation: int) -> None:
-        """Make a writer the newest of its user; not of a table that is gone, as its commits say.
+        """Make a writer the newest of its user; do nothing for a table that was dropped, as its
+        commits tell.
 
         Args:
             generation: another one than any other writer of the user has, in any process.

@@ -1,4 +1,4 @@
-"""What an expiry removed."""
+"""Counts what an expiry removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partitions are old enough to go."""
+"""Finds the partitions that are old enough to expire."""
 
 from __future__ import annotations
 

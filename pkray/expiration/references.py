@@ -1,4 +1,4 @@
-"""What snapshots, tags, changelogs and branches name of a table's files."""
+"""Collects the files that snapshots, tags, changelogs and branches name."""
 
 from __future__ import annotations
 

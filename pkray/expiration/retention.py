@@ -1,4 +1,4 @@
-"""Which snapshots, and which changelogs, have been kept for long enough."""
+"""Finds the snapshots and the changelogs that have been kept for long enough."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pkray.options import TableOptions
 
 @dataclass(frozen=True)
 class Retention:
-    """How many are kept and for how long.
+    """The number of snapshots or changelogs that are kept, and the time.
 
     Args:
         num_min: so many of the newest are kept whatever their age.

@@ -22,7 +22,7 @@ _GUARD = "rollback-to-"
 
 @dataclass(frozen=True)
 class RollbackReport:
-    """What a rollback did.
+    """The outcome of a rollback.
 
     Args:
         snapshot: the newest snapshot from now on.

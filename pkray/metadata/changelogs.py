@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, decode, encode
-from pkray.metadata.hints import read_hint, write_hint
-from pkray.metadata.named_files import numbered_files
+from pkray.metadata.named_files import numbered_files, read_hint, write_hint
 from pkray.storage.object_store import ObjectStore
 
 _PREFIX = f"{paths.CHANGELOG_DIR}/changelog-"

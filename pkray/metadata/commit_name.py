@@ -1,4 +1,4 @@
-"""What commits are named by: checked where a user says it, as snapshots hold it for good."""
+"""Checks what commits are named by, as snapshots hold it for good."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _LEAST = -(1 << 63)
 
 
 class CommitToken(msgspec.Struct, frozen=True):
-    """Names a commit whose identifier is chosen as it is made, lest two writers choose the same.
+    """Names a commit whose identifier is chosen as it is made, so that no two writers
+    choose the same.
 
     Args:
         uuid: of this commit alone; its snapshot carries it.

@@ -1,4 +1,4 @@
-"""What a commit user has committed."""
+"""Finds what a commit user has committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which data files a snapshot holds: its manifests, merged."""
+"""Reads which data files a snapshot holds: its manifests, merged."""
 
 from __future__ import annotations
 

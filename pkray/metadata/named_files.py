@@ -1,10 +1,15 @@
-"""The files of a folder that begin alike: snapshots, schemas, tags and the like."""
+"""Finds the files of a folder that begin alike, such as snapshots, by listing or by hints.
+
+Hint files hold the id that a folder's files begin or end with, to save listing it. They are never
+trusted: a wrong or missing one costs time, not correctness.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
-from pkray.errors import CorruptFileError
+from pkray.errors import CorruptFileError, StorageError
 from pkray.storage.object_store import FileStatus, ObjectStore
 
 
@@ -44,3 +49,18 @@ def numbered_files(store: ObjectStore, prefix: str) -> Iterator[tuple[int, FileS
 def _is_number(text: str) -> bool:
     """Whether it is a number as it is written in names: ``007`` and other scripts' are not."""
     return text.isascii() and text.isdecimal() and (text[0] != "0" or text == "0")
+
+
+def read_hint(store: ObjectStore, path: str) -> int | None:
+    """Read the id that a hint holds; None where there is none."""
+    try:
+        text = store.read(path).decode("ascii", "replace").strip()
+    except StorageError:
+        return None
+    return int(text) if text.isdecimal() and len(text) < 19 else None
+
+
+def write_hint(store: ObjectStore, path: str, number: int) -> None:
+    """Write an id to a hint, if that can be: the file of that id is there either way."""
+    with contextlib.suppress(StorageError):
+        store.write(path, str(number).encode())

@@ -13,8 +13,7 @@ from typing import Literal
 from pkray.errors import CorruptFileError, MissingFileError, SnapshotNotFoundError, StorageError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, decode, encode
-from pkray.metadata.hints import read_hint, write_hint
-from pkray.metadata.named_files import numbered_files
+from pkray.metadata.named_files import numbered_files, read_hint, write_hint
 from pkray.storage.object_store import ObjectStore
 
 _PREFIX = f"{paths.SNAPSHOT_DIR}/snapshot-"
@@ -174,7 +173,7 @@ class SnapshotStore:
         for hint in hints:
             write_hint(self._store, hint, snapshot.id)
 
-    def withdraw(self, snapshot: Snapshot) -> None:
+    def remove_published(self, snapshot: Snapshot) -> None:
         """Delete a snapshot just published, which has got into another table or comes too late."""
         if self.holds(snapshot):
             for path in (paths.LATEST_HINT, paths.EARLIEST_HINT, paths.snapshot(snapshot.id)):

@@ -30,7 +30,7 @@ class TableIdentity:
         self._table = table
         self._identity = identity
         self._mark: Hashable = None
-        self._doubts: int | None = None
+        self._checked_at: int | None = None
 
     @classmethod
     def at(cls, location: TableLocation) -> TableIdentity:
@@ -71,9 +71,9 @@ class TableIdentity:
         Args:
             invalidations: of the holder's `SnapshotStore`.
         """
-        if invalidations != self._doubts:
+        if invalidations != self._checked_at:
             self.check_same_table()
-            self._doubts = invalidations
+            self._checked_at = invalidations
 
     def _first_schema_mark(self) -> Hashable:
         try:

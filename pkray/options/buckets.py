@@ -16,7 +16,7 @@ POSTPONE = "-2"
 
 @dataclass(frozen=True)
 class BucketOptions:
-    """Which bucket a row is in."""
+    """Options of the bucket that a row is in."""
 
     bucket: int = option(
         "bucket",

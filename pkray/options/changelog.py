@@ -10,7 +10,7 @@ from pkray.options.values import BOOLEAN, CODEC, DURATION, FILE_PREFIX, NAMES, S
 
 @dataclass(frozen=True)
 class ChangelogOptions:
-    """Which changes are written, and how."""
+    """Options of which changes are written, and how."""
 
     changelog_producer: str = option(
         "changelog-producer",

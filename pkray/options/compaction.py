@@ -10,7 +10,7 @@ from pkray.options.values import BOOLEAN, DURATION, MB, SIZE, STRING, choice, in
 
 @dataclass(frozen=True)
 class CompactionOptions:
-    """When sorted runs are merged."""
+    """Options of when sorted runs are merged."""
 
     write_only: bool = option(
         "write-only",

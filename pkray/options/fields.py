@@ -46,7 +46,7 @@ FUNCTION = choice(*AGGREGATE_FUNCTIONS)
 
 @dataclass(frozen=True)
 class FieldOptions:
-    """What ``fields.<name>.*`` says of one column."""
+    """Options ``fields.<name>.*`` of one column."""
 
     aggregate_function: str | None = None
     ignore_retract: bool = False

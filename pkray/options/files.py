@@ -10,7 +10,7 @@ from pkray.options.values import BY_LEVEL, CODEC, FILE_PREFIX, MB, SIZE, STRING,
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How data files and manifests are written."""
+    """Options of how data files and manifests are written."""
 
     file_format: str = option(
         "file.format",

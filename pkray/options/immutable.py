@@ -28,7 +28,7 @@ _FIXED = frozenset(
     }
 )
 _ONE_WAY = ("ignore-delete", "ignore-update-before")
-"""May become true, not false again: rows that were ignored are gone."""
+"""May become true, not false again: rows that were ignored do not come back."""
 _VECTORS = "deletion-vectors.enabled"
 
 
@@ -92,9 +92,9 @@ def _check_levels(was: TableOptions, will_be: TableOptions) -> None:
         return
     if was.num_levels != will_be.num_levels:
         raise OptionError(
-            f"the table cannot have {will_be.num_levels} levels in place of {was.num_levels}: by "
-            "the highest one, full compactions know what their changelogs have told of; keep it, "
-            f"with 'num-levels' = '{was.num_levels}' beside 'num-sorted-run.compaction-trigger' = "
+            f"the table cannot have {will_be.num_levels} levels in place of {was.num_levels}: full "
+            "compactions find their changes by comparing with the highest level; keep it, "
+            f"with 'num-levels' = '{was.num_levels}' next to 'num-sorted-run.compaction-trigger' = "
             f"'{will_be.compaction_trigger}'",
             key="num-levels",
             old=was.num_levels,

@@ -10,7 +10,7 @@ from pkray.options.values import DURATION, HOUR, MB, SIZE, choice, integer
 
 @dataclass(frozen=True)
 class MemoryOptions:
-    """What a process holds, and where it puts the rest."""
+    """Options of what a process holds in memory, and where it puts the rest."""
 
     write_buffer_size: int = option(
         "write-buffer-size", SIZE, 256 * MB, "Rows held in memory before a flush."

@@ -14,7 +14,7 @@ _IGNORE_DELETE = tuple(
 
 @dataclass(frozen=True)
 class MergingOptions:
-    """How rows of one key become one."""
+    """Options of how rows of one key become one."""
 
     merge_engine: str = option(
         "merge-engine",

@@ -10,7 +10,7 @@ from pkray.options.values import BOOLEAN, DURATION, FOLDER_NAME, HOUR, STRING, c
 
 @dataclass(frozen=True)
 class PartitionOptions:
-    """How partitions are named and expire."""
+    """Options of how partitions are named and expire."""
 
     partition_default_name: str = option(
         "partition.default-name",

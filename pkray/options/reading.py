@@ -23,7 +23,7 @@ _SCAN_MODE = choice(
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """Where reads start, what streams see, and what a split holds."""
+    """Options of where reads start, what streams see, and what a split holds."""
 
     scan_mode: str = option("scan.mode", _SCAN_MODE, "default", "Where a read starts.")
     scan_snapshot_id: int | None = option(

@@ -10,7 +10,7 @@ from pkray.options.values import BOOLEAN, DURATION, HOUR, STRING, choice, intege
 
 @dataclass(frozen=True)
 class SnapshotOptions:
-    """How commits are tried, and how long what they make is kept."""
+    """Options of how commits are tried, and how long what they make is kept."""
 
     commit_max_retries: int = option(
         "commit.max-retries", integer(0), 10, "Retries of a commit that lost a race."

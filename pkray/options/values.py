@@ -27,13 +27,13 @@ _NANOS |= dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds")
 _NANOS |= dict.fromkeys(("µs", "micro", "micros", "microsecond", "microseconds"), 1_000)
 _NANOS |= dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 1)
 
-_PREFIX_BYTES = 100  # what makes a name unique, and the end of an unfinished file's, fit behind it
+_PREFIX_BYTES = 100  # what makes a name unique, and the end of an unfinished file's, fit after it
 
 _QUANTITY = re.compile(r"(\d+)\s*([a-zµ]*)")
 
 
 class Kind:
-    """How one kind of option reads its text, and the words that say what it takes."""
+    """Reads the text of one kind of option, and says in words what it takes."""
 
     def __init__(self, name: str, parse: Callable[[str], Any], allowed: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""What a user passes as rows, checked and turned into a table's Arrow columns."""
+"""Checks what a user passes as rows, and turns it into a table's Arrow columns."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def conform_prefixes(data: object, schema: TableSchema) -> pa.Table:
     given = [name for name in rows.names if name not in partition]
     fits = given and set(given) == set(trimmed[: len(given)])
     if not fits or partition not in ([], list(schema.partition_keys)):
-        beside = ""
+        extra = ""
         if schema.partition_keys:
-            beside = f", with all of ({', '.join(schema.partition_keys)}) or none"
+            extra = f", with all of ({', '.join(schema.partition_keys)}) or none"
         raise InputError(
-            f"a prefix is the first columns of ({', '.join(trimmed)}){beside}: it cannot be "
+            f"a prefix is the first columns of ({', '.join(trimmed)}){extra}: it cannot be "
             f"({', '.join(rows.names)})",
             columns=rows.names,
         )
@@ -88,8 +88,8 @@ def _required(schema: TableSchema, missing: Missing) -> list[str]:
     """List the columns that rows to be written must have."""
     core = schema.core
     if missing == "null" or core.merge_engine == "partial-update":
-        told = {*schema.primary_keys, *core.sequence_field, core.rowkind_field}
-        return [f.name for f in schema.fields if f.name in told or not f.type.nullable]
+        required = {*schema.primary_keys, *core.sequence_field, core.rowkind_field}
+        return [f.name for f in schema.fields if f.name in required or not f.type.nullable]
     defaults = {name for name in schema.default_values if schema.field(name).type.nullable}
     return [name for name in schema.names if name not in defaults]
 

@@ -1,4 +1,4 @@
-"""Which buckets a filter leaves: those that the values of the bucket key hash to."""
+"""Finds the buckets that a filter leaves: those that values of the bucket key hash to."""
 
 from __future__ import annotations
 

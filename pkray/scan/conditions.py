@@ -50,7 +50,7 @@ class Statistics:
 
 
 class Condition(Protocol):
-    """What rows have to meet."""
+    """A condition that rows have to meet."""
 
     @property
     def columns(self) -> frozenset[str]: ...

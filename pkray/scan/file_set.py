@@ -78,11 +78,11 @@ class FileSet:
         """Apply entries; return the files after them, and the deletions of files that are not
         here."""
         added, deletions = merge_entries(entries)
-        gone, unmatched = self._find({file_id(entry): entry for entry in deletions})
+        deleted, unmatched = self._find({file_id(entry): entry for entry in deletions})
         kept = self.table
-        if gone:
+        if deleted:
             alive = np.ones(len(self), bool)
-            alive[gone] = False
+            alive[deleted] = False
             kept = kept.filter(pa.array(alive))
         if added:
             kept = pa.concat_tables([kept, _table(added)])

@@ -1,4 +1,4 @@
-"""What the manifests say of the values in files, by column of the schema that is read."""
+"""Reads the statistics of files in manifests, by column of the schema that is read."""
 
 from __future__ import annotations
 

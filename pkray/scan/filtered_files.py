@@ -17,7 +17,7 @@ from pkray.storage.parquet.row_groups import RowGroupFilter
 
 @dataclass
 class ReadCounters:
-    """What reading a split took.
+    """Counts what is read of a split.
 
     Args:
         files: data files that were opened.

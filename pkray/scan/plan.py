@@ -1,4 +1,4 @@
-"""From a snapshot and a filter to the splits that have to be read."""
+"""Plans a read: from a snapshot and a filter to the splits that have to be read."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.bucket_filter import BucketFilter
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
-from pkray.scan.manifest_pruning import holding_buckets, holding_partitions
 from pkray.scan.predicate import Predicate
-from pkray.scan.pruning import Pruned, prune
+from pkray.scan.pruning import Pruned, holding_buckets, holding_partitions, prune
 from pkray.scan.report import ScanReport, counted
 from pkray.scan.split import Split
 from pkray.scan.split_packing import pack

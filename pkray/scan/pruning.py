@@ -1,14 +1,18 @@
-"""Which files of a set a read has to open."""
+"""Leaves out the manifests and the files that a read need not open."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from pkray.format import binary_row
+from pkray.format.manifest import ManifestFileMeta
 from pkray.lsm.compaction.pick import skips_level_0
 from pkray.scan.bucket_filter import BucketFilter
+from pkray.scan.conditions import Statistics
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_statistics import FileStatistics, Schemas
 from pkray.scan.predicate import Predicate
@@ -16,6 +20,49 @@ from pkray.scan.value_pruning import needed
 from pkray.schema.table_schema import TableSchema
 
 Places = npt.NDArray[np.intp]
+
+
+def holding_partitions(
+    manifests: Sequence[ManifestFileMeta], predicate: Predicate, schema: TableSchema
+) -> list[ManifestFileMeta]:
+    """Select the manifests that may have entries of a partition the filter allows for."""
+    names = schema.partition_keys
+    on_partition = predicate.only(names) if names else None
+    if on_partition is None or not manifests:
+        return list(manifests)
+    types = schema.types(names)
+    stats = [manifest.partition_stats for manifest in manifests]
+    least = binary_row.decode([each.min_values for each in stats], types)
+    greatest = binary_row.decode([each.max_values for each in stats], types)
+    nulls = [
+        [each.null_counts[i] if i < len(each.null_counts) else None for each in stats]
+        for i in range(len(names))
+    ]
+    kept = on_partition.condition.may_match(
+        Statistics(
+            dict(zip(names, least, strict=True)),
+            dict(zip(names, greatest, strict=True)),
+            {name: _counts(of) for name, of in zip(names, nulls, strict=True)},
+            np.array([m.num_added_files + m.num_deleted_files for m in manifests]),
+        )
+    )
+    return [manifest for manifest, keep in zip(manifests, kept, strict=True) if keep]
+
+
+def holding_buckets(
+    manifests: Sequence[ManifestFileMeta], buckets: Collection[int]
+) -> list[ManifestFileMeta]:
+    """Select the manifests that may have entries of one of the buckets."""
+    wanted = np.array(sorted(buckets))
+
+    def holds(manifest: ManifestFileMeta) -> bool:
+        low, high = manifest.min_bucket, manifest.max_bucket
+        if low is None or high is None:
+            return True
+        first = int(np.searchsorted(wanted, low))
+        return first < len(wanted) and bool(wanted[first] <= high)
+
+    return [manifest for manifest in manifests if holds(manifest)]
 
 
 @dataclass(frozen=True)
@@ -79,3 +126,7 @@ def prune(
         places = places[needed(files, places, matches, schema)]
     counts.append(len(places))
     return Pruned(places, by_level, *(-np.diff(counts)).tolist())
+
+
+def _counts(counts: Sequence[int | None]) -> npt.NDArray[np.int64]:
+    return np.array([-1 if count is None else count for count in counts], np.int64)

@@ -1,4 +1,4 @@
-"""What planning a read found: counts to see how much of a table it touches."""
+"""Reports what planning a read found: counts of how much of a table it touches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pkray.shown import html_table, html_values
 @checked_class
 @dataclass(frozen=True)
 class ScanReport:
-    """What a read touches, and what of the table it does not. Prints as a table.
+    """Counts what a read touches, and what of the table it does not. Prints as a table.
 
     Args:
         table: ``database.table``.

@@ -1,4 +1,4 @@
-"""Which files no row of the result comes from, by what their values match.
+"""Leaves out files that no row of the result comes from, by what their values match.
 
 A file whose rows match no filter may still decide what a row of the result is: as the newest row
 of a key it hides an older one that matches, or it is merged with it. So it may be left out only

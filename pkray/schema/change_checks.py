@@ -1,4 +1,4 @@
-"""What a change must not do to a column, as rows that are there depend on it."""
+"""Refuses changes of columns that rows which are there depend on."""
 
 from __future__ import annotations
 

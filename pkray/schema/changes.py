@@ -21,12 +21,12 @@ ColumnName: TypeAlias = Annotated[
 
 
 FieldName: TypeAlias = Annotated[str, Give("a column, such as 'id': names are text", SchemaError)]
-"""Beside a column, or beside a field of the same ROW."""
+"""Next to a column, or next to a field of the same ROW."""
 
 
 @dataclass(frozen=True)
 class AddColumn:
-    """A new nullable column, at the end unless told otherwise; rows that are there have nulls."""
+    """A new nullable column, at the end by default; rows that are there have nulls."""
 
     name: ColumnName
     type: NamedType
@@ -66,7 +66,7 @@ class ChangeNullability:
 
 @dataclass(frozen=True)
 class MoveColumn:
-    """To the front, or behind another column."""
+    """A column moved to the front, or after another one."""
 
     name: ColumnName
     first: bool = False

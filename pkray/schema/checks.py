@@ -1,4 +1,4 @@
-"""How options fit the columns, the keys and each other: Paimon's schema validation."""
+"""Checks that options fit the columns, the keys and each other: Paimon's schema validation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATS_MODE = re.compile(r"none|counts|full|truncate\(\d+\)")
 
 
 class CheckedSchema(Protocol):
-    """Name what the checks read of a `TableSchema`, whose ``create`` calls them."""
+    """Names what the checks read of a `TableSchema`, whose ``create`` calls them."""
 
     @property
     def fields(self) -> tuple[DataField, ...]: ...

@@ -1,4 +1,4 @@
-"""What names and types columns and keys can have."""
+"""Checks the names and types of columns and keys."""
 
 from __future__ import annotations
 

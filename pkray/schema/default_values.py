@@ -47,7 +47,7 @@ def with_defaults(rows: Rows, defaults: Mapping[str, pa.Scalar]) -> Rows:
 def default_value(text: str, data_type: DataType, column: str) -> pa.Scalar:
     """Convert the default of a column to its Arrow type.
 
-    Whole numbers lose what is behind the point, decimals round half up, texts and bytes are cut
+    Whole numbers lose what is after the point, decimals round half up, texts and bytes are cut
     or, with a fixed length, filled up: as SQL casts text.
 
     Raises:

@@ -14,7 +14,7 @@ from pkray.schema.type_change import Convert, converter
 
 @dataclass(frozen=True)
 class _Column:
-    """Where the values of a column come from; ``source`` None: there are none."""
+    """A column and the source of its values; ``source`` None: there are none."""
 
     field: pa.Field
     source: str | None

@@ -1,4 +1,4 @@
-"""From one schema of a table to the next, change by change."""
+"""Makes a table's next schema from one of it, change by change."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ class SchemaUpdate:
             )
         if change.after == path[-1]:
             raise SchemaError(
-                f"column {path_text(path)!r} cannot move behind itself: name another column",
+                f"column {path_text(path)!r} cannot move after itself: name another column",
                 column=path_text(path),
             )
 

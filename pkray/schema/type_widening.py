@@ -1,4 +1,4 @@
-"""Which types a column may change to: those that hold every value of the old one as it was."""
+"""Tells the types a column may change to: those that hold every value of the old one."""
 
 from __future__ import annotations
 

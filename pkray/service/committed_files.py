@@ -13,9 +13,9 @@ from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.levels import Levels
+from pkray.metadata.live import delta_entries, live_files
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
-from pkray.scan.files import delta_entries, live_files
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 

@@ -1,4 +1,4 @@
-"""What is given as a DataFrame and as a table."""
+"""Checks what is given as a DataFrame and as a table."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def read_stream(
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """What to stream."""
+    """The changes to stream."""
 
     location: TableLocation
     changes: ChangeRequest

@@ -1,4 +1,4 @@
-"""What goes wrong in Spark, as pkray's errors."""
+"""Turns what goes wrong in Spark into pkray's errors."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def register(spark: Session) -> None:
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """What to read."""
+    """The rows to read."""
 
     location: TableLocation
     schema: TableSchema

@@ -29,7 +29,7 @@ _MOST_DIGITS = 19
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Which table, and what of it.
+    """The table that is read, and what of it.
 
     Args:
         path: the warehouse.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SystemRequest:
-    """What to read of a system table."""
+    """The part of a system table to read."""
 
     location: TableLocation
     schema: TableSchema

@@ -1,4 +1,4 @@
-"""How a table's columns look to Spark."""
+"""Converts a table's columns to Spark's types and back."""
 
 from __future__ import annotations
 

@@ -53,4 +53,4 @@ def test_other_words_stay(capsys, monkeypatch, warehouse):
     monkeypatch.setenv("PKRAY_WAREHOUSE", str(warehouse))
     with pytest.raises(SystemExit):
         main(shlex.split("alter move-column db.t tag --after tag"))
-    assert "column 'tag' cannot move behind itself" in capsys.readouterr().err
+    assert "column 'tag' cannot move after itself" in capsys.readouterr().err

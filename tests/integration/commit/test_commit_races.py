@@ -10,8 +10,8 @@ import pytest
 
 from pkray.commit.committer import Committer
 from pkray.errors import CommitUnknownError, MissingFileError, StorageError
+from pkray.metadata.live import live_files
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.scan.files import live_files
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, lose_answers, message, schema

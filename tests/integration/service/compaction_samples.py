@@ -7,9 +7,9 @@ from concurrent.futures import Executor, Future
 import numpy as np
 import pyarrow as pa
 
+from pkray.metadata.live import live_files
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.scan.files import live_files
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.service.client.routing import Router
 from pkray.service.coordinator.committers import Committers

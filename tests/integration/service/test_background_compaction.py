@@ -7,8 +7,8 @@ from compaction_samples import ManualExecutor
 
 from pkray.errors import StorageFullError
 from pkray.format.snapshot import COMPACT
+from pkray.metadata.live import live_files
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.scan.files import live_files
 
 
 def referenced(process):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pkray.changelog.reader import ChangelogReader
 from pkray.errors import StorageFullError
+from pkray.metadata.live import live_files
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.scan.files import live_files
 from tests.effort import examples
 
 ROWS = st.dictionaries(st.integers(0, 6), st.none() | st.sampled_from("xyz"), min_size=1)

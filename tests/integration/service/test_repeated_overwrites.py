@@ -11,8 +11,8 @@ from pkray.expiration.expiry import SnapshotExpirer
 from pkray.expiration.retention import Retention
 from pkray.format.partition_filter import ExactPartitions
 from pkray.metadata.commit_name import CommitToken
+from pkray.metadata.live import live_files
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.scan.files import live_files
 from pkray.service.client.overwrite import OverwriteWriter
 from pkray.service.client.pusher import incoming
 

@@ -7,8 +7,8 @@ import pytest
 from pkray.commit.committer import Committer
 from pkray.errors import CommitError, CommitUnknownError, StorageError
 from pkray.metadata.commit_name import CommitToken
+from pkray.metadata.live import live_files
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.scan.files import live_files
 from tests.commit_samples import WrappedStore, data_file, message, schema
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from pkray.commit.committer import Committer
 from pkray.errors import CommitConflictError, CommitError
-from pkray.scan.files import changelog_entries, delta_entries, live_files
+from pkray.metadata.live import changelog_entries, delta_entries, live_files
 from tests.commit_samples import WrappedStore, data_file, message, partition, schema
 
 

@@ -11,8 +11,7 @@ from pkray.commit.manifest_merge import plan_merge
 from pkray.format.data_file import ADD, DELETE, ManifestEntry
 from pkray.format.manifest import ManifestFileMeta
 from pkray.format.stats import EMPTY_STATS
-from pkray.metadata.live import data_manifests, merge_entries
-from pkray.scan.files import live_files
+from pkray.metadata.live import data_manifests, live_files, merge_entries
 from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, message, schema
 from tests.effort import examples

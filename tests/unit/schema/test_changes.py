@@ -398,11 +398,11 @@ def test_ignored_deletes_stay_ignored():
         change(ignoring, UnsetOptions(["ignore-delete"]))
 
 
-def test_levels_by_which_full_compactions_know_what_was_told_stay_as_many():
+def test_levels_by_which_full_compactions_find_changes_stay_as_many():
     trigger = "num-sorted-run.compaction-trigger"
     before = table(**{"changelog-producer": "full-compaction", trigger: "4"})
     for more in ({trigger: "9"}, {"num-levels": "3"}):
-        with pytest.raises(OptionError, match=f"'num-levels' = '5' beside '{trigger}'"):
+        with pytest.raises(OptionError, match=f"'num-levels' = '5' next to '{trigger}'"):
             change(before, SetOptions(more))
         assert change(before, SetOptions(more), has_snapshots=False).core.num_levels != 5
     after = change(before, SetOptions({trigger: "9", "num-levels": "5"}))
