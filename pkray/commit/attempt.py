@@ -26,7 +26,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 MAX_UNANSWERED = 3
-"""Lost answers in a row after which the outcome of a commit is called unknown."""
+"""Lost answers after which the outcome of a commit is unknown: by then the store itself fails."""
 
 
 class Attempt:

@@ -13,7 +13,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 _LOOKS = 32
-"""Files looked for at once in an object store."""
+"""Files looked for at once in an object store: each look is a wait for an answer."""
 
 
 def missing_files(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pkray.commit.change import Change
 from pkray.commit.live_cache import LiveCache
 from pkray.format.snapshot import Snapshot
-from pkray.metadata.history import CommitHistory
+from pkray.metadata.commit_history import CommitHistory
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.storage.object_store import ObjectStore

@@ -19,7 +19,7 @@ from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import FileStatus, ObjectStore
 
 _BATCH = 1000
-"""Files deleted between two looks at what has been committed."""
+"""Files deleted between two looks at what has been committed: one request to S3 deletes so many."""
 _NAMED = (paths.MANIFEST_DIR, paths.INDEX_DIR, paths.STATISTICS_DIR)
 _NUMBERED = (paths.SNAPSHOT_DIR, paths.CHANGELOG_DIR)
 _KEPT_NAME = re.compile(r"(snapshot|changelog)-\d+|EARLIEST|LATEST|EXPIRING")

@@ -22,13 +22,14 @@ from pkray.format.data_file import ADD, COMPACT_SOURCE, ManifestEntry
 from pkray.format.partition import PartitionSpec
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.changelogs import ChangelogStore
-from pkray.metadata.history import CLOCKS_APART_MILLIS
+from pkray.metadata.commit_history import CLOCKS_APART_MILLIS
 from pkray.metadata.tags import TagStore
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.empty_folders import remove_empty_parents
 from pkray.storage.object_store import ObjectStore
 
 _CACHED_TAGS = 2
+"""Tags whose names are kept: the newest before a snapshot is asked, and seldom an older one."""
 
 
 class UnreferencedFiles:

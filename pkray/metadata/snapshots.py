@@ -20,7 +20,7 @@ _PREFIX = f"{paths.SNAPSHOT_DIR}/snapshot-"
 KEPT = 1024
 """Snapshots kept in memory once read."""
 REMOTE_READS = 32
-"""Snapshots read at once from an object store."""
+"""Snapshots read at once from an object store: small files, each a wait for an answer."""
 Below = Literal["there", "expired", "lost"]
 
 

@@ -14,7 +14,7 @@ from pkray.scan.predicate import Predicate
 from pkray.schema.table_schema import TableSchema
 
 MAX_KEYS = 10_000
-"""Bucket keys hashed at most; a filter that names more prunes no buckets."""
+"""Bucket keys hashed at most: more keys than a table has buckets leave none of them out."""
 
 
 class BucketFilter:

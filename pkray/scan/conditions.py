@@ -222,14 +222,18 @@ class Like:
 
 
 @dataclass(frozen=True)
-class AllOf:
-    """AND."""
+class _Compound:
+    """Conditions joined by AND or OR."""
 
     parts: tuple[Condition, ...]
 
     @property
     def columns(self) -> frozenset[str]:
         return frozenset().union(*(part.columns for part in self.parts))
+
+
+class AllOf(_Compound):
+    """AND."""
 
     def expression(self) -> pc.Expression:
         return reduce(lambda a, b: a & b, (part.expression() for part in self.parts))
@@ -238,15 +242,8 @@ class AllOf:
         return np.logical_and.reduce([part.may_match(statistics) for part in self.parts])
 
 
-@dataclass(frozen=True)
-class AnyOf:
+class AnyOf(_Compound):
     """OR."""
-
-    parts: tuple[Condition, ...]
-
-    @property
-    def columns(self) -> frozenset[str]:
-        return frozenset().union(*(part.columns for part in self.parts))
 
     def expression(self) -> pc.Expression:
         return reduce(lambda a, b: a | b, (part.expression() for part in self.parts))

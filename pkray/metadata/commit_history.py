@@ -10,7 +10,7 @@ from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.metadata.snapshots import SnapshotStore
 
 KEPT = 256
-"""Identifiers whose snapshots are remembered."""
+"""Identifiers whose snapshots are remembered: repeated commits are among a user's last ones."""
 KEPT_UUIDS = 1 << 14
 """Snapshots whose identifiers are remembered by their uuids, some 150 bytes each."""
 CLOCKS_APART_MILLIS = 60 * 60 * 1000
