@@ -2,8 +2,8 @@
 
 ::
 
-    lookup_levels ──▶ RunsSearch: runs newest first, files by key range
-                          │
+    LevelsLookup ──▶ RunsSearch: runs newest first, files by key range
+                         │
                      LookupStore.locate ─┬─ CachedFile ─ FileIndex ─ BlockStore (RocksDB)
                                          ├─ rows still in memory
                                          └─ the data file itself (ScanSearch)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pkray.lookup.block_layout import MAX_BLOCK_ROWS, NESTED_ROWS, BlockLayout, Hashes, Ints
 from pkray.lookup.block_store import BlockFile, BlockStore
 from pkray.lookup.file_index import FileIndex
-from pkray.lookup.key_hash import equal_rows, hash_keys, one_chunk
+from pkray.lookup.key_hash import equal_rows, hash_keys, one_batch
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from pkray.lsm.keys.keys import NormalizedKeys
 
@@ -50,17 +50,11 @@ def slices(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Rec
             fitting = SLICE_BYTES * count // max(1, size) // least * least
             rows = min(most_rows, max(least, fitting))
             table = pa.Table.from_batches(waiting)
-            yield _one_batch(table.slice(0, rows))
+            yield one_batch(table.slice(0, rows))
             rest = table.slice(rows)
             waiting, count, size = rest.to_batches(), rest.num_rows, rest.nbytes
     if count:
-        yield _one_batch(pa.Table.from_batches(waiting))
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    columns = [one_chunk(column) for column in table.columns]
-    fields = [f.with_type(c.type) for f, c in zip(table.schema, columns, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+        yield one_batch(pa.Table.from_batches(waiting))
 
 
 class FileEncoder:
@@ -110,7 +104,7 @@ class FileEncoder:
         """Make the index of the rows; None without any, or if they are not in key order."""
         if self._layout is None:
             return None
-        first = _one_batch(pa.Table.from_batches(self._first_keys))
+        first = one_batch(pa.Table.from_batches(self._first_keys))
         padded = np.zeros(first.num_rows * self._layout.block_rows, np.uint16)
         np.concatenate(self._filters, out=padded[: self._rows])
         index = FileIndex(self._layout, self._rows, first, padded)

@@ -34,6 +34,13 @@ def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """Combine a table's chunks into one batch of plain arrays."""
+    columns = [one_chunk(column) for column in table.columns]
+    fields = [f.with_type(c.type) for f, c in zip(table.schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
 def hash_keys(columns: Sequence[pa.Array]) -> Words:
     """Hash keys to uint64, one a row; equal keys have equal hashes."""
     return _hash(columns, _mix)

@@ -1,93 +1,142 @@
-"""Find rows by key over the sorted runs of a bucket."""
+"""Find rows by key, or by its beginning, over the sorted runs of a bucket."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
-from pkray.lookup.key_hash import one_chunk
+from pkray.lookup.key_hash import one_batch, one_chunk
 from pkray.lookup.run_ranges import run_ranges
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
-from pkray.lsm.keys.key_groups import RowOrder, row_schema
+from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, row_schema
+from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from pkray.lsm.levels import Levels, SortedRun, Vectors
 from pkray.lsm.merge.merge_function import MergeEngine, is_add, newest_images
 from pkray.lsm.merge.merge_read import row_order
 from pkray.schema.table_schema import KIND, TableSchema
 
 
-def lookup_levels(
-    store: LookupStore,
-    source: DataFileSource,
-    levels: Levels,
-    keys: pa.RecordBatch | pa.Table,
-    columns: Sequence[str],
-    schema: TableSchema,
-    engine: MergeEngine,
-    keep_deletes: bool = False,
-    newer: Sequence[pa.RecordBatch] = (),
-) -> tuple[Ints, pa.Table]:
-    """Find rows by key, merged over the bucket's files.
+@dataclass(frozen=True)
+class LevelsLookup:
+    """Finds rows over the sorted runs of one bucket.
 
     Args:
-        keys: the trimmed primary key's columns; a key asked twice is answered twice.
-        columns: value columns to return.
-        keep_deletes: also return rows by which a key is deleted.
-        newer: key-value rows of these keys that are in no file yet, the oldest first, to be merged
-            with those of the files; not of an engine that keeps the newest.
-
-    Returns:
-        Positions in ``keys``, in no particular order, and for each the key-value row: sequence
-        number, row kind, ``columns``.
+        store: of the copies in which rows are found.
+        source: reads the bucket's data files.
+        schema: under which rows are returned.
+        engine: merges the rows of a key.
     """
-    return lookup_runs(
-        store,
-        source,
-        levels.runs(),
-        keys,
-        columns,
-        schema,
-        engine,
-        vectors=levels.vectors,
-        keep_deletes=keep_deletes,
-        newer=newer,
-    )
 
+    store: LookupStore
+    source: DataFileSource
+    schema: TableSchema
+    engine: MergeEngine
 
-def lookup_runs(
-    store: LookupStore,
-    source: DataFileSource,
-    runs: Sequence[SortedRun],
-    keys: pa.RecordBatch | pa.Table,
-    columns: Sequence[str],
-    schema: TableSchema,
-    engine: MergeEngine,
-    *,
-    vectors: Vectors | None = None,
-    keep_deletes: bool = False,
-    newer: Sequence[pa.RecordBatch] = (),
-) -> tuple[Ints, pa.Table]:
-    """Find rows by key as :func:`lookup_levels`, over some of the runs, newest first.
+    def find(
+        self,
+        levels: Levels,
+        keys: pa.RecordBatch | pa.Table,
+        columns: Sequence[str],
+        *,
+        keep_deletes: bool = False,
+        newer: Sequence[pa.RecordBatch] = (),
+    ) -> tuple[Ints, pa.Table]:
+        """Find rows by key, merged over the bucket's files.
 
-    Args:
-        vectors: rows of the runs' files that are deleted.
-    """
-    order = row_order(runs, schema)
-    by_arrival = order.columns == order.key_columns
-    runs_search = RunsSearch(store, source, schema, keys, vectors or {})
-    if engine.keeps_newest and by_arrival:
-        found, rows = runs_search.newest(runs, columns)
-    else:
-        found, rows = runs_search.merged(runs, columns, order, engine, newer)
-    if not keep_deletes and rows.num_rows:
-        added = is_add(one_chunk(rows.column(KIND)))
-        if not added.all():
-            found, rows = found[added], rows.filter(pa.array(added))
-    return found, rows
+        Args:
+            keys: the trimmed primary key's columns; a key asked twice is answered twice.
+            columns: value columns to return.
+            keep_deletes: also return rows by which a key is deleted.
+            newer: key-value rows of these keys that are in no file yet, the oldest first, to be
+                merged with those of the files; not of an engine that keeps the newest.
+
+        Returns:
+            Positions in ``keys``, in no particular order, and for each the key-value row: sequence
+            number, row kind, ``columns``.
+        """
+        found, rows = self.find_in_runs(levels.runs(), levels.vectors, keys, columns, newer)
+        if not keep_deletes and rows.num_rows:
+            added = is_add(one_chunk(rows.column(KIND)))
+            if not added.all():
+                found, rows = found[added], rows.filter(pa.array(added))
+        return found, rows
+
+    def find_in_runs(
+        self,
+        runs: Sequence[SortedRun],
+        vectors: Vectors,
+        keys: pa.RecordBatch | pa.Table,
+        columns: Sequence[str],
+        newer: Sequence[pa.RecordBatch] = (),
+    ) -> tuple[Ints, pa.Table]:
+        """Find rows by key as `find`, deletes among them, in some runs, newest first.
+
+        Args:
+            vectors: rows of the runs' files that are deleted.
+        """
+        order = row_order(runs, self.schema)
+        search = RunsSearch(self.store, self.source, self.schema, keys, vectors)
+        if self.engine.keeps_newest and order.columns == order.key_columns:
+            return search.newest(runs, columns)
+        return search.merged(runs, columns, order, self.engine, newer)
+
+    def find_prefixes(
+        self,
+        levels: Levels,
+        prefixes: KeyPrefixes,
+        columns: Sequence[str],
+        newer: Sequence[pa.RecordBatch] = (),
+    ) -> pa.RecordBatch:
+        """Find rows by the beginning of their keys, merged over the bucket's files.
+
+        Args:
+            prefixes: of the trimmed primary key.
+            columns: value columns.
+            newer: key-value rows of such keys that are in no file yet, the oldest first, to be
+                merged with those of the files.
+
+        Returns:
+            Key-value rows in key order, deletes among them: the system columns, ``columns``, the
+            key columns.
+        """
+        schema, engine, runs = self.schema, self.engine, levels.runs()
+        order = row_order(runs, schema)
+        wanted = [*SYSTEM_COLUMNS, *columns, *schema.trimmed_primary_keys]
+        names = list(dict.fromkeys([*wanted, *order.columns, *engine.also_needed(columns)]))
+        if not engine.keeps_newest:
+            names = list(dict.fromkeys([*names, *schema.names]))
+        target = pa.schema([row_schema(schema).field(name) for name in names])
+        found: list[pa.RecordBatch] = []
+        is_image: list[np.ndarray] = []
+        for run in reversed(runs):
+            for table in self._with_prefixes(run, levels.vectors, prefixes, names):
+                found.append(one_batch(table.cast(target)))
+                is_image.append(np.full(table.num_rows, run.level > 0))
+        found += [rows.select(names) for rows in newer]
+        is_image += [np.zeros(rows.num_rows, np.bool_) for rows in newer]
+        chosen = list(dict.fromkeys(wanted))
+        if not found:
+            return empty_rows(target).select(chosen)
+        groups = newest_images(engine, order.group(concat(found)), np.concatenate(is_image))
+        return engine.merge(groups).select(chosen)
+
+    def _with_prefixes(
+        self, run: SortedRun, vectors: Vectors, prefixes: KeyPrefixes, columns: list[str]
+    ) -> Iterator[pa.Table]:
+        keys = list(self.schema.trimmed_primary_keys)
+        for file in run_ranges(run, tuple(self.schema.types(keys))).files_with(prefixes):
+            places, rows = self.store.locate_prefixes(self.source, file, keys, prefixes, columns)
+            deleted = vectors.get(file.file_name)
+            if deleted is not None:
+                rows = rows.filter(pa.array(~deleted.contains(places)))
+            if rows.num_rows:
+                yield rows
 
 
 class RunsSearch:
@@ -163,10 +212,8 @@ class RunsSearch:
         _, versions = self._all_of([], tables, names)
         if not versions.num_rows:
             return self._all_of([], [], columns)
-        rows = pa.RecordBatch.from_arrays(
-            [one_chunk(column) for column in versions.columns], schema=versions.schema
-        )
-        groups = newest_images(engine, order.group(rows), np.concatenate(is_image))
+        groups = order.group(one_batch(versions))
+        groups = newest_images(engine, groups, np.concatenate(is_image))
         merged = engine.merge(groups)
         places, hit = order.keys(merged).search(order.keys(self._key_table(self._all)))
         returned = list(dict.fromkeys([*SYSTEM_COLUMNS, *columns]))

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from pkray.format import binary_row
 from pkray.format.data_file import DataFileMeta
-from pkray.lookup.key_hash import one_chunk
-from pkray.lookup.levels import RunsSearch, lookup_runs
+from pkray.lookup.key_hash import one_batch, one_chunk
+from pkray.lookup.levels import LevelsLookup, RunsSearch
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
 from pkray.lsm.compaction.upper_lookup import FoundRows, ScanLookup, in_key_order_of
@@ -39,7 +39,7 @@ class StoreLookup:
         self._store = store
         self._schema = schema
         self._files = files
-        self._engine = engine
+        self._lookup = LevelsLookup(store, files, schema, engine)
         self._order = RowOrder(schema)
         self._row_schema = row_schema(schema)
         self._key_types = schema.types(schema.trimmed_primary_keys)
@@ -64,18 +64,8 @@ class StoreLookup:
         return self._looked_up(keys, runs)
 
     def _looked_up(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> FoundRows:
-        columns = [field.name for field in self._schema.fields]
-        positions, rows = lookup_runs(
-            self._store,
-            self._files,
-            runs,
-            keys,
-            columns,
-            self._schema,
-            self._engine,
-            keep_deletes=True,
-        )
-        return positions, [_one_batch(rows.select(self._row_schema.names))]
+        positions, rows = self._lookup.find_in_runs(runs, {}, keys, self._schema.names)
+        return positions, [one_batch(rows.select(self._row_schema.names))]
 
     def locate(
         self,
@@ -93,7 +83,7 @@ class StoreLookup:
         numbers = {name: number for number, name in enumerate(files)}
         search = RunsSearch(self._store, self._files, self._schema, keys, vectors)
         found = [
-            placed(_one_batch(rows.cast(schema)), numbers[file.file_name], positions)
+            placed(one_batch(rows.cast(schema)), numbers[file.file_name], positions)
             for file, positions, rows in search.locate(runs, names)
             if rows.num_rows
         ]
@@ -116,12 +106,6 @@ class StoreLookup:
         shared = np.minimum(highs, last) - np.maximum(lows, first)
         share = np.clip(shared / np.maximum(highs - lows, 1), 0, 1)
         return float((share * [file.row_count for file in files]).sum())
-
-
-def _one_batch(rows: pa.Table) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [one_chunk(column) for column in rows.columns], schema=rows.schema
-    )
 
 
 class _CopiedFiles:

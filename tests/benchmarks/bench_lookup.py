@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import SCHEMA, batches, measure
 
 from pkray.format import binary_row
-from pkray.lookup.levels import lookup_levels
+from pkray.lookup.levels import LevelsLookup
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.lookup.store_lookup import StoreLookup
@@ -66,15 +66,9 @@ class Bench:
         )
 
     def look_up(self, keys: np.ndarray) -> int:
-        found, _ = lookup_levels(
-            self.store,
-            self.files,
-            self.levels,
-            pa.RecordBatch.from_arrays([pa.array(keys)], names=["k"]),
-            SCHEMA.names,
-            self.schema,
-            self.engine,
-        )
+        lookup = LevelsLookup(self.store, self.files, self.schema, self.engine)
+        asked = pa.RecordBatch.from_arrays([pa.array(keys)], names=["k"])
+        found, _ = lookup.find(self.levels, asked, SCHEMA.names)
         return len(found)
 
     def old_rows(self, keys: np.ndarray) -> int:

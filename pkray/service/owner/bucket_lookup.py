@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from pkray.lookup.levels import lookup_levels
-from pkray.lookup.prefix_search import lookup_prefixes
+from pkray.lookup.levels import LevelsLookup
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import LookupStore
 from pkray.lookup.store_lookup import StoreLookup
@@ -37,7 +36,7 @@ class BucketLookup:
         self._names = [field.name for field in schema.fields]
 
     def compaction_lookup(self, files: DataFileStore) -> StoreLookup:
-        """Old rows for the lookup changelog of one bucket."""
+        """Make the lookup of old rows that compactions of one bucket need."""
         return StoreLookup(self._cache, self._schema, files, self._engine)
 
     def find(
@@ -57,9 +56,7 @@ class BucketLookup:
         """
         wanted = keys.select(self._order.key_columns)
         if not held:
-            positions, rows = lookup_levels(
-                self._cache, files, levels, wanted, columns, self._schema, self._engine
-            )
+            positions, rows = self._files_lookup(files).find(levels, wanted, columns)
             return positions, rows.select(columns)
         return self._find_latest(files, levels, held, wanted, columns)
 
@@ -81,9 +78,7 @@ class BucketLookup:
         levels = _with(levels, held)
         memory = [each.lookup_memory_prefixes(prefixes, levels) for each in _in_memory(held)]
         rows = without_deletes(
-            lookup_prefixes(
-                self._cache, files, levels, prefixes, columns, self._schema, self._engine, memory
-            )
+            self._files_lookup(files).find_prefixes(levels, prefixes, columns, memory)
         )
         positions, numbers = prefixes.answers([rows.column(name) for name in leading])
         return positions, pa.Table.from_batches([take(rows, numbers).select(list(columns))])
@@ -99,21 +94,11 @@ class BucketLookup:
         levels = _with(levels, held)
         distinct = self._distinct(keys)
         memory = [each.lookup_memory(distinct, levels) for each in _in_memory(held)]
+        lookup = self._files_lookup(files)
         if not self._engine.keeps_newest:
-            positions, rows = lookup_levels(
-                self._cache, files, levels, keys, columns, self._schema, self._engine, newer=memory
-            )
+            positions, rows = lookup.find(levels, keys, columns, newer=memory)
             return positions, rows.select(list(columns))
-        _, stored = lookup_levels(
-            self._cache,
-            files,
-            levels,
-            distinct,
-            self._names,
-            self._schema,
-            self._engine,
-            keep_deletes=True,
-        )
+        _, stored = lookup.find(levels, distinct, self._names, keep_deletes=True)
         system = [SEQUENCE, KIND, *self._names]
         layers = [stored.select(system).combine_chunks().to_batches()]
         layers += [[rows.select(system)] for rows in memory]
@@ -126,6 +111,9 @@ class BucketLookup:
         positions = np.flatnonzero(hit)
         rows = merged.take(pa.array(places[hit])).select(list(columns))
         return positions, pa.Table.from_batches([rows])
+
+    def _files_lookup(self, files: DataFileSource) -> LevelsLookup:
+        return LevelsLookup(self._cache, files, self._schema, self._engine)
 
     def _distinct(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         order, starts = self._order.keys(keys).sort(stable=True)

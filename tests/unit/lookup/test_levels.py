@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pkray.format import binary_row
-from pkray.lookup.levels import lookup_levels
+from pkray.lookup.levels import LevelsLookup
 from pkray.lookup.store_lookup import StoreLookup
 from pkray.lsm.compaction.upper_lookup import ScanLookup
 from pkray.lsm.data_files import DataFileStore
@@ -69,16 +69,8 @@ class Bucket:
         )
 
     def look_up(self, store, pairs, **more):
-        positions, rows = lookup_levels(
-            store,
-            self.files,
-            self.levels,
-            self.keys(pairs),
-            ["v"],
-            self.schema,
-            self.engine,
-            **more,
-        )
+        lookup = LevelsLookup(store, self.files, self.schema, self.engine)
+        positions, rows = lookup.find(self.levels, self.keys(pairs), ["v"], **more)
         assert rows.column_names == ["_SEQUENCE_NUMBER", "_VALUE_KIND", "v"]
         assert len(set(positions.tolist())) == len(positions)
         return {pairs[i]: v for i, v in zip(positions, rows["v"].to_pylist(), strict=True)}
@@ -125,15 +117,9 @@ def test_a_key_asked_twice_is_answered_twice(tmp_path, store, options):
     bucket = Bucket(tmp_path, options)
     bucket.write([("x", 1, 0, 0)], level=5)
     bucket.write([("x", 1, 1, 0), ("x", 2, 1, 0)], level=0)
-    positions, rows = lookup_levels(
-        store,
-        bucket.files,
-        bucket.levels,
-        bucket.keys([("x", 1), ("x", 2), ("x", 1), ("y", 1)]),
-        ["b", "a"],
-        bucket.schema,
-        bucket.engine,
-    )
+    lookup = LevelsLookup(store, bucket.files, bucket.schema, bucket.engine)
+    asked = bucket.keys([("x", 1), ("x", 2), ("x", 1), ("y", 1)])
+    positions, rows = lookup.find(bucket.levels, asked, ["b", "a"])
     order = np.argsort(positions)
     assert positions[order].tolist() == [0, 1, 2]
     assert rows.take(pa.array(order))["b"].to_pylist() == [1, 2, 1]
