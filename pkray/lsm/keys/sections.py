@@ -9,6 +9,7 @@ import numpy as np
 
 from pkray.format import binary_row
 from pkray.format.data_file import DataFileMeta
+from pkray.format.key_range import rank_ranges
 from pkray.lsm.keys.keys import KeyBound, NormalizedKeys
 from pkray.lsm.levels import SortedRun
 from pkray.schema.table_schema import TableSchema
@@ -35,7 +36,9 @@ def sections(runs: Sequence[SortedRun], schema: TableSchema) -> list[Section]:
     ]
     if len(placed) < 2:
         return [Section((SortedRun(runs[0].level, (placed[0][1],)),))] if placed else []
-    low, high = key_ranks([file for _, file in placed], schema)
+    types = schema.types(schema.trimmed_primary_keys)
+    min_keys, max_keys = zip(*((file.min_key, file.max_key) for _, file in placed), strict=True)
+    low, high = rank_ranges(min_keys, max_keys, types)
     levels = [run.level for run in reversed(runs)]
     by_key = np.lexsort((high, low))
     return [
@@ -51,17 +54,6 @@ def in_key_order(run: SortedRun, schema: TableSchema, first: KeyBound) -> Iterat
     for number in last_keys.argsort().tolist():
         if last_keys.bound(number) >= first:
             yield run.files[number]
-
-
-def key_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> tuple[np.ndarray, np.ndarray]:
-    """Return the smallest and largest key of each file, as numbers in key order; equal keys are
-    equal."""
-    types = schema.types(schema.trimmed_primary_keys)
-    ends = [file.min_key for file in files] + [file.max_key for file in files]
-    order, starts = NormalizedKeys(binary_row.decode(ends, types)).sort()
-    ranks = np.empty(len(ends), np.int64)
-    ranks[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
-    return ranks[: len(files)], ranks[len(files) :]
 
 
 def _overlapping(by_key: np.ndarray, low: np.ndarray, high: np.ndarray) -> Iterator[list[int]]:
