@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -77,13 +77,10 @@ Timestamp = Annotated[
 WAREHOUSE = "./warehouse"
 
 
-SnapshotSelector: TypeAlias = tuple[int | None, str | None, int | str | None]
-"""A snapshot, a tag and a time, of which one is given at most."""
-
-
-def selector(snapshot: int | None, tag: str | None, timestamp: str | None) -> SnapshotSelector:
-    """Put --snapshot, --tag and --timestamp together as ``Table.view`` takes them."""
-    return snapshot, tag, time(timestamp)
+def selector(snapshot: int | None, tag: str | None, timestamp: str | None) -> dict[str, Any]:
+    """Name what --snapshot, --tag and --timestamp say as ``Table.at`` takes it."""
+    given = {"snapshot_id": snapshot, "tag": tag, "timestamp": time(timestamp)}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def time(text: str | None) -> int | str | None:

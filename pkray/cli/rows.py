@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -14,7 +14,6 @@ from pkray.cli.arguments import (
     Columns,
     Json,
     SnapshotId,
-    SnapshotSelector,
     TableName,
     TagName,
     Timestamp,
@@ -138,7 +137,7 @@ def scan(
     source = catalog.load_table(table)
     selector = arguments.selector(snapshot, tag, timestamp)
     if explain:
-        report = source.view(*selector).explain(arguments.names(columns), where)
+        report = source.at(**selector).explain(arguments.names(columns), where)
         output.text(str(report), report.to_dict(), as_json)
         return
     rows, schema = _rows(source, arguments.names(columns), where, selector)
@@ -169,16 +168,13 @@ def lookup(
     """Print the rows of some keys; keys that are not there are left out."""
     source = catalog.load_table(table)
     selector = arguments.selector(snapshot, tag, timestamp)
-    is_past = any(said is not None for said in selector)
-    schema = source.view(*selector).schema if is_past else source.schema
+    schema = source.at(**selector).schema if selector else source.schema
     look = source.lookup_prefix if prefix else source.lookup
     found = look(
         arguments.keys(key, schema, as_first=prefix),
         columns=arguments.names(columns),
-        visibility=visibility or ("committed" if is_past else "latest"),  # type: ignore[arg-type] # checked there
-        snapshot_id=selector[0],
-        tag=selector[1],
-        timestamp=selector[2],
+        visibility=visibility or ("committed" if selector else "latest"),  # type: ignore[arg-type] # checked there
+        **selector,
     )
     output.table(found, as_json)
 
@@ -187,14 +183,13 @@ def _rows(
     source: Table | SystemTable,
     columns: list[str] | None,
     where: str | None,
-    selector: SnapshotSelector,
+    selector: dict[str, Any],
 ) -> tuple[Iterator[pa.RecordBatch], pa.Schema]:
     if isinstance(source, SystemTable):
-        snapshot, tag, timestamp = selector
-        rows = source.to_batches(columns, where, snapshot, tag=tag, timestamp=timestamp)
+        rows = source.to_batches(columns, where, **selector)
         return rows, rows.schema
-    view = source.view(*selector)
-    return view.batches(columns, where), arrow_schema(view.schema, columns)
+    view = source.at(**selector)
+    return view.to_batches(columns, where), arrow_schema(view.schema, columns)
 
 
 def _first(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

@@ -63,8 +63,8 @@ def system(
     as_json: Json = False,
 ) -> None:
     """Print what a table holds of itself: its snapshots, files, options and more."""
-    number, of_tag, time = arguments.selector(snapshot, tag, timestamp)
-    found = catalog.load_table(table).system(name, number, tag=of_tag, timestamp=time)
+    selector = arguments.selector(snapshot, tag, timestamp)
+    found = catalog.load_table(table).system(name, **selector)
     shown = {column: column for column in _SHOWN.get(name, found.schema.names)}
     output.table(found, as_json, shown)
 

@@ -48,7 +48,8 @@ class SnapshotSelector:
 
     @property
     def is_latest(self) -> bool:
-        return not self._said()
+        """Whether nothing is asked for but the newest snapshot."""
+        return self == _LATEST
 
     def _said(self) -> list[str]:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -61,22 +62,33 @@ class SnapshotSelector:
     @classmethod
     def of(
         cls,
-        options: TableOptions,
         snapshot_id: int | None = None,
         tag: str | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> SnapshotSelector:
-        """Take what a call asks for; if it asks for nothing, what the ``scan.*`` options do.
+        """Check what a call asks for.
 
         Raises:
-            OptionError: arguments, or options, that contradict each other, no id or no time.
-            UnsupportedError: a ``scan.mode`` whose batch reads pkray does not do.
+            OptionError: arguments that contradict each other, no id or no time.
         """
+        if snapshot_id is None and tag is None and timestamp is None and watermark is None:
+            return _LATEST
         check_snapshot("snapshot_id", snapshot_id)
         millis = None if timestamp is None else epoch_millis(timestamp)
-        asked = cls(snapshot_id, tag, millis, watermark)
-        return asked if not asked.is_latest else _of_options(options)
+        return cls(snapshot_id, tag, millis, watermark)
+
+    def or_of(self, options: TableOptions) -> SnapshotSelector:
+        """Return it; if nothing is asked for, what the table's ``scan.*`` options say.
+
+        Raises:
+            OptionError: options that contradict each other.
+            UnsupportedError: a ``scan.mode`` whose batch reads pkray does not do.
+        """
+        return _of_options(options) if self.is_latest else self
+
+
+_LATEST = SnapshotSelector()
 
 
 class SnapshotFinder:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from pkray.arguments.facade import checked_class
+from pkray.arguments.facade import ColumnNames, checked_class
+from pkray.extras import require_extra
 from pkray.format.snapshot import Snapshot
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from pkray.lsm.keys.keys import NormalizedKeys
@@ -21,14 +22,16 @@ from pkray.scan.predicate import Predicate
 from pkray.scan.report import ScanReport
 from pkray.scan.split import Split, arrow_schema
 from pkray.schema.table_schema import TableSchema
+from pkray.shown import html_table
 from pkray.storage.object_store import ObjectStore
 
 _POSITION = "__position"
+_T = TypeVar("_T")
 
 
 @checked_class
 class SnapshotView:
-    """Reads of one snapshot.
+    """A table at one moment, with the columns that it had then; made by ``Table.at``.
 
     Args:
         store: the root of the table, or a branch.
@@ -52,28 +55,66 @@ class SnapshotView:
         at = "no snapshot" if self.snapshot is None else f"snapshot {self.snapshot.id}"
         return f"SnapshotView({at}, {len(self.schema.names)} columns)"
 
-    def splits(self, columns: Sequence[str] | None, filter: object) -> list[Split]:
-        """Plan splits as ``Table.splits`` does; so do the methods below."""
-        return self._planner.scan(self.snapshot, columns, self._predicate(filter))
+    def _repr_html_(self) -> str:
+        rows = [(each.name, each.type, each.description) for each in self.schema.fields]
+        columns = html_table(repr(self), rows, ("column", "type", "comment"))
+        return columns if self.snapshot is None else columns + self.snapshot._repr_html_()
 
-    def explain(self, columns: Sequence[str] | None, filter: object) -> ScanReport:
-        return self._planner.explain(self.snapshot, columns, self._predicate(filter))
+    def to_arrow(self, columns: ColumnNames | None = None, filter: object = None) -> pa.Table:
+        """Read the rows, merged; several buckets at a time.
 
-    def batches(self, columns: Sequence[str] | None, filter: object) -> Iterator[pa.RecordBatch]:
-        for split in self.splits(columns, filter):
+        Args:
+            columns: what to read; default every column.
+            filter: SQL text such as ``"amount > 10 AND id IN (1, 2)"``, pyarrow-style lists of
+                tuples, or a pyarrow expression.
+
+        Raises:
+            InputError: a column the table did not have, or a filter that is not understood.
+            SnapshotNotFoundError: the snapshot has expired.
+        """
+        splits = self.plan(columns, filter)
+        schema = arrow_schema(self.schema, columns)
+        parts = self._concurrently(lambda split: list(split.read(self._store)), splits)
+        return pa.Table.from_batches([batch for part in parts for batch in part], schema)
+
+    def to_batches(
+        self, columns: ColumnNames | None = None, filter: object = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read as `to_arrow`, batch by batch in bounded memory."""
+        for split in self.plan(columns, filter):
             with self._reading():
                 yield from split.read(self._store)
 
-    def to_arrow(self, columns: Sequence[str] | None, filter: object) -> pa.Table:
-        splits = self.splits(columns, filter)
-        schema = arrow_schema(self.schema, columns)
-        workers = min(len(splits), os.cpu_count() or 1)
-        if workers <= 1:
-            parts = [self._read(split) for split in splits]
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                parts = list(pool.map(self._read, splits))
-        return pa.Table.from_batches([batch for part in parts for batch in part], schema)
+    def to_pandas(self, columns: ColumnNames | None = None, filter: object = None) -> Any:
+        """Read as `to_arrow`, as a pandas DataFrame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        require_extra("pandas", "pandas", "to_pandas()")
+        return self.to_arrow(columns, filter).to_pandas()
+
+    def count(self, filter: object = None) -> int:
+        """Count the rows, or those that a filter as of `to_arrow` finds.
+
+        The keys are read, and the filter's columns: rows that later ones replace do not count.
+        """
+        splits = self.plan([], filter)
+        return sum(self._concurrently(lambda split: _row_count(split.read(self._store)), splits))
+
+    def plan(self, columns: ColumnNames | None = None, filter: object = None) -> list[Split]:
+        """Cut the read into parts for other processes: each pickles and has ``read()``.
+
+        Args:
+            columns, filter: as of `to_arrow`.
+        """
+        return self._planner.scan(self.snapshot, columns, self._predicate(filter))
+
+    def explain(self, columns: ColumnNames | None = None, filter: object = None) -> ScanReport:
+        """Say what `to_arrow` would read of the table: print it, or take its counts."""
+        return self._planner.explain(self.snapshot, columns, self._predicate(filter))
+
+    splits, batches = plan, to_batches  # their older names
 
     def find(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
         """Look rows up by key, in the keys' order, by reading what may hold them.
@@ -119,13 +160,26 @@ class SnapshotView:
     def _predicate(self, filter: object) -> Predicate | None:
         return None if filter is None else Predicate.parse(filter, self.schema)
 
-    def _read(self, split: Split) -> list[pa.RecordBatch]:
-        with self._reading():
-            return list(split.read(self._store))
+    def _concurrently(self, read: Callable[[Split], _T], splits: list[Split]) -> list[_T]:
+        """Read the splits, one a processor at a time; what is made of each, in their order."""
+
+        def of(split: Split) -> _T:
+            with self._reading():
+                return read(split)
+
+        workers = min(len(splits), os.cpu_count() or 1)
+        if workers <= 1:
+            return [of(split) for split in splits]
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(of, splits))
 
     def _reading(self) -> AbstractContextManager[None]:
         """Report a missing file as an expired snapshot."""
         return unless_expired(self._store, None if self.snapshot is None else self.snapshot.id)
+
+
+def _row_count(batches: Iterator[pa.RecordBatch]) -> int:
+    return sum(batch.num_rows for batch in batches)
 
 
 def _arrays(table: pa.Table, names: Sequence[str]) -> list[pa.Array]:

@@ -60,7 +60,7 @@ def read(
             a later ``select`` down.
         filter: as of ``Table.to_arrow``. A later ``where`` also prunes partitions and files, by
             its comparisons of columns with literals.
-        snapshot_id, tag, timestamp, watermark: a moment as of ``Table.view``; default the newest
+        snapshot_id, tag, timestamp, watermark: a moment as of ``Table.at``; default the newest
             snapshot now. The DataFrame stays on it.
 
     Raises:
@@ -249,7 +249,7 @@ def request_of(
 ) -> ReadRequest | SystemRequest:
     """Make the request of a table or system table, checked."""
     if not isinstance(table, SystemTable):
-        view = table.view(snapshot_id, tag, timestamp, watermark)
+        view = table.at(snapshot_id, tag, timestamp, watermark)
         return request_for(view, table.location, columns, filter)
     if watermark is not None:
         raise OptionError(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pkray.scan.snapshot_selector import Timestamp
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
-from pkray.table.readable_table import ReadableTable
+from pkray.table.reads import Reads
 from pkray.table.system_table import SystemTable
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SystemRequest:
         return self
 
     def read(self) -> pa.RecordBatchReader:
-        table = SystemTable(ReadableTable(self.location, self.schema), self.system)
+        table = SystemTable(Reads(self.location, self.schema), self.system)
         return table.to_batches(
             self.columns, self.filter, self.snapshot_id, tag=self.tag, timestamp=self.timestamp
         )

@@ -1,9 +1,10 @@
 """Hold tables: what a user of the Python API has in hand.
 
 A `Catalog` is a warehouse; it opens, creates, renames and drops. `Table` reads, looks up, follows
-changes and writes; its parts build on each other: `ReadableTable` (files alone), `StreamableTable`
-(changes), `LookupTable` (a running service), `Table` (writers). What is done to a table beyond that
-hangs on it as ``table.tags``, ``table.alter`` and so on (``maintenance``). `SystemTable` is what
+changes and writes. It is made of parts: `Reads` (files alone: ``table.at(tag="v1")`` is a
+`SnapshotView`, and the reads that take a snapshot as an argument are shorthands for one), `Changes`
+of ``changelog``, `Lookups` (a running service). What is done to a table beyond that hangs on it as
+``table.tags``, ``table.alter`` and so on (``maintenance``). `SystemTable` is what
 ``load_table("db.t$files")`` gives. Nothing is decided here: arguments are checked and handed to
 ``scan``, ``changelog``, ``service`` and ``expiration``.
 """

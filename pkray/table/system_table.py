@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -16,7 +16,10 @@ from pkray.schema.columns import filter_rows
 from pkray.schema.table_schema import VERSION, TableSchema
 from pkray.schema.types import DataField, DataType
 from pkray.storage.secrets import shown_url
-from pkray.table.readable_table import ReadableTable
+
+if TYPE_CHECKING:
+    from pkray.table.reads import Reads
+    from pkray.table.table import Table
 
 
 @checked_class
@@ -26,11 +29,11 @@ class SystemTable:
     ``table.system(name)`` is the same as a pyarrow Table.
 
     Args:
-        table: the table, or a branch of it.
+        table: the table, or a branch of it; its reads where nothing else is asked for.
         system: as of ``Table.system``.
     """
 
-    def __init__(self, table: ReadableTable, system: str) -> None:
+    def __init__(self, table: Table | Reads, system: str) -> None:
         self.table = table
         self.system_name = system
         self.name = f"{table.name}${system}"

@@ -3,28 +3,50 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from pkray.arguments.facade import BucketList, Label, Name, PartitionList, SnapshotId, checked_class
+from pkray.arguments.facade import (
+    BucketList,
+    ColumnNames,
+    Label,
+    Name,
+    NameOfSystemTable,
+    PartitionList,
+    Seconds,
+    SnapshotId,
+    checked_class,
+)
 from pkray.arguments.whole_number import whole_number
+from pkray.changelog.between import BetweenMode
+from pkray.changelog.start import StartMode
+from pkray.changelog.stream import ChangeStream
 from pkray.clock import now_millis
 from pkray.errors import OptionError
 from pkray.expiration.expiry_report import ExpiryReport
 from pkray.expiration.rollback import RollbackReport
+from pkray.extras import require_extra
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.commit_name import checked_identifier, checked_user
 from pkray.metadata.schemas import SchemaStore
 from pkray.rows.input import Missing
-from pkray.scan.snapshot_selector import Timestamp
+from pkray.scan.report import ScanReport
+from pkray.scan.snapshot_selector import SnapshotSelector, Timestamp
+from pkray.scan.split import Split
+from pkray.scan.view import SnapshotView
+from pkray.schema.table_schema import TableSchema
 from pkray.service.client.push_session import PushSession
 from pkray.service.client.writer import TableWriter
 from pkray.service.compaction.bucket_selection import choose
 from pkray.service.dedicated_compaction import CompactionReport, DedicatedCompaction, Progress
-from pkray.service.protocol import CommitOutcome
-from pkray.table.lookup_table import LookupTable
+from pkray.service.protocol import CommitOutcome, Visibility
+from pkray.service.runtime import Runtime, TableService
+from pkray.shown import html_table, html_values
+from pkray.storage.location import TableLocation
+from pkray.storage.secrets import shown_url
+from pkray.table.lookups import Lookups
 from pkray.table.maintenance.alter import Alter
 from pkray.table.maintenance.branches import Branches
 from pkray.table.maintenance.consumers import Consumers
@@ -33,17 +55,482 @@ from pkray.table.maintenance.orphans import remove_orphan_files
 from pkray.table.maintenance.partitions import PartitionWork
 from pkray.table.maintenance.rollback import roll_back
 from pkray.table.maintenance.tags import Tags
+from pkray.table.reads import Reads
 
 
 @checked_class
-class Table(LookupTable):
+class Table:
     """A keyed table; made by `Catalog.create_table` and `Catalog.load_table`."""
+
+    def __init__(self, location: TableLocation, schema: TableSchema, runtime: Runtime) -> None:
+        self.location = location
+        self.runtime = runtime
+        self._reads = Reads(location, schema)
+        self._lookups = Lookups(self._reads, runtime)
+        self._store = self._reads.store
+        self._identity = self._reads.identity
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {shown_url(self.location.url)!r})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (each.name, each.type, self._part(each.name), each.description)
+            for each in self.schema.fields
+        ]
+        said = [html_table(repr(self), rows, ("column", "type", "part of", "comment"))]
+        if self.comment:
+            said.append(html_values("comment", {"": self.comment}))
+        return "".join([*said, html_values("options", self.options)])
+
+    @property
+    def name(self) -> str:
+        """``database.table``."""
+        return self.location.name
+
+    @property
+    def schema(self) -> TableSchema:
+        """The columns, keys and options, as they were when this object last looked."""
+        return self._reads.schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as reads yield them."""
+        return self.schema.arrow_schema
+
+    @property
+    def primary_keys(self) -> tuple[str, ...]:
+        """The key's columns, partition columns among them, in declared order."""
+        return self.schema.primary_keys
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The columns that make folders; empty without partitions."""
+        return self.schema.partition_keys
+
+    @property
+    def comment(self) -> str | None:
+        """What the table is, as its maker said."""
+        return self.schema.comment
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that were set."""
+        return dict(self.schema.options)
+
+    def at(
+        self,
+        snapshot_id: SnapshotId | None = None,
+        tag: Name | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
+    ) -> SnapshotView:
+        """Find the table at one moment, with the columns that it had then, to be read.
+
+        ``table.at(tag="v1").count()``, for one. By default the moment that its ``scan.*`` options
+        name, or else now.
+
+        Args:
+            snapshot_id: a snapshot.
+            tag: the snapshot of a tag, even if it has expired otherwise.
+            timestamp: the newest snapshot at or before it: epoch milliseconds, a datetime or ISO
+                text; those without a zone are local time.
+            watermark: the oldest snapshot whose watermark is not below it; milliseconds.
+
+        Raises:
+            OptionError: a moment is named twice, or the timestamp is none.
+            SnapshotNotFoundError: there is no such snapshot, or it has expired.
+            TagNotFoundError: there is no such tag.
+            TableNotFoundError: the table was dropped.
+            TableReplacedError: and another one was created in its place.
+        """
+        return self._reads.at(SnapshotSelector.of(snapshot_id, tag, timestamp, watermark))
+
+    view = at  # its older name
+
+    def to_arrow(
+        self,
+        columns: ColumnNames | None = None,
+        filter: object = None,
+        snapshot_id: SnapshotId | None = None,
+        *,
+        tag: Name | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
+    ) -> pa.Table:
+        """Read the committed rows, merged; with ``incremental-between`` those that changed.
+
+        Args:
+            columns: what to read; default every column.
+            filter: SQL text such as ``"amount > 10 AND id IN (1, 2)"``, pyarrow-style lists of
+                tuples, or a pyarrow expression.
+            snapshot_id, tag, timestamp, watermark: a moment as of `at`.
+
+        Raises:
+            InputError: a column the table does not have, or a filter that is not understood.
+            SnapshotNotFoundError: the snapshot has expired or was never made.
+        """
+        selector = SnapshotSelector.of(snapshot_id, tag, timestamp, watermark)
+        return self._reads.to_arrow(selector, columns, filter)
+
+    def to_batches(
+        self,
+        columns: ColumnNames | None = None,
+        filter: object = None,
+        snapshot_id: SnapshotId | None = None,
+        *,
+        tag: Name | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read as `to_arrow`, batch by batch in bounded memory."""
+        selector = SnapshotSelector.of(snapshot_id, tag, timestamp, watermark)
+        return self._reads.to_batches(selector, columns, filter)
+
+    def to_pandas(
+        self,
+        columns: ColumnNames | None = None,
+        filter: object = None,
+        snapshot_id: SnapshotId | None = None,
+        *,
+        tag: Name | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
+    ) -> Any:
+        """Read as `to_arrow`, as a pandas DataFrame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        require_extra("pandas", "pandas", "to_pandas()")
+        found = self.to_arrow(
+            columns, filter, snapshot_id, tag=tag, timestamp=timestamp, watermark=watermark
+        )
+        return found.to_pandas()
+
+    def splits(
+        self,
+        columns: ColumnNames | None = None,
+        filter: object = None,
+        snapshot_id: SnapshotId | None = None,
+        *,
+        tag: Name | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
+    ) -> list[Split]:
+        """Cut the read into parts for other processes: each pickles and has ``read()``."""
+        return self.at(snapshot_id, tag, timestamp, watermark).plan(columns, filter)
+
+    def explain(
+        self,
+        columns: ColumnNames | None = None,
+        filter: object = None,
+        snapshot_id: SnapshotId | None = None,
+        *,
+        tag: Name | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
+    ) -> ScanReport:
+        """Say what `to_arrow` would read of the table: print it, or take its counts."""
+        return self.at(snapshot_id, tag, timestamp, watermark).explain(columns, filter)
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """Read the newest snapshot; None before the first commit."""
+        return self._reads.latest_snapshot()
+
+    def snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
+        """Read one snapshot.
+
+        Raises:
+            SnapshotNotFoundError: it has expired or was never made.
+        """
+        return self._reads.snapshot(snapshot_id)
+
+    def snapshots(self) -> pa.Table:
+        """List the snapshots that are kept, oldest first, a row each."""
+        return self.system("snapshots")
+
+    def files(self, snapshot_id: SnapshotId | None = None) -> pa.Table:
+        """List the live data files of a snapshot, a row each."""
+        return self.system("files", snapshot_id)
+
+    def system(
+        self,
+        name: NameOfSystemTable,
+        snapshot_id: SnapshotId | None = None,
+        *,
+        tag: Name | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> pa.Table:
+        """Read a system table, by Paimon's names: ``snapshots``, ``schemas``, ``options``,
+        ``manifests``, ``files``, ``partitions``, ``buckets``, ``table_indexes``, ``tags``,
+        ``branches``, ``consumers``, ``aggregation_fields``, ``statistics``, ``audit_log``,
+        ``binlog``, ``ro``.
+
+        Args:
+            snapshot_id, tag, timestamp: of what shows the contents of one snapshot; default the
+                newest. As of `to_arrow`.
+
+        Raises:
+            TableNotFoundError: there is no such system table.
+            SnapshotNotFoundError: the snapshot has expired or was never made.
+        """
+        return self.open_system(name, snapshot_id, tag=tag, timestamp=timestamp).read_all()
+
+    def open_system(
+        self,
+        name: NameOfSystemTable,
+        snapshot_id: SnapshotId | None = None,
+        *,
+        tag: Name | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> pa.RecordBatchReader:
+        """Read as `system`, batch by batch."""
+        return self._reads.open_system(name, snapshot_id, tag=tag, timestamp=timestamp)
+
+    def changelog(
+        self,
+        from_snapshot: SnapshotId | None = None,
+        to_snapshot: SnapshotId | None = None,
+        *,
+        from_tag: Name | None = None,
+        to_tag: Name | None = None,
+        from_timestamp: Timestamp | None = None,
+        to_timestamp: Timestamp | None = None,
+        normalize: bool = False,
+    ) -> pa.Table:
+        """Read what changed, snapshot by snapshot.
+
+        The producers ``lookup`` and ``full-compaction`` tell of changes in the COMPACT snapshot
+        that found them, after the APPEND snapshot that brought the rows. Without a producer changes
+        are the rows that writers added, merged by key within a commit; ``normalize`` finds what
+        became of each row. Overwrites are left out, unless the table sets
+        ``streaming-read-overwrite`` or ``normalize`` is given. A key that moves to another
+        partition is a '-D' in its old one and a '+I' in its new one, in any order: apply such
+        changes by key and partition.
+
+        Args:
+            from_snapshot, from_tag: the first snapshot, included. Default the earliest whose
+                changes are there.
+            to_snapshot, to_tag: the last snapshot, included. Default the newest.
+            from_timestamp, to_timestamp: the first snapshot of that time or later, the last one
+                of that time or before; as of `at`.
+            normalize: as of `stream`.
+
+        Returns:
+            ``_row_kind`` ('+I', '-U', '+U', '-D'), ``_snapshot_id``, then the table's columns.
+
+        Raises:
+            SnapshotNotFoundError: some of these changes have expired or are to come; says which
+                are there.
+            OptionError: one end is named twice, or the last is before the first.
+        """
+        reader = self._reads.changes().reader(normalize)
+        batches = reader.read(
+            from_snapshot,
+            to_snapshot,
+            from_tag=from_tag,
+            to_tag=to_tag,
+            from_timestamp=from_timestamp,
+            to_timestamp=to_timestamp,
+        )
+        return pa.Table.from_batches(batches, reader.schema)
+
+    def changelog_batches(
+        self,
+        from_snapshot: SnapshotId | None = None,
+        to_snapshot: SnapshotId | None = None,
+        *,
+        from_tag: Name | None = None,
+        to_tag: Name | None = None,
+        from_timestamp: Timestamp | None = None,
+        to_timestamp: Timestamp | None = None,
+        normalize: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read as `changelog`, batch by batch in bounded memory."""
+        return (
+            self._reads.changes()
+            .reader(normalize)
+            .read(
+                from_snapshot,
+                to_snapshot,
+                from_tag=from_tag,
+                to_tag=to_tag,
+                from_timestamp=from_timestamp,
+                to_timestamp=to_timestamp,
+            )
+        )
+
+    def changes(
+        self,
+        start: int | str | None = None,
+        end: int | str | None = None,
+        *,
+        start_timestamp: Timestamp | None = None,
+        end_timestamp: Timestamp | None = None,
+        mode: BetweenMode | None = None,
+        columns: ColumnNames | None = None,
+        filter: object = None,
+    ) -> pa.Table:
+        """Read what changed between two snapshots, in sum: the last change of each key.
+
+        Args:
+            start, end: snapshot ids or tags; what changed after ``start``, up to ``end``. 0 is
+                before the first snapshot. Default what the table's ``incremental-between`` or
+                ``incremental-between-timestamp`` says.
+            start_timestamp, end_timestamp: or times, as of `at`.
+            mode: ``delta``, what writers added; ``changelog``, what changelog files say;
+                ``diff``, what is another row at ``end``; ``auto``, ``diff`` between two tags,
+                else ``changelog`` where the table has a changelog producer and ``delta`` where
+                not. Default ``incremental-between-scan-mode``.
+            columns, filter: as of `to_arrow`; a change whose row does not meet the filter is left
+                out.
+
+        Returns:
+            ``_row_kind`` ('+I', '+U', '-D'), then the columns; a row a key.
+
+        Raises:
+            OptionError: the ends contradict each other, or one is missing.
+            SnapshotNotFoundError: some of these changes have expired.
+            TagNotFoundError: there is no such tag.
+        """
+        return (
+            self._reads.changes()
+            .between(start, end, start_timestamp, end_timestamp, mode, columns, filter)
+            .read_all()
+        )
+
+    def stream(
+        self,
+        consumer_id: Label | None = None,
+        mode: StartMode | None = None,
+        from_snapshot: SnapshotId | None = None,
+        from_timestamp: Timestamp | None = None,
+        poll_interval: Seconds | None = None,
+        until_snapshot: SnapshotId | None = None,
+        *,
+        until_watermark: int | None = None,
+        normalize: bool = False,
+        columns: ColumnNames | None = None,
+        filter: object = None,
+        consumer_mode: str | None = None,
+        ignore_progress: bool | None = None,
+    ) -> ChangeStream:
+        """Follow the table's changes as they come: iterate over the stream, and close it.
+
+        Columns added or renamed meanwhile do not show: the stream has the columns that the table
+        has now.
+
+        Args:
+            consumer_id: keep the place under this name, and keep what is not read yet from
+                expiring; a consumer that is there goes on where it was. Default ``consumer-id``.
+            mode: ``latest-full`` (the table as it is, as +I, then its changes; the default),
+                ``latest`` (changes that are to come), ``from-snapshot`` (that snapshot's changes
+                on), ``from-snapshot-full`` (the table as of that snapshot, then its changes),
+                ``from-timestamp``, or ``compacted-full`` (the table as the newest compaction left
+                it). Default ``scan.mode``.
+            from_snapshot, from_timestamp: what the mode needs; alone they say the mode.
+            poll_interval: seconds between two looks for new snapshots. Default
+                ``continuous.discovery-interval``.
+            until_snapshot: end after it. Default: wait for ever.
+            until_watermark: end before a snapshot with a greater watermark. Default
+                ``scan.bounded.watermark``.
+            normalize: complete changes (-U with the row that was there, +U) of a table whose
+                changelog producer is ``none`` or ``input``, and of overwrites. It costs a lookup
+                of each changed key in two snapshots, and local disk.
+            columns, filter: as of `to_arrow`; a change whose row does not meet the filter is left
+                out.
+            consumer_mode: ``exactly-once`` records the place whenever a snapshot was taken,
+                ``at-least-once`` every ``poll_interval`` at most. Default ``consumer.mode``.
+            ignore_progress: begin anew, whatever the consumer read before. Default
+                ``consumer.ignore-progress``.
+
+        Returns:
+            An iterator of batches: ``_row_kind``, ``_snapshot_id``, then the columns.
+
+        Raises:
+            OptionError: arguments that contradict each other.
+            UnsupportedError: without a changelog producer, a merge engine other than deduplicate
+                is read with ``normalize`` alone.
+            SnapshotNotFoundError: while iterating: changes to be read have expired; says which
+                are there.
+        """
+        return self._reads.changes().stream(
+            consumer_id,
+            mode,
+            from_snapshot,
+            from_timestamp,
+            poll_interval,
+            until_snapshot,
+            until_watermark,
+            normalize,
+            columns,
+            filter,
+            consumer_mode,
+            ignore_progress,
+        )
+
+    def lookup(
+        self,
+        keys: object,
+        *,
+        columns: ColumnNames | None = None,
+        visibility: Visibility = "latest",
+        snapshot_id: SnapshotId | None = None,
+        tag: Name | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
+    ) -> pa.Table:
+        """Look rows up by primary key, in the order asked; absent keys are left out.
+
+        Args:
+            keys: the primary key columns: pa.Table, RecordBatch, pandas or a list of dicts.
+            columns: what to return; default every column.
+            visibility: ``latest`` also sees rows that are written but not committed;
+                ``committed`` sees a snapshot.
+            snapshot_id, tag, timestamp, watermark: with ``committed``, a moment as of `at`,
+                instead of the newest snapshot.
+
+        Raises:
+            InputError: the keys do not fit the table, or a column that it has not, or named twice.
+            OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
+        """
+        selector = SnapshotSelector.of(snapshot_id, tag, timestamp, watermark)
+        return self._lookups.find(keys, columns, visibility, selector)
+
+    def lookup_prefix(
+        self,
+        keys: object,
+        *,
+        columns: ColumnNames | None = None,
+        visibility: Visibility = "latest",
+        snapshot_id: SnapshotId | None = None,
+        tag: Name | None = None,
+        timestamp: Timestamp | None = None,
+        watermark: int | None = None,
+    ) -> pa.Table:
+        """Look up all rows whose primary key begins with given values: in the order asked, and the
+        rows of each in key order.
+
+        One bucket is asked where the values have the ``bucket-key``, else each of the partition.
+
+        Args:
+            keys: the first columns of the primary key (less the partition columns), with all
+                partition columns or none, which means every partition; as `lookup` takes keys.
+                Text columns match as a whole.
+            columns, visibility, snapshot_id, tag, timestamp, watermark: as of `lookup`.
+
+        Raises:
+            InputError, OptionError: as `lookup`.
+        """
+        selector = SnapshotSelector.of(snapshot_id, tag, timestamp, watermark)
+        return self._lookups.find_prefixes(keys, columns, visibility, selector)
 
     @property
     def alter(self) -> Alter:
         """Changes of the columns, options and comments: ``table.alter.add_column("x", "INT")``."""
         self._identity.check_same_table()
-        return Alter(self._store, self.name, self._use)
+        return Alter(self._store, self.name, self._reads.use)
 
     def open_writer(
         self,
@@ -236,7 +723,7 @@ class Table(LookupTable):
         """Histories of their own beside the table's: ``table.branches.create("b", tag="v1")``."""
         self._identity.check_same_table()
         return Branches(
-            self.location, self._store, self.schema, self.runtime.stop, self._forget_schemas
+            self.location, self._store, self.schema, self.runtime.stop, self._reads.forget_schemas
         )
 
     def branch(self, name: Name) -> Table:
@@ -265,7 +752,7 @@ class Table(LookupTable):
             TagNotFoundError: there is no such tag.
         """
         self._identity.check_same_table()
-        return roll_back(self._store, self._schemas.latest(), snapshot_id, tag)
+        return roll_back(self._store, self._reads.schemas.latest(), snapshot_id, tag)
 
     @property
     def consumers(self) -> Consumers:
@@ -294,7 +781,7 @@ class Table(LookupTable):
             OptionError: ``retain_min`` above ``retain_max``, or one below 1.
         """
         self._identity.check_same_table()
-        schema = self._schemas.latest()
+        schema = self._reads.schemas.latest()
         return expire_snapshots(
             self._store, schema, retain_max, retain_min, older_than, max_deletes
         )
@@ -317,7 +804,7 @@ class Table(LookupTable):
             ``path``, ``size`` and ``modified`` of each.
         """
         self._identity.check_same_table()
-        schema = self._schemas.latest()
+        schema = self._reads.schemas.latest()
         return remove_orphan_files(self._store, schema, older_than, dry_run, progress)
 
     def rescale(
@@ -341,7 +828,7 @@ class Table(LookupTable):
             OptionError: the table has dynamic buckets, or ``buckets`` is below 1.
             CommitConflictError: other processes kept changing a partition: run it again.
         """
-        self._use(self._partitions().rescale(self.name, buckets, partitions, progress))
+        self._reads.use(self._partitions().rescale(self.name, buckets, partitions, progress))
 
     def drop_partitions(self, partitions: PartitionList) -> Snapshot | None:
         """Remove all committed rows of partitions: ``[{"dt": "a"}]``, whole or in part.
@@ -420,6 +907,14 @@ class Table(LookupTable):
 
     def _partitions(self) -> PartitionWork:
         self._identity.check_same_table()
-        schema = self._schemas.latest()
+        schema = self._reads.schemas.latest()
         schema.core.require_supported()
         return PartitionWork(self._store, schema, lambda: self._service().coordinator, now_millis)
+
+    def _service(self) -> TableService:
+        return self.runtime.service(self.location, self.schema)
+
+    def _part(self, column: str) -> str | None:
+        """Of what a column is a part, for people."""
+        keys = {"primary key": self.primary_keys, "partition": self.partition_keys}
+        return ", ".join(what for what, names in keys.items() if column in names) or None

@@ -71,11 +71,15 @@ class Tags(HTMLParser):
 
 def test_html_holds_what_there_is_and_no_markup_of_names_and_values(catalog, table):
     pages = [each._repr_html_() for each in objects(catalog, table) if hasattr(each, "_repr_html_")]
-    assert len(pages) == 6
+    assert len(pages) == 7
     for page in pages:
         parser = Tags()
         parser.feed(page)
         assert parser.tags <= {"table", "caption", "thead", "tbody", "tr", "td", "th"}
+    parser = Tags()
+    parser.feed(table.at()._repr_html_())
+    assert "SnapshotView(snapshot 1, 2 columns)" in parser.text
+    assert MARKUP in parser.text
     parser = Tags()
     parser.feed(table._repr_html_())
     assert parser.text.count(MARKUP) == 2

@@ -101,6 +101,52 @@ def test_every_read_travels(table):
         assert found.to_pylist() == [{"k": 0, "v": "at 3"}]
 
 
+@pytest.mark.parametrize(
+    "moment",
+    [{"snapshot_id": 3}, {"tag": "three"}, {"timestamp": START + 3000}, {"watermark": 300}],
+)
+def test_a_view_reads_what_the_table_reads_by_arguments(table, moment):
+    table.tags.create("three", 3)
+    view, asked = table.at(**moment), (["k", "v"], "k > 0")
+    rows = view.to_arrow(*asked)
+    assert dict(zip(*rows.to_pydict().values(), strict=True)) == {1: "own", 2: "own", 3: "own"}
+    assert rows == table.to_arrow(*asked, **moment)
+    assert rows == pa.Table.from_batches(view.to_batches(*asked))
+    assert view.to_pandas(*asked).equals(table.to_pandas(*asked, **moment))
+    assert view.plan(*asked) == table.splits(*asked, **moment)
+    assert view.explain(*asked) == table.explain(*asked, **moment)
+    assert view.count(asked[1]) == rows.num_rows
+
+
+def test_a_view_stays_at_its_snapshot(table):
+    view = table.at()
+    put(table, {0: "later", 9: "later"})
+    assert view.snapshot.id == 5
+    assert view.count() == len(rows_at(5))
+    assert view.to_arrow(filter="k = 0")["v"].to_pylist() == ["at 5"]
+
+
+def test_rows_that_were_replaced_or_deleted_do_not_count(table):
+    with table.open_writer() as writer:
+        writer.delete([{"k": 1}])
+        writer.commit()
+    assert table.at().count() == len(rows_at(5)) - 1
+    assert table.at(snapshot_id=5).count() == len(rows_at(5))
+    assert table.at().count("v = 'at 4'") == 0
+
+
+def test_a_view_names_one_snapshot(table):
+    with pytest.raises(OptionError, match="snapshot_id=3 and tag='a' name a snapshot each"):
+        table.at(3, "a")
+    with pytest.raises(SnapshotNotFoundError):
+        table.at(snapshot_id=6)
+
+
+def test_a_view_has_its_older_names(table):
+    assert table.view(tag=None, snapshot_id=2).splits() == table.at(2).plan()
+    assert list(table.view(2).batches(["k"], None)) == list(table.at(2).to_batches(["k"]))
+
+
 def test_a_tag_is_read_after_its_snapshot_expired(table, warehouse):
     table.tags.create("two", 2)
     SnapshotExpirer(root(warehouse), schema(warehouse)).expire(Retention(1, 1, 0, 100))
@@ -200,14 +246,14 @@ def test_compacted_full_is_what_the_last_compaction_left(table, warehouse):
 def test_options_that_contradict_each_other_are_refused(warehouse, options, says):
     core = core_with(warehouse, options)
     with pytest.raises(OptionError, match=says):
-        SnapshotSelector.of(core)
+        SnapshotSelector.of().or_of(core)
 
 
 def test_what_is_no_whole_read_is_unsupported(warehouse):
     core = core_with(warehouse, {"scan.mode": "incremental"})
     with pytest.raises(UnsupportedError, match=r"table\.changelog"):
-        SnapshotSelector.of(core)
-    assert SnapshotSelector.of(core, snapshot_id=1) == SnapshotSelector(1)
+        SnapshotSelector.of().or_of(core)
+    assert SnapshotSelector.of(snapshot_id=1).or_of(core) == SnapshotSelector(1)
 
 
 def test_milliseconds_are_exact():
@@ -217,15 +263,17 @@ def test_milliseconds_are_exact():
 
 def test_an_empty_table_has_no_past(tmp_path):
     create(tmp_path)
-    history = SnapshotFinder(root(tmp_path))
-    assert history.find(SnapshotSelector()) is None
+    with pkray.connect(str(tmp_path)) as catalog:
+        assert catalog.load_table("db.t").at().count() == 0
+    finder = SnapshotFinder(root(tmp_path))
+    assert finder.find(SnapshotSelector()) is None
     for moment in (
         SnapshotSelector(timestamp=5),
         SnapshotSelector(watermark=5),
         SnapshotSelector(compacted=True),
     ):
         with pytest.raises(SnapshotNotFoundError):
-            history.find(moment)
+            finder.find(moment)
 
 
 def core_with(warehouse, options):

@@ -246,8 +246,8 @@ INTERNAL = {
 def test_no_public_call_is_forgotten():
     names = {kind.__name__ for kind in public_classes()}
     assert names >= {
-        "Alter", "Branches", "Catalog", "ChangeStream", "Consumers", "LookupTable", "PushSession",
-        "Pusher", "ReadableTable", "ScanReport", "SnapshotView", "Split", "SpoolTarget",
+        "Alter", "Branches", "Catalog", "ChangeStream", "Consumers", "PushSession",
+        "Pusher", "ScanReport", "SnapshotView", "Split", "SpoolTarget",
         "SystemTable", "Table", "TableWriter", "Tags",
     }  # fmt: skip
     assert set(unchecked()) - INTERNAL == set()

@@ -1,0 +1,129 @@
+"""Reads of a table's committed rows: its files at any moment of its history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pkray.arguments.facade import ColumnNames
+from pkray.changelog.changes import Changes
+from pkray.errors import SnapshotNotFoundError
+from pkray.format.snapshot import Snapshot
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.table_identity import TableIdentity
+from pkray.scan.plan import ScanPlanner
+from pkray.scan.snapshot_selector import SnapshotFinder, SnapshotSelector, Timestamp, names_changes
+from pkray.scan.split import arrow_schema
+from pkray.scan.view import SnapshotView
+from pkray.schema.table_schema import TableSchema
+from pkray.storage.location import TableLocation
+from pkray.system import SystemTables
+
+
+class Reads:
+    """Finds what is read of one table: a snapshot, changes, a system table. Files alone are
+    read: no service takes part.
+
+    Attributes:
+        schema: the newest that is known; newest rows are read under it.
+        schemas: all of the table's.
+        identity: tells the table from another one in its place.
+    """
+
+    def __init__(self, location: TableLocation, schema: TableSchema) -> None:
+        self.location = location
+        self.name = location.name
+        self.store = location.open()
+        self.schemas = SchemaStore(self.store, self.name)
+        self.identity = TableIdentity(self.store, self.name, location.identity)
+        self._finder = SnapshotFinder(self.store)
+        self.use(schema)
+
+    def use(self, schema: TableSchema) -> None:
+        """Read under another schema from now on."""
+        self.schema = schema
+        self._planner = ScanPlanner(self.location, self.store, schema)
+
+    def forget_schemas(self) -> None:
+        """Read all schemas again: others have taken the place of those that are known."""
+        self.schemas = SchemaStore(self.store, self.name)
+        self.use(self.schemas.latest())
+
+    def at(self, selector: SnapshotSelector) -> SnapshotView:
+        """Find the table at one moment; as of ``Table.at``."""
+        moment = selector.or_of(self.schema.core)
+        view = self.find(moment)
+        if moment.is_latest:
+            self.identity.check_same_table_after(self._finder.invalidations)
+        else:
+            self.identity.check_same_table()
+        return view
+
+    def find(self, moment: SnapshotSelector) -> SnapshotView:
+        """Find the table at one moment, whatever table has taken its place meanwhile."""
+        snapshot, schema, planner = self._finder.find(moment), self.schema, self._planner
+        if snapshot is None:
+            self.schemas.latest()
+        if snapshot and not moment.is_latest and snapshot.schema_id != schema.id:
+            schema = self.schemas.read(snapshot.schema_id)
+            planner = ScanPlanner(self.location, self.store, schema)
+        return SnapshotView(self.store, planner, schema, snapshot)
+
+    def to_arrow(
+        self, selector: SnapshotSelector, columns: ColumnNames | None, filter: object
+    ) -> pa.Table:
+        """Read the rows at one moment, or those that changed; as of ``Table.to_arrow``."""
+        if self._names_changes(selector):
+            rows = self.changes().rows_between(columns, filter)
+            return pa.Table.from_batches(rows, arrow_schema(self.schema, columns))
+        return self.at(selector).to_arrow(columns, filter)
+
+    def to_batches(
+        self, selector: SnapshotSelector, columns: ColumnNames | None, filter: object
+    ) -> Iterator[pa.RecordBatch]:
+        """Read as `to_arrow`, batch by batch in bounded memory."""
+        if self._names_changes(selector):
+            return self.changes().rows_between(columns, filter)
+        return self.at(selector).to_batches(columns, filter)
+
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is there by its id, and not in a tag alone."""
+        return self._finder.holds(snapshot)
+
+    def changes(self) -> Changes:
+        """Read what changed."""
+        self.identity.check_same_table()
+        return Changes(self.location, self.store, self.schema)
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """As of ``Table.snapshot``."""
+        found = self._planner.snapshot(snapshot_id)
+        if found is None:
+            raise SnapshotNotFoundError(
+                f"snapshot {snapshot_id} of {self.name} does not exist", snapshot_id=snapshot_id
+            )
+        return found
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """As of ``Table.latest_snapshot``."""
+        return self._planner.snapshot()
+
+    def open_system(
+        self,
+        name: str,
+        snapshot_id: int | None = None,
+        *,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> pa.RecordBatchReader:
+        """As of ``Table.open_system``."""
+        self.identity.check_same_table()
+        moment = None
+        if (snapshot_id, tag, timestamp) != (None, None, None):
+            moment = self.at(SnapshotSelector.of(snapshot_id, tag, timestamp)).snapshot
+        return SystemTables(self.location, self.store, self.schema).open(name, moment)
+
+    def _names_changes(self, selector: SnapshotSelector) -> bool:
+        """Whether the table's ``incremental-between`` says what is read, and no argument does."""
+        return selector.is_latest and names_changes(self.schema.core)
