@@ -88,7 +88,7 @@ def run_stream(spark, folder: str, table, checkpoint: Path, **arguments):
     return query
 
 
-def overlapping_files(folder: Path, count: int = 30, size: int = 500) -> tuple[str, pa.Table]:
+def overlapping_files(folder: Path, count: int, size: int = 500) -> tuple[str, pa.Table]:
     """Files each of which rewrites half of the keys before it, and what they come to."""
     tables, merged = [], {}
     for number in range(count):
