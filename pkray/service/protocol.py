@@ -251,14 +251,15 @@ class PrepareRequest:
         base: the snapshot that it is put on top of.
         attempts: of tasks, those that count.
         compaction, full_compact: see `CommitRequest`.
-        run: the same as before where what was handed over before is certainly not published.
+        attempt_id: the same as before where what was handed over before is certainly not
+            published.
     """
 
     base: int
     attempts: Attempts
     compaction: BucketSelection | None = None
     full_compact: bool = False
-    run: str = ""
+    attempt_id: str = ""
 
     def compacts(self, bucket: tuple[bytes, int]) -> bool:
         return self.compaction is not None and self.compaction.has(bucket)

@@ -65,11 +65,11 @@ class TwoPhaseCommit:
             MissingFileError: the table is damaged, or others kept rolling it back.
         """
         tries = missing = 0
-        run = uuid.uuid4().hex
+        attempt_id = uuid.uuid4().hex
         while True:
             try:
                 with self._queue.turn():
-                    return self._try_commit(request, committer, run, generation)
+                    return self._try_commit(request, committer, attempt_id, generation)
             except CommitBaseMovedError:
                 tries += 1
                 if tries > _MAX_PREPARED_AGAIN:
@@ -95,7 +95,7 @@ class TwoPhaseCommit:
             call_all(self._owners, "give_up", lambda _: (session,))
 
     def _try_commit(
-        self, request: CommitRequest, committer: Committer, run: str, generation: int | None
+        self, request: CommitRequest, committer: Committer, attempt_id: str, generation: int | None
     ) -> tuple[CommitOutcome, list[CommitMessage]]:
         session = request.session
         base = committer.base()
@@ -109,7 +109,7 @@ class TwoPhaseCommit:
                     _attempts_of(request, owner),
                     request.compaction,
                     request.full_compact,
-                    run,
+                    attempt_id,
                 ),
                 _tokens_of(request, owner),
             ),

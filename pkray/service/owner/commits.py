@@ -12,7 +12,6 @@ from pkray.service.assignment.buckets import DynamicBuckets
 from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.scheduler import CompactionScheduler
 from pkray.service.owner.preparation import CommitPreparation
-from pkray.service.owner.prepared_files import InFlight
 from pkray.service.owner.sessions import OwnerSessions
 from pkray.service.owner.snapshot_refresher import SnapshotRefresher
 from pkray.service.protocol import HashFile, PrepareRequest, SessionId
@@ -68,15 +67,15 @@ class OwnerCommits:
             while True:
                 with self._sessions.lock:
                     self._follower.advance(base)
-                    self._sessions.land()
+                    self._sessions.clear_in_flight()
                     session = self._sessions.get(session_id)
                     self._dynamic.check(session_id, tokens, base)
                 with session.exclusive():
                     written, full = self._preparation.prepare(session, wanted)
-                    if session.messages is not None:
-                        messages = self._dynamic.indexed(session.messages, session.new_hashes)
-                        session.handed_over.add(base, messages)
-                        session.in_flight = InFlight(base, self._clock())
+                    prepared = session.prepared
+                    if prepared.is_prepared:
+                        messages = self._dynamic.indexed(prepared.messages, session.new_hashes)
+                        prepared.hand_over(self._clock())
                         return messages
                 self._compaction.make_room(written, full)
 
@@ -99,9 +98,10 @@ class OwnerCommits:
         with self._sessions.lock:
             self._dynamic.committed(session_id, snapshot_id, hash_files, new)
             self._follower.advance(snapshot_id)
-            self._sessions.land()
+            self._sessions.clear_in_flight()
             session = self._sessions.close(session_id)
             if session is not None:
+                session.prepared.commit(snapshot_id)
                 session.staging.clear()
             self._preparation.note_interrupted()
             self._compaction.compactions.spend(self._committed.levels)
@@ -113,7 +113,7 @@ class OwnerCommits:
         """What was prepared for the session is not published, though the session goes on."""
         with self._sessions.lock:
             self._dynamic.give_up(session_id)
-            self._sessions.land()
+            self._sessions.clear_in_flight()
 
     def abort(self, session_id: SessionId) -> None:
         """Drop a session."""

@@ -21,17 +21,12 @@ class InDoubtCommits:
     def is_found_out(self) -> bool:
         """Whether `find_out` has looked into the newest snapshot known."""
         newest = self._committed.snapshot_id
-        waiting = self._sessions.unanswered()
-        return all(held.handed_over.looked_until >= newest for _, held in waiting)
+        waiting = self._sessions.in_doubt()
+        return all(prepared.searched_until >= newest for _, prepared in waiting)
 
     def find_out(self) -> None:
         """Look into the snapshots that sessions' users made since their commits were prepared."""
         newest = self._committed.snapshot_id
-        for session_id, held in self._sessions.unanswered():
-            files = held.handed_over
-            made = self._committed.appended_by(session_id.user, files.looked_until, newest)
-            for snapshot_id, names in made:
-                if names & files.names:
-                    files.landed_in = snapshot_id
-                    break
-            files.looked_until = max(files.looked_until, newest)
+        for session_id, prepared in self._sessions.in_doubt():
+            after = prepared.searched_until
+            prepared.search(self._committed.appended_by(session_id.user, after, newest), newest)

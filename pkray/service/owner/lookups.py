@@ -55,7 +55,7 @@ class OwnerLookups:
         self._views = views
         self._buckets = buckets
         self._sessions = sessions
-        self._unanswered = InDoubtCommits(sessions, committed)
+        self._in_doubt = InDoubtCommits(sessions, committed)
         self._follower = follower
 
     def answer(self, asked: Lookup) -> LookupAnswer:
@@ -143,14 +143,14 @@ class OwnerLookups:
             answered, levels = self._committed.version(wanted)
         except SnapshotNotFoundError:  # rolled back or expired meanwhile
             answered, levels = self._committed.version(None)
-        return answered, levels, [s for s in sessions if not s.handed_over.is_in(answered)]
+        return answered, levels, [s for s in sessions if not s.prepared.is_in(answered)]
 
     def _uncommitted(self, expected: Sequence[Holding]) -> tuple[Sequence[OwnerSession], int]:
         """All sessions, and the snapshot to lay them on."""
         while True:
-            self._unanswered.find_out()
+            self._in_doubt.find_out()
             with self._sessions.lock:
-                if self._unanswered.is_found_out:
+                if self._in_doubt.is_found_out:
                     self._sessions.require(expected)
                     base = self._sessions.base_in_flight()
                     newest = self._committed.snapshot_id

@@ -39,7 +39,7 @@ class CommitPreparation:
         self._compaction = compaction
         self._owned = owned
         self._lock = lock
-        self._run = ""
+        self._attempt_id = ""
         self._replacements = schema.replacements
         self._interrupted = compaction.interrupted(committed.buckets)
 
@@ -62,7 +62,7 @@ class CommitPreparation:
                 were replaced.
             PartitionBucketsError: it was, and back again, but not all that they are written to.
         """
-        if session.messages is not None and session.prepared_for == wanted:
+        if session.prepared.answers(wanted):
             return [], set()
         with self._lock:
             self._schema.catch_up()
@@ -70,12 +70,12 @@ class CommitPreparation:
             session.leave_replaced_schemas()
             if session.schema_id is not None:
                 self._views.incoming(session.schema_id, self._schema.current)
-            if self._run != wanted.run:
-                # What became of the run before is not known here.
+            if self._attempt_id != wanted.attempt_id:
+                # What became of the attempt before is not known here.
                 self._compaction.compactions.spend(self._committed.levels)
-                self._run = wanted.run
+                self._attempt_id = wanted.attempt_id
             self._compaction.settle(begin=False)
-        session.requeue(wanted.run)
+        session.requeue(wanted.attempt_id)
         session.renew()
         session.rebase(self._committed.levels)
         self._refuse_misrouted(session)
@@ -88,8 +88,7 @@ class CommitPreparation:
                 if not self._compaction.has_room(written, full):
                     return written, full
                 reserved.enter_context(compactions.reserved(written))
-            session.messages = self._messages(session, written, full)
-        session.prepared_for, session.run = wanted, wanted.run
+            session.prepared.prepare(wanted, self._messages(session, written, full))
         return written, full
 
     def _leave_replaced_schemas(self) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pkray.errors import LostBatchesError, MissingFileError, SchemaChangedError
-from pkray.format.commit_message import CommitMessage
 from pkray.lsm.keys.key_groups import detached
 from pkray.lsm.levels import Levels
 from pkray.lsm.writer.bucket_writer import BucketWriter
@@ -17,7 +16,7 @@ from pkray.service.compaction.job import UNNAMED_MILLIS
 from pkray.service.elapsed import elapsed
 from pkray.service.owner.applied_batches import AppliedBatches
 from pkray.service.owner.buckets import OwnedBuckets
-from pkray.service.owner.prepared_files import InFlight, PreparedFiles
+from pkray.service.owner.prepared_commit import PreparedCommit
 from pkray.service.protocol import DRIVER, Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
 
@@ -25,7 +24,7 @@ _RENEWED_EVERY_MILLIS = 60 * 60 * 1000
 
 
 class OwnerSession:
-    """Bucket writers, attempts that wait for their report, and what was handed over.
+    """Bucket writers, attempts that wait for their report, and the commit that is prepared.
 
     Whoever writes is `exclusive`, and may be long; `uncommitted`, `lay_on` and `end` are for others
     meanwhile, and do not wait.
@@ -47,14 +46,7 @@ class OwnerSession:
         self.staging = staging
         self._memory_limit = memory_limit
         self.writers: dict[BucketId, BucketWriter] = {}
-        self.messages: list[CommitMessage] | None = None
-        self.prepared_for: object = None
-        """What the messages were prepared for."""
-        self.run: str | None = None
-        """The coordinator's run that was last given messages and has not been answered for."""
-        self.in_flight: InFlight | None = None
-        """That run's messages, while nothing is known of their outcome."""
-        self.handed_over = PreparedFiles()
+        self.prepared = PreparedCommit()
         self.new_hashes: dict[BucketId, list[bytes]] = {}
         """Of dynamic buckets: key hashes that their committed index may lack."""
         self._renewed: int | None = None
@@ -200,7 +192,7 @@ class OwnerSession:
         if not self.is_replaced:
             return
         self._lose_rows()
-        self.messages = self.prepared_for = self.run = self.in_flight = None
+        self.prepared.undo()
         if self.schema_id is not None:
             raise SchemaChangedError(
                 "the columns or options of the table were replaced by those of a branch since "
@@ -210,22 +202,23 @@ class OwnerSession:
             )
         self._replacements = self._buckets.schema_replacements
 
-    def requeue(self, run: str) -> None:
-        """Forget what was handed over; its rows are prepared again.
+    def requeue(self, attempt_id: str) -> None:
+        """Undo what was prepared; its rows are prepared again.
 
-        An earlier run may have published it, and the table have been rolled back since, so that
-        its files go: they are written again, and where they are gone the rows are lost.
+        An earlier attempt may have published it, and the table have been rolled back since, so
+        that its files go: they are written again, and where they are gone the rows are lost.
 
         Args:
-            run: of the coordinator. One that asks again has published nothing.
+            attempt_id: the coordinator's. One that asks again has published nothing.
         """
-        if self.run is not None:
-            try:
-                for writer in self.writers.values():
-                    writer.requeue(rewrite=self.run != run)
-            except MissingFileError:
-                self._lose_rows()
-        self.messages = self.prepared_for = self.run = self.in_flight = None
+        if not self.prepared.is_prepared:
+            return
+        try:
+            for writer in self.writers.values():
+                writer.requeue(rewrite=self.prepared.attempt_id != attempt_id)
+        except MissingFileError:
+            self._lose_rows()
+        self.prepared.undo()
 
     def renew(self, now: int | None = None) -> None:
         """Write files again that get old, unless they are handed over. Where a cleaner was faster
@@ -234,7 +227,7 @@ class OwnerSession:
         Args:
             now: epoch milliseconds; if given, it is done once in an hour.
         """
-        if self.run is not None:
+        if self.prepared.is_prepared:
             return
         if now is not None:
             if self._renewed is not None and not elapsed(self._renewed, now, _RENEWED_EVERY_MILLIS):
@@ -259,7 +252,7 @@ class OwnerSession:
             writer.rebase(levels(bucket))
 
     def _rebase(self, levels: Callable[[BucketId], Levels]) -> None:
-        if self.run is None:
+        if not self.prepared.is_prepared:
             self.rebase(levels)
         self._newer = None
 
@@ -267,7 +260,7 @@ class OwnerSession:
         """Number the bucket's rows after the committed ones, unless they are being committed."""
         if self._lock.acquire(blocking=wait):
             try:
-                if self.run is None and bucket in self.writers:
+                if bucket in self.writers and not self.prepared.is_prepared:
                     self.writer(bucket).rebase(committed)
             finally:
                 self._lock.release()

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from pkray.errors import LostBatchesError, SchemaChangedError
-from pkray.service.assignment.snapshot_watch import PENDING_MILLIS
-from pkray.service.elapsed import elapsed
 from pkray.service.owner.buckets import OwnedBuckets
-from pkray.service.owner.prepared_files import InFlight
+from pkray.service.owner.prepared_commit import PreparedCommit
 from pkray.service.owner.session import OwnerSession
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import Holding, Push, SessionId
@@ -97,12 +95,11 @@ class OwnerSessions:
         gone = []
         for session_id in session_ids:
             held = self._sessions.get(session_id)
-            flight = None if held is None else held.in_flight
-            if flight is not None and not _is_given_up(flight, now):
-                continue
-            gone.append(session_id)
             if held is not None:
+                if held.prepared.base_in_flight(now) is not None:
+                    continue
                 self.drop(session_id)
+            gone.append(session_id)
         return gone
 
     def drop_all(self) -> None:
@@ -152,27 +149,23 @@ class OwnerSessions:
     def items(self) -> list[tuple[SessionId, OwnerSession]]:
         return list(self._sessions.items())
 
-    def unanswered(self) -> list[tuple[SessionId, OwnerSession]]:
-        """Those whose commit is not under way, and may have been published for all they know."""
+    def in_doubt(self) -> list[tuple[SessionId, PreparedCommit]]:
+        """The commits that may have been published for all that is known here: see
+        `PreparedCommit.is_in_doubt`."""
         now = self._clock()
-        return [
-            (session_id, held)
-            for session_id, held in self.items()
-            if held.handed_over.names
-            and held.handed_over.landed_in is None
-            and (held.in_flight is None or _is_given_up(held.in_flight, now))
-        ]
+        prepared = [(session_id, held.prepared) for session_id, held in self.items()]
+        return [(session_id, each) for session_id, each in prepared if each.is_in_doubt(now)]
 
     def base_in_flight(self) -> int | None:
         """The snapshot under a commit that may be published at any moment, None without one."""
-        flights = [held.in_flight for held in self._sessions.values() if held.in_flight]
         now = self._clock()
-        return min((f.base for f in flights if not _is_given_up(f, now)), default=None)
+        bases = [held.prepared.base_in_flight(now) for held in self._sessions.values()]
+        return min((base for base in bases if base is not None), default=None)
 
-    def land(self) -> None:
-        """Note that no commit is under way."""
+    def clear_in_flight(self) -> None:
+        """Note that the coordinator publishes nothing of what it was given."""
         for held in self._sessions.values():
-            held.in_flight = None
+            held.prepared.release()
 
     @property
     def memory_bytes(self) -> int:
@@ -191,8 +184,3 @@ class OwnerSessions:
         self._generations[session_id.user] = session_id.generation
         for other in [s for s in self._sessions if s.user == session_id.user and s < session_id]:
             self.drop(other)
-
-
-def _is_given_up(flight: InFlight, now: int) -> bool:
-    """Whether the coordinator that was to publish a commit is taken for dead."""
-    return elapsed(flight.since, now, PENDING_MILLIS)

@@ -68,10 +68,11 @@ class SnapshotRefresher:
             self._rollbacks = self._committed.rollbacks
             self._compactions.spend(self._committed.levels)
             for session_id, session in self._sessions.items():
-                if session.messages is None:
-                    session.lay_on(self._committed.levels)
-                else:  # the rollback may have taken its files: they are pushed again
+                if session.prepared.is_prepared:
+                    # The rollback may have taken its files: they are pushed again.
                     self._sessions.drop(session_id)
+                else:
+                    session.lay_on(self._committed.levels)
 
     @property
     def _moment(self) -> tuple[int, int]:

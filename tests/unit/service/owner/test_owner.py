@@ -1,12 +1,20 @@
 """An owner and a coordinator, called directly: messages late, lost and delivered twice."""
 
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from pkray.clock import now_millis
 from pkray.commit.committer import Committer
-from pkray.errors import CommitFencedError, LostBatchesError
+from pkray.errors import (
+    CommitConflictError,
+    CommitFencedError,
+    CommitUnknownError,
+    LostBatchesError,
+)
+from pkray.expiration.rollback import Rollback
 from pkray.metadata.schemas import SchemaStore
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.service.client.routing import Router
@@ -33,10 +41,14 @@ COLUMNS = pa.schema([("id", pa.int64()), ("v", pa.string())])
 class Service:
     """One owner that can be restarted, and its coordinator."""
 
+    options: ClassVar[dict[str, str]] = {}
+
     def __init__(self, folder):
         self.folder = folder
         self.location = TableLocation(f"{folder}/db.db/t", "db.t")
-        self.schema = TableSchema.create(COLUMNS, ["id"], [], {"bucket": "2"}, None, 0)
+        self.schema = TableSchema.create(
+            COLUMNS, ["id"], [], {"bucket": "2", **self.options}, None, 0
+        )
         self.store = self.location.open()
         SchemaStore(self.store, "db.t").create(self.schema)
         self.router = Router(self.schema, 1)
@@ -367,3 +379,140 @@ def test_a_new_writer_is_the_newest_though_the_clock_was_set_back(service):
     assert service.content() == {1: "new"}
     with pytest.raises(CommitFencedError):
         service.commit(old, 2, {(DRIVER, 0): 1})
+
+
+class ListingService(TimedService):
+    """Its rows tell how often each was counted; one call of the owner's may lose its answer."""
+
+    options: ClassVar[dict[str, str]] = {
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "listagg",
+    }
+
+    def prepare(self, session, base=0, attempt_id="first"):
+        wanted = PrepareRequest(base, {DRIVER: (0, 1)}, attempt_id=attempt_id)
+        return self.owner.call("prepare", session, wanted)
+
+    def lose(self, *methods):
+        """The owner is not reached by these calls from now on."""
+        for method in methods:
+            setattr(self.owner.target, method, lambda *_: False)
+
+    def find(self, *methods):
+        for method in methods:
+            delattr(self.owner.target, method)
+
+    def fail_to_publish(self, user, error):
+        """Have the next publication end by an error."""
+        committer = self.coordinator._committers.of(user)
+
+        def fail(*_, **__):
+            del committer.commit
+            raise error
+
+        committer.commit = fail
+
+    def contents(self):
+        return self.content("committed"), self.content("latest")
+
+
+@pytest.fixture
+def listing(tmp_path):
+    service = ListingService(tmp_path)
+    yield service
+    service.owner.call("close")
+    service.owner.close()
+
+
+def written(service, user="job"):
+    session = service.coordinator.begin(user)
+    service.push(session, 0, {1: "a"})
+    return session
+
+
+def test_a_lost_answer_to_prepare_is_given_again_file_by_file(listing):
+    session = written(listing)
+    assert listing.prepare(session) == listing.prepare(session)
+    listing.commit(session, 1, {(DRIVER, 0): 1})
+    assert listing.contents() == ({1: "a"}, {1: "a"})
+
+
+def test_rows_prepared_for_a_coordinator_that_died_are_written_anew_for_the_next(listing):
+    session = written(listing)
+    (lost,) = listing.prepare(session)
+    (again,) = listing.prepare(session, attempt_id="second")
+    assert {f.file_name for f in lost.new_files}.isdisjoint(f.file_name for f in again.new_files)
+    listing.commit(session, 1, {(DRIVER, 0): 1})
+    assert listing.contents() == ({1: "a"}, {1: "a"})
+
+
+def test_rows_whose_acknowledgement_was_lost_count_once(listing):
+    session = written(listing)
+    listing.lose("acknowledge")
+    listing.commit(session, 1, {(DRIVER, 0): 1})
+    listing.find("acknowledge")
+    assert listing.contents() == ({1: "a"}, {1: "a"})
+    listing.commit(written(listing, "other"), 1, {(DRIVER, 0): 1})
+    assert listing.contents() == ({1: "a,a"}, {1: "a,a"})
+
+
+def test_a_failed_commit_whose_owner_was_not_told_is_repeated_and_counts_once(listing):
+    session = written(listing)
+    listing.lose("give_up")
+    listing.fail_to_publish("job", CommitConflictError("another commit removed a file"))
+    with pytest.raises(CommitConflictError):
+        listing.commit(session, 1, {(DRIVER, 0): 1})
+    listing.find("give_up")
+    assert listing.contents() == ({}, {1: "a"})
+    listing.commit(session, 1, {(DRIVER, 0): 1})
+    assert listing.contents() == ({1: "a"}, {1: "a"})
+
+
+def test_rows_of_a_dropped_session_whose_owner_was_not_told_leave_latest_with_its_lease(listing):
+    session = written(listing)
+    listing.prepare(session)
+    listing.lose("abort")
+    listing.coordinator.abort(session)
+    listing.find("abort")
+    listing.pass_time(61)
+    assert listing.contents() == ({}, {})
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_rows_of_a_commit_of_which_nobody_knows_count_once(listing, happened):
+    session = written(listing)
+    if happened:
+        Committer(listing.store, listing.schema, "job").commit(1, listing.prepare(session))
+    else:
+        listing.fail_to_publish("job", CommitUnknownError("no answer"))
+        with pytest.raises(CommitUnknownError):
+            listing.commit(session, 1, {(DRIVER, 0): 1})
+    assert listing.content("latest") == {1: "a"}
+    listing.now += 61_000
+    assert listing.content("latest") == {1: "a"}
+    listing.commit(session, 1, {(DRIVER, 0): 1})
+    assert listing.content() == {1: "a"}
+
+
+def test_rows_of_a_commit_that_was_rolled_back_unacknowledged_are_pushed_again(listing):
+    listing.commit(written(listing, "before"), 1, {(DRIVER, 0): 1})
+    session = written(listing)
+    listing.lose("acknowledge")
+    listing.commit(session, 1, {(DRIVER, 0): 1})
+    listing.find("acknowledge")
+    assert listing.content("latest") == {1: "a,a"}
+    Rollback(listing.store, listing.schema).to_snapshot(1)
+    assert listing.contents() == ({1: "a"}, {1: "a"})
+    with pytest.raises(LostBatchesError):
+        listing.push(session, 1, {1: "b"})
+
+
+def test_a_restarted_owner_forgets_what_it_had_prepared_and_the_rows_come_again(listing):
+    session = written(listing)
+    listing.prepare(session)
+    listing.restart_owner()
+    with pytest.raises(LostBatchesError):
+        listing.commit(session, 1, {(DRIVER, 0): 1})
+    listing.push(session, 0, {1: "a"})
+    listing.commit(session, 1, {(DRIVER, 0): 1})
+    assert listing.contents() == ({1: "a"}, {1: "a"})
