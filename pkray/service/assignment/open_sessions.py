@@ -1,4 +1,4 @@
-"""What is held of sessions that have not ended, one a commit user."""
+"""What is held of sessions that have not ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ T = TypeVar("T")
 
 
 class OpenSessions(Generic[T]):
-    """A newer session of a commit user ends those before it; one that has ended stays so."""
+    """Holds sessions from their first message to their end; one that has ended stays so.
+
+    It knows the order of the sessions that came here, in this process alone. Which writer of a user
+    is the newest of all is given out by the coordinator (`WriterFencing`) and seen by other
+    processes in the table (`WriterFences`). `OwnerSessions` adds the generations that an owner has
+    met, as a coordinator that starts anew asks for them.
+    """
 
     def __init__(self) -> None:
         self._sessions: dict[SessionId, T] = {}
@@ -20,6 +26,9 @@ class OpenSessions(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return iter(self._sessions.values())
+
+    def items(self) -> list[tuple[SessionId, T]]:
+        return list(self._sessions.items())
 
     def get(self, session_id: SessionId) -> T | None:
         return self._sessions.get(session_id)

@@ -17,6 +17,9 @@ _A_MILLISECOND = 1_000_000
 class WriterFencing:
     """Numbers the writers of each commit user, and fences all but the newest. Thread-safe.
 
+    It gives the numbers out; `WriterFences` keeps the newest where other processes see it, and
+    owners and assigners order by it the sessions that reach them (`OpenSessions`).
+
     Args:
         owners: those of the table; they know of writers before a restart.
         fences: where other processes see it.

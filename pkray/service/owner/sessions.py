@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from pkray.errors import LostBatchesError, SchemaChangedError
+from pkray.service.assignment.open_sessions import OpenSessions
 from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.prepared_commit import PreparedCommit
 from pkray.service.owner.session import OwnerSession
@@ -18,7 +19,10 @@ from pkray.service.staging import StagingArea
 
 
 class OwnerSessions:
-    """Sessions from their first message to their end, one a commit user.
+    """Begins, fences and ends the sessions of an owner's writers.
+
+    One of a writer that came after the user's newest ends those before it. One that came before is
+    refused by its generation, and what comes of one that has ended is late and is dropped.
 
     Args:
         buckets: opens their writers.
@@ -43,12 +47,11 @@ class OwnerSessions:
         self._clock = clock
         self._staging = f"{settings.local_directory}/staging"
         shutil.rmtree(self._staging, ignore_errors=True)
-        self._sessions: dict[SessionId, OwnerSession] = {}
+        self._open: OpenSessions[OwnerSession] = OpenSessions()
         self._generations: dict[str, int] = {}
-        self._closed: dict[str, SessionId] = {}
 
     def __len__(self) -> int:
-        return len(self._sessions)
+        return len(self.items())
 
     def get(self, session_id: SessionId) -> OwnerSession:
         """The session, begun where it is not there; earlier ones of its user end.
@@ -56,10 +59,11 @@ class OwnerSessions:
         Raises:
             CommitFencedError: a newer writer of the user took over.
         """
-        if session_id not in self._sessions:
+        held = self._open.get(session_id)
+        if held is None:
             self._fence(session_id)
-            self._sessions[session_id] = self._open(session_id)
-        return self._sessions[session_id]
+            held = self._open.begin(session_id, self._begin(session_id))
+        return held
 
     def receiving(self, push: Push) -> OwnerSession | None:
         """The session of rows that come; None where it is over, and they are late.
@@ -70,8 +74,7 @@ class OwnerSessions:
                 has another of that id.
         """
         with self.lock:
-            closed = self._closed.get(push.session.user)
-            if closed is not None and push.session <= closed:
+            if self._open.has_ended(push.session):
                 return None
             session = self.get(push.session)
             self._schema.meant(push.schema_id, push.schema_digest)
@@ -80,13 +83,15 @@ class OwnerSessions:
 
     def close(self, session_id: SessionId) -> OwnerSession | None:
         """Let a session go, for its owner to finish; what still comes of it is late."""
-        newest = self._closed.get(session_id.user, session_id)
-        self._closed[session_id.user] = max(newest, session_id)
-        return self._sessions.pop(session_id, None)
+        held = self._open.get(session_id)
+        self._open.end(session_id)
+        return held
 
     def drop(self, session_id: SessionId) -> None:
         """Let a session go with all that it holds; its writer pushes again."""
-        self._sessions.pop(session_id).end()
+        held = self._open.forget(session_id)
+        if held is not None:
+            held.end()
 
     def drop_abandoned(self, session_ids: Iterable[SessionId]) -> list[SessionId]:
         """Let sessions go whose writers are gone, but those whose commit may be under way; what
@@ -94,30 +99,28 @@ class OwnerSessions:
         now = self._clock()
         gone = []
         for session_id in session_ids:
-            held = self._sessions.get(session_id)
-            if held is not None:
-                if held.prepared.base_in_flight(now) is not None:
-                    continue
+            held = self._open.get(session_id)
+            if held is None or held.prepared.base_in_flight(now) is None:
                 self.drop(session_id)
-            gone.append(session_id)
+                gone.append(session_id)
         return gone
 
     def drop_all(self) -> None:
-        for session_id in list(self._sessions):
+        for session_id, _ in self.items():
             self.drop(session_id)
 
     def renew_files(self) -> None:
         """Write files again that sessions hold for so long that cleaners of orphan files may soon
         take them."""
         with self.lock:
-            sessions = list(self._sessions.values())
-        for session in sessions:
+            sessions = self.items()
+        for _, session in sessions:
             with suppress(LostBatchesError, SchemaChangedError), session.exclusive():
                 session.renew()  # of those that have lost their rows their writers are told
 
     def batches_of(self, session_id: SessionId) -> int:
         """How many of the driver's batches are in memory; without waiting for anybody."""
-        held = self._sessions.get(session_id)
+        held = self._open.get(session_id)
         return 0 if held is None else held.batches
 
     def require(self, expected: Iterable[Holding]) -> None:
@@ -128,10 +131,9 @@ class OwnerSessions:
             LostBatchesError: they are not.
         """
         for each in expected:
-            closed = self._closed.get(each.session.user)
-            if closed is not None and each.session <= closed:
+            if self._open.has_ended(each.session):
                 continue
-            held = self._sessions.get(each.session)
+            held = self._open.get(each.session)
             if held is not None and held.is_replaced:
                 continue
             if self.batches_of(each.session) < each.batches:
@@ -147,7 +149,7 @@ class OwnerSessions:
         return self._generations.get(user, 0)
 
     def items(self) -> list[tuple[SessionId, OwnerSession]]:
-        return list(self._sessions.items())
+        return self._open.items()
 
     def in_doubt(self) -> list[tuple[SessionId, PreparedCommit]]:
         """The commits that may have been published for all that is known here: see
@@ -159,21 +161,21 @@ class OwnerSessions:
     def base_in_flight(self) -> int | None:
         """The snapshot under a commit that may be published at any moment, None without one."""
         now = self._clock()
-        bases = [held.prepared.base_in_flight(now) for held in self._sessions.values()]
+        bases = [held.prepared.base_in_flight(now) for _, held in self.items()]
         return min((base for base in bases if base is not None), default=None)
 
     def clear_in_flight(self) -> None:
         """Note that the coordinator publishes nothing of what it was given."""
-        for held in self._sessions.values():
+        for _, held in self.items():
             held.prepared.release()
 
     @property
     def memory_bytes(self) -> int:
-        sessions = list(self._sessions.values())  # others open and end them meanwhile
-        writers = [writer for held in sessions for writer in list(held.writers.values())]
+        sessions = self.items()  # others open and end them meanwhile
+        writers = [writer for _, held in sessions for writer in list(held.writers.values())]
         return sum(writer.memory_bytes for writer in writers)
 
-    def _open(self, session_id: SessionId) -> OwnerSession:
+    def _begin(self, session_id: SessionId) -> OwnerSession:
         self._schema.catch_up()
         directory = f"{self._staging}/{session_id.generation}-{session_id.epoch}"
         staging = StagingArea(directory, self._settings.staging_memory)
@@ -182,5 +184,6 @@ class OwnerSessions:
     def _fence(self, session_id: SessionId) -> None:
         session_id.refuse_fenced(self.newest_generation(session_id.user))
         self._generations[session_id.user] = session_id.generation
-        for other in [s for s in self._sessions if s.user == session_id.user and s < session_id]:
-            self.drop(other)
+        for other in self._open.of(session_id.user):
+            if other < session_id:
+                self.drop(other)
