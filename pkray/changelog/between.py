@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from pkray.changelog.bucket_state import BucketState
 from pkray.changelog.change_history import ChangeHistory
-from pkray.changelog.live_buckets import BucketId
 from pkray.changelog.net_changes import last_changes, merged_deltas
 from pkray.changelog.planner import by_bucket
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
@@ -27,7 +26,13 @@ from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.lsm.compaction.pick import skips_level_0
-from pkray.metadata.live import changelog_entries, delta_entries, live_files, unless_expired
+from pkray.metadata.live import (
+    BucketId,
+    changelog_entries,
+    delta_entries,
+    live_files,
+    unless_expired,
+)
 from pkray.options import TableOptions
 from pkray.scan.snapshot_selector import Timestamp, epoch_millis
 from pkray.schema import row_kind

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pkray.format.data_file import DELETE, DataFileMeta, ManifestEntry
+from pkray.format.data_file import DataFileMeta, ManifestEntry
 from pkray.format.snapshot import Snapshot
-from pkray.metadata.live import live_files
+from pkray.metadata.live import BucketId, FileKey, apply_changes, live_files
 from pkray.storage.object_store import ObjectStore
 
-BucketId = tuple[bytes, int]
-"""(partition, bucket)."""
-Files = dict[tuple[int, str], DataFileMeta]
-"""By level and name, in the order in which they were added."""
+Files = dict[FileKey, DataFileMeta]
+"""In the order in which they were added."""
 
 
 class LiveBuckets:
-    """The files of each bucket at one snapshot: some kilobytes a file."""
+    """Keeps the files of each bucket at one snapshot, whole: some kilobytes a file.
+
+    It is moved on by whoever reads every snapshot's changes anyway, where a committer's `LiveCache`
+    reads them itself.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -46,10 +48,8 @@ class LiveBuckets:
         return self._buckets
 
     def _apply(self, entries: Iterable[ManifestEntry]) -> None:
-        for entry in entries:
-            files = self._buckets.setdefault((entry.partition, entry.bucket), {})
-            key = (entry.file.level, entry.file.file_name)
-            if entry.kind == DELETE:
-                files.pop(key, None)
-            else:
-                files[key] = entry.file
+        apply_changes(self._buckets, entries, _data_file)
+
+
+def _data_file(entry: ManifestEntry) -> DataFileMeta:
+    return entry.file

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from pkray.changelog.live_buckets import BucketId
 from pkray.format.data_file import DataFileMeta
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
@@ -14,6 +13,7 @@ from pkray.lsm.keys.key_groups import RowOrder, concat, row_schema, take
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge.merge_read import merge_read
 from pkray.lsm.merge.sorted_streams import MergeLimits, group_sorted
+from pkray.metadata.live import BucketId
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 

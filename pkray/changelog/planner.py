@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from pkray.changelog.bucket_state import BucketState
-from pkray.changelog.live_buckets import BucketId, Files, LiveBuckets
+from pkray.changelog.live_buckets import Files, LiveBuckets
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.splits import (
     BucketStateSplit,
@@ -24,7 +24,13 @@ from pkray.format.data_file import ADD, DELETE, DataFileMeta, ManifestEntry
 from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
 from pkray.format.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
 from pkray.lsm.compaction.pick import skips_level_0
-from pkray.metadata.live import changelog_entries, delta_entries, live_files, unless_expired
+from pkray.metadata.live import (
+    BucketId,
+    changelog_entries,
+    delta_entries,
+    live_files,
+    unless_expired,
+)
 from pkray.options import TableOptions
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.split import Split

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from pkray.commit.conflicts import BucketId
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.data_file import ADD, ManifestEntry
 from pkray.format.snapshot import COMPACT, OVERWRITE, Snapshot
-from pkray.metadata.live import delta_entries
+from pkray.metadata.live import BucketId, delta_entries
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.object_store import ObjectStore
 

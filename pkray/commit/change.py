@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pkray.commit.conflicts import BucketId
 from pkray.commit.index_files import IndexChange
 from pkray.format.data_file import ADD, ManifestEntry
+from pkray.metadata.live import BucketId
 
 
 @dataclass(frozen=True)

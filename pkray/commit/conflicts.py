@@ -12,12 +12,8 @@ import numpy as np
 from pkray.format.commit_message import files_digest
 from pkray.format.data_file import DELETE, ManifestEntry
 from pkray.format.key_range import rank_ranges
+from pkray.metadata.live import BucketId, FileKey
 from pkray.schema.types import DataType
-
-BucketId = tuple[bytes, int]
-"""(partition, bucket)."""
-FileKey = tuple[int, str]
-"""(level, file name)."""
 
 
 class LiveFile(NamedTuple):

@@ -12,10 +12,8 @@ from pkray.format.index_file import DELETION_VECTORS, HASH, IndexFileMeta
 from pkray.format.manifest import IndexManifestEntry
 from pkray.format.snapshot import APPEND, Snapshot
 from pkray.metadata import manifest_cache
+from pkray.metadata.live import BucketId
 from pkray.storage.object_store import ObjectStore
-
-BucketId = tuple[bytes, int]
-"""(partition, bucket)."""
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pkray.commit.conflicts import BucketId, FileKey, LiveFile, LiveFiles
+from pkray.commit.conflicts import LiveFile, LiveFiles
 from pkray.errors import SnapshotNotFoundError
-from pkray.format.data_file import DELETE, ManifestEntry
+from pkray.format.data_file import ManifestEntry
 from pkray.format.snapshot import Snapshot
-from pkray.metadata.live import delta_entries, live_files
+from pkray.metadata.live import BucketId, FileKey, apply_changes, delta_entries, live_files
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.object_store import ObjectStore
 
@@ -17,9 +17,11 @@ MAX_DELTAS = 64
 
 
 class LiveCache:
-    """Keys and levels of every live file, at one snapshot; nothing is read before it is asked.
+    """Keeps keys and levels of every live file at one snapshot; reads nothing before it is asked.
 
-    Some 300 bytes a file.
+    Some 300 bytes a file: all that checks of conflicts need, of the whole table. The changelog's
+    `LiveBuckets` keeps files whole, which is ten times as much. An owner's `CommittedFiles` keeps
+    the levels of its own buckets, at several snapshots.
     """
 
     def __init__(self, store: ObjectStore, snapshots: SnapshotStore) -> None:
@@ -67,11 +69,8 @@ class LiveCache:
         return True
 
     def _apply(self, entries: Iterable[ManifestEntry]) -> None:
-        for entry in entries:
-            bucket = self._buckets.setdefault((entry.partition, entry.bucket), {})
-            file = entry.file
-            key = (file.level, file.file_name)
-            if entry.kind == DELETE:
-                bucket.pop(key, None)
-            else:
-                bucket[key] = LiveFile(file.min_key, file.max_key, entry.total_buckets)
+        apply_changes(self._buckets, entries, _live_file)
+
+
+def _live_file(entry: ManifestEntry) -> LiveFile:
+    return LiveFile(entry.file.min_key, entry.file.max_key, entry.total_buckets)

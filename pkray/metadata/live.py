@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pkray.errors import CorruptFileError, MissingFileError, SnapshotNotFoundError
 from pkray.format import binary_row, paths
@@ -17,6 +18,12 @@ from pkray.metadata import manifest_cache
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
+F = TypeVar("F")
+
+BucketId = tuple[bytes, int]
+"""(partition, bucket)."""
+FileKey = tuple[int, str]
+"""(level, file name): a file in its bucket."""
 FileId = tuple[bytes, int, int, str]
 """(partition, bucket, level, file name): what an entry adds or deletes."""
 
@@ -69,6 +76,25 @@ def live_files(
             path=lost,
         )
     return files
+
+
+def apply_changes(
+    buckets: dict[BucketId, dict[FileKey, F]],
+    entries: Iterable[ManifestEntry],
+    keep: Callable[[ManifestEntry], F],
+) -> None:
+    """Move the live files of buckets on by what a snapshot changed.
+
+    Args:
+        keep: what is held of a file, by the entry that adds it.
+    """
+    for entry in entries:
+        files = buckets.setdefault((entry.partition, entry.bucket), {})
+        key = (entry.file.level, entry.file.file_name)
+        if entry.kind == DELETE:
+            files.pop(key, None)
+        else:
+            files[key] = keep(entry)
 
 
 def delta_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEntry]:

@@ -13,14 +13,11 @@ from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.levels import Levels
-from pkray.metadata.live import delta_entries, live_files
+from pkray.metadata.live import BucketId, delta_entries, live_files
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
-
-BucketId = tuple[bytes, int]
-"""(partition, bucket)."""
 
 _KEPT_VERSIONS = 4
 _MAX_DELTAS = 64
@@ -28,7 +25,11 @@ _TRIES = 8
 
 
 class CommittedFiles:
-    """Levels by bucket at the newest snapshot known, and at a few before it.
+    """Keeps levels by bucket at the newest snapshot known, and at a few before it. Thread-safe.
+
+    Lookups are answered from those versions, with their deletion vectors; a committer's `LiveCache`
+    and the changelog's `LiveBuckets` have one version of the whole table, and neither levels nor
+    vectors.
 
     Args:
         owns: whether this owner has the bucket; others are not kept.

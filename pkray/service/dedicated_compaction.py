@@ -23,11 +23,12 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
 from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.metadata.live import BucketId
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
-from pkray.service.committed_files import BucketId, CommittedFiles
+from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.job import UNNAMED_MILLIS
 from pkray.service.compaction.policy import due

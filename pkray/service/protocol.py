@@ -15,6 +15,7 @@ from pkray.errors import CommitFencedError
 from pkray.format.index_file import IndexFileMeta
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.commit_name import CommitName
+from pkray.metadata.live import BucketId
 
 Visibility = Literal["latest", "committed"]
 DRIVER = -1
@@ -216,7 +217,7 @@ class BucketSelection(msgspec.Struct, frozen=True, kw_only=True):
     partitions: frozenset[bytes] | None = None
     buckets: frozenset[int] | None = None
 
-    def has(self, bucket: tuple[bytes, int]) -> bool:
+    def has(self, bucket: BucketId) -> bool:
         partition, number = bucket
         return (self.partitions is None or partition in self.partitions) and (
             self.buckets is None or number in self.buckets
@@ -261,7 +262,7 @@ class PrepareRequest:
     full_compact: bool = False
     attempt_id: str = ""
 
-    def compacts(self, bucket: tuple[bytes, int]) -> bool:
+    def compacts(self, bucket: BucketId) -> bool:
         return self.compaction is not None and self.compaction.has(bucket)
 
 

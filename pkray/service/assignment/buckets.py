@@ -9,6 +9,7 @@ import numpy as np
 
 from pkray.errors import UnsupportedError
 from pkray.format.commit_message import CommitMessage
+from pkray.metadata.live import BucketId
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
@@ -17,7 +18,6 @@ from pkray.service.assignment.hash_files import HashFiles
 from pkray.service.assignment.key_assigner import KeyAssigner
 from pkray.service.assignment.staged_pushes import StagedPushes
 from pkray.service.client.key_ids import Bools, KeyIds
-from pkray.service.committed_files import BucketId
 from pkray.service.handle import Handle
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import (

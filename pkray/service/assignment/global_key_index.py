@@ -18,7 +18,7 @@ from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format.data_file import ADD, DataFileMeta
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import APPEND, COMPACT, Snapshot
-from pkray.metadata.live import delta_entries, live_files
+from pkray.metadata.live import BucketId, delta_entries, live_files
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.key_locations import KeyLocations
@@ -28,7 +28,6 @@ from pkray.service.assignment.partition_numbers import PartitionNumbers
 from pkray.service.assignment.placement import is_there, place_of
 from pkray.service.assignment.snapshot_watch import SnapshotWatch
 from pkray.service.client.key_ids import KeyIds, Words
-from pkray.service.committed_files import BucketId
 from pkray.service.protocol import SessionId
 from pkray.storage.object_store import ObjectStore
 

@@ -15,11 +15,11 @@ from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge.live_rows import LiveRows
 from pkray.lsm.merge.merge_read import merge_read
+from pkray.metadata.live import BucketId
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.key_locations import KeyLocations
 from pkray.service.assignment.location_runs import CHUNK_ROWS
 from pkray.service.client.key_ids import KeyIds, Words, identify, join
-from pkray.service.committed_files import BucketId
 from pkray.storage.object_store import ObjectStore
 
 

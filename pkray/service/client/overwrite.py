@@ -21,15 +21,13 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.metadata.commit_name import CommitToken
+from pkray.metadata.live import BucketId
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.routing import Router, RowRouting
 from pkray.service.handle import Handle
 from pkray.service.protocol import CommitOutcome
 from pkray.storage.object_store import ObjectStore
-
-BucketId = tuple[bytes, int]
-"""(partition, bucket)."""
 
 _TRIES = 3
 """Times that an overwrite is written and sent, as long as it is not answered."""

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
 from pkray.format.snapshot import COMPACT, Snapshot
-from pkray.metadata.live import delta_entries, live_files
+from pkray.metadata.live import BucketId, delta_entries, live_files
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
-from pkray.service.committed_files import BucketId
 from pkray.storage.object_store import ObjectStore
 
 

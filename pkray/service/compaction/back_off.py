@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pkray.service.committed_files import BucketId
+from pkray.metadata.live import BucketId
 from pkray.service.elapsed import elapsed
 
 _log = logging.getLogger(__name__)

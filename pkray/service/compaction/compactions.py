@@ -13,7 +13,7 @@ from pkray.lsm.compaction.compactor import CompactionResult, Compactor
 from pkray.lsm.compaction.pick import CompactionUnit
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
-from pkray.service.committed_files import BucketId
+from pkray.metadata.live import BucketId
 from pkray.service.compaction.back_off import CompactionBackoff
 from pkray.service.compaction.cancellation import CancellationToken, CompactionCancelled
 from pkray.service.compaction.job import UNNAMED_MILLIS, CompactionJob

@@ -16,7 +16,8 @@ from pkray.lsm.compaction.pick import (
 )
 from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
-from pkray.service.committed_files import BucketId, CommittedFiles
+from pkray.metadata.live import BucketId
+from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.compactions import Compactions
 from pkray.service.compaction.policy import compacts_inline, due

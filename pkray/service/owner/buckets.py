@@ -13,8 +13,9 @@ from pkray.lsm.compaction.compactor import Compactor
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.metadata.live import BucketId
 from pkray.schema.table_schema import KIND, TableSchema
-from pkray.service.committed_files import BucketId, CommittedFiles
+from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.cancellation import CancellationToken, StoppableFiles
 from pkray.service.compaction.policy import compacts_inline
 from pkray.service.owner.read_contexts import ReadContexts

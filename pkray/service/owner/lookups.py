@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.lsm.compaction.pick import skips_level_0
 from pkray.lsm.levels import Levels
-from pkray.metadata.live import unless_expired
+from pkray.metadata.live import BucketId, unless_expired
 from pkray.schema.table_schema import TableSchema
-from pkray.service.committed_files import BucketId, CommittedFiles
+from pkray.service.committed_files import CommittedFiles
 from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.in_doubt import InDoubtCommits
 from pkray.service.owner.read_contexts import ReadContexts

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 
 from pkray.format.commit_message import CommitMessage
-from pkray.service.committed_files import BucketId, CommittedFiles
+from pkray.metadata.live import BucketId
+from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.scheduler import CompactionScheduler
 from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.read_contexts import ReadContexts

@@ -8,9 +8,9 @@ from pkray.errors import SchemaChangedError
 from pkray.lookup.store import LookupStore
 from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.lsm.data_files import DataFileStore
+from pkray.metadata.live import BucketId
 from pkray.schema.row_schema_adapter import RowSchemaAdapter
 from pkray.schema.table_schema import TableSchema
-from pkray.service.committed_files import BucketId
 from pkray.service.owner.bucket_lookup import BucketLookup
 from pkray.storage.object_store import ObjectStore
 

@@ -11,7 +11,7 @@ from pkray.lsm.keys.key_groups import detached
 from pkray.lsm.levels import Levels
 from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.lsm.writer.uncommitted import Uncommitted
-from pkray.service.committed_files import BucketId
+from pkray.metadata.live import BucketId
 from pkray.service.compaction.job import UNNAMED_MILLIS
 from pkray.service.elapsed import elapsed
 from pkray.service.owner.applied_batches import AppliedBatches
