@@ -30,9 +30,9 @@ NameOfSystemTable: TypeAlias = Annotated[
     str, Give("a system table's name, such as 'files'", TableNotFoundError)
 ]
 Name: TypeAlias = Annotated[str, Give("text", TableError, longest=200)]
-"""Of a database, a tag or a branch."""
+"""The name of a database, a tag or a branch."""
 Label: TypeAlias = Annotated[str, Give("text", longest=200)]
-"""Of a consumer, a commit user or a Spark query."""
+"""The name of a consumer, a commit user or a Spark query."""
 Comment: TypeAlias = Annotated[str, Give("text", SchemaError)]
 ColumnNames: TypeAlias = Annotated[
     Sequence[str], Give("a list of column names, such as ['id', 'name']", InputError)
@@ -47,7 +47,7 @@ BucketList: TypeAlias = Annotated[
 Seconds: TypeAlias = Annotated[float, Give("seconds, a finite number")]
 SnapshotId: TypeAlias = Annotated[int, Give("a snapshot's id, an int")]
 Options: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]]
-"""Of a table: a mapping, or pairs."""
+"""A table's options: a mapping, or pairs."""
 Warehouse: TypeAlias = Annotated[
     str | os.PathLike[str], Give("a folder, or an object store's URL", is_secret=True)
 ]

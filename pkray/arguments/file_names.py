@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 MOST_BYTES = 255
-"""Of a part of a path: what the file systems of Linux, macOS and object stores take."""
+"""Bytes of a part of a path: what the file systems of Linux, macOS and object stores take."""
 MOST_CHOSEN_BYTES = 200
-"""Of a name that a user chooses: what a prefix and an unfinished file's ending add fits too."""
+"""Bytes of a name that a user chooses: a prefix and an unfinished file's ending fit too."""
 ALLOWED = "without slashes, backslashes and control characters"
 
 _USUAL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")

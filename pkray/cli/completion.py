@@ -1,4 +1,4 @@
-"""What a shell offers for the word that is being written: names of tables, databases and options.
+"""Completes the word that is written in a shell: names of tables, databases and options.
 
 Only folders of this machine are looked at, and only listed: a key press neither asks an object
 store nor opens a table.

@@ -28,7 +28,7 @@ _BATCH_ROWS = 65_536
 
 
 class FileFormat(StrEnum):
-    """How rows are written in a file."""
+    """The format in which rows are written in a file."""
 
     parquet = "parquet"
     csv = "csv"

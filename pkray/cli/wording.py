@@ -21,7 +21,7 @@ _OPTIONS = {
     "schema": "--column",
     "consumer_id": "--consumer",
 }
-"""Those that are not called as the arguments in Python."""
+"""Options that have other names than the arguments in Python."""
 
 
 def in_options(error: PkrayError) -> str:

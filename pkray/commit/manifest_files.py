@@ -24,7 +24,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 ENTRY_BYTES = 100
-"""What an entry takes in a manifest at the least, before any was written."""
+"""Least bytes of an entry in a manifest, taken until one was written."""
 
 
 class WrittenList(NamedTuple):

@@ -33,7 +33,7 @@ class TableState:
         self.live = LiveCache(store, self.snapshots)
         self.newest: Snapshot | None = None
         self.rollbacks = 0
-        """How often the table was seen to be rolled back."""
+        """The number of times that the table was seen to be rolled back."""
         self._based_at: int | None = None
 
     def synchronise(self) -> Snapshot | None:

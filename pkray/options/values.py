@@ -135,4 +135,4 @@ def choice(*words: str) -> Kind:
 
 
 CODEC = choice("zstd", "snappy", "lz4", "gzip", "none", "uncompressed")
-"""Of a file."""
+"""The prefix of a file's name."""

@@ -18,7 +18,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import DataType
 
 Missing: TypeAlias = Literal["error", "null"]
-"""What becomes of columns that rows lack."""
+"""The treatment of columns that rows lack."""
 
 
 def conform(

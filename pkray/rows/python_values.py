@@ -14,7 +14,7 @@ from pkray.schema.casts import cast_column
 from pkray.schema.types import TIMESTAMPS, DataType
 
 _WITH_CARE = (*TIMESTAMPS, "DATE", "TIME", "DECIMAL", "MAP", "ROW")
-"""What Arrow, left to itself, would cut or drop parts of, or would not take."""
+"""Types whose values Arrow, left to itself, would cut or drop parts of, or would not take."""
 
 
 def to_column(values: Sequence[Any], data_type: DataType, name: str) -> pa.ChunkedArray:

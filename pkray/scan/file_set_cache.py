@@ -106,7 +106,7 @@ class FileSetCache:
 
 
 file_sets = FileSetCache()
-"""Of this process."""
+"""The file sets of this process."""
 
 
 def _names(manifests: Sequence[ManifestFileMeta]) -> _Names:

@@ -58,7 +58,7 @@ class ChangeType:
 
 @dataclass(frozen=True)
 class ChangeNullability:
-    """From NOT NULL to nullable."""
+    """A column that changes from NOT NULL to nullable."""
 
     name: ColumnName
     nullable: bool = True

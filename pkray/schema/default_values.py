@@ -1,4 +1,4 @@
-"""What readers see in place of a null: ``fields.<name>.default-value``.
+"""Puts default values in the place of nulls: ``fields.<name>.default-value``.
 
 Files keep the nulls, and rows are merged with them.
 """

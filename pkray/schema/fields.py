@@ -15,7 +15,7 @@ Edit: TypeAlias = Callable[[Fields, str], Fields]
 """Takes the fields of one level and the name of one of them."""
 
 _INSIDE = {"ARRAY": "element", "MAP": "value"}
-"""What leads into these types, as in Paimon: ``("items", "element", "price")``."""
+"""The steps that lead into nested types, as in Paimon: ``("items", "element", "price")``."""
 
 
 def resolve(fields: Fields, name: str | Sequence[str], *, new: bool = False) -> tuple[str, ...]:

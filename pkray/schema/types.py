@@ -438,4 +438,4 @@ def _nested_field(name: str, part: DataType | None) -> pa.Field:
 
 
 NamedType: TypeAlias = str | DataType | pa.DataType | Mapping[str, Any]
-"""How users name a type: as SQL such as ``BIGINT NOT NULL``, an Arrow type, or Paimon's JSON."""
+"""A type as users name it: as SQL such as ``BIGINT NOT NULL``, an Arrow type, or Paimon's JSON."""
