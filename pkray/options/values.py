@@ -135,4 +135,4 @@ def choice(*words: str) -> Kind:
 
 
 CODEC = choice("zstd", "snappy", "lz4", "gzip", "none", "uncompressed")
-"""The prefix of a file's name."""
+"""The compression of a file."""
