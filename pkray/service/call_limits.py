@@ -8,8 +8,6 @@ from typing import Any
 
 from pkray.errors import OptionError
 
-_LOOKUPS = frozenset({"lookup", "locate", "locate_keys", "heartbeat"})
-"""A heartbeat may be part of a lookup of what is not committed."""
 _RESTART_SECONDS = 30.0
 """In which a process is started anew on a busy machine."""
 _LEAST_SECONDS = 1.0
@@ -39,13 +37,13 @@ class CallLimits:
             _checked_seconds("lookup_timeout", lookup_timeout),
         )
 
-    def total(self, method: str) -> float | None:
-        """Seconds after which the method is given up though it gets on; None: never."""
-        return self.lookup_seconds if method in _LOOKUPS else None
+    def total(self, is_lookup: bool) -> float | None:
+        """Seconds after which a call is given up though it gets on; None: never."""
+        return self.lookup_seconds if is_lookup else None
 
-    def patience(self, method: str) -> float:
+    def patience(self, is_lookup: bool = False) -> float:
         """Seconds in which a call that fails is made again: once more where it has hung."""
-        return self.total(method) or max(_RESTART_SECONDS, 1.25 * self.call_seconds)
+        return self.total(is_lookup) or max(_RESTART_SECONDS, 1.25 * self.call_seconds)
 
 
 DEFAULT_LIMITS = CallLimits()

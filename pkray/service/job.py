@@ -5,36 +5,41 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar, cast
+
+T = TypeVar("T")
 
 _MOST_IDLE = 16
 """Threads that are kept for the next job."""
-_idle: list[SimpleQueue[Job]] = []
+_idle: list[SimpleQueue[Job[Any]]] = []
 os.register_at_fork(after_in_child=_idle.clear)  # threads do not come along
 
 
-class Job:
+class Job(Generic[T]):
     """One call.
 
     Args:
         noted: entered while it runs.
     """
 
-    __slots__ = ("_answer", "_args", "_done", "_error", "_noted", "_work")
+    __slots__ = ("_answer", "_args", "_done", "_error", "_kwargs", "_noted", "_work")
 
     def __init__(
         self,
-        work: Callable[..., Any],
-        args: tuple[Any, ...],
+        work: Callable[..., T],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] = MappingProxyType({}),
         noted: AbstractContextManager[None] | None = None,
     ) -> None:
         self._work = work
         self._args = args
+        self._kwargs = kwargs
         self._noted = noted or nullcontext()
-        self._answer: Any = None
+        self._answer: T | None = None
         self._error: BaseException | None = None
         self._done = threading.Lock()
         self._done.acquire()
@@ -44,7 +49,7 @@ class Job:
         try:
             _idle.pop().put(self)
         except IndexError:
-            inbox: SimpleQueue[Job] = SimpleQueue()
+            inbox: SimpleQueue[Job[Any]] = SimpleQueue()
             inbox.put(self)
             threading.Thread(target=_serve, args=(inbox,), name="pkray-call", daemon=True).start()
 
@@ -52,7 +57,7 @@ class Job:
         """Run it here, once."""
         try:
             with self._noted:
-                self._answer = self._work(*self._args)
+                self._answer = self._work(*self._args, **self._kwargs)
         except BaseException as error:
             self._error = error
 
@@ -67,11 +72,11 @@ class Job:
         self._done.release()
         return True
 
-    def answer(self) -> Any:
+    def answer(self) -> T:
         """Its answer, or its error raised, once it has ended."""
         if self._error is not None:
             raise self._error
-        return self._answer
+        return cast(T, self._answer)
 
 
 class Lane:
@@ -79,16 +84,16 @@ class Lane:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[Job[Any]] = deque()
         self._is_running = False
 
-    def add(self, job: Job) -> None:
+    def add(self, job: Job[Any]) -> None:
         with self._lock:
             self._waiting.append(job)
             if self._is_running:
                 return
             self._is_running = True
-        Job(self._drain, ()).start()
+        Job(self._drain).start()
 
     def _drain(self) -> None:
         while True:
@@ -101,7 +106,7 @@ class Lane:
             job.end()
 
 
-def _serve(inbox: SimpleQueue[Job]) -> None:
+def _serve(inbox: SimpleQueue[Job[Any]]) -> None:
     while True:
         job = inbox.get()
         job.run()

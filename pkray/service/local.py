@@ -15,6 +15,7 @@ from pkray.errors import PkrayError, ServiceUnavailableError, StorageError
 from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
+from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.push_session import PushTarget, SpoolTarget
 from pkray.service.coordinator.commit_queue import CommitQueue
@@ -23,7 +24,7 @@ from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.debounced_timer import DebouncedTimer
 from pkray.service.dedicated_compaction import spread_over_threads
-from pkray.service.handle import LocalHandle
+from pkray.service.handle import Handle, LocalHandle
 from pkray.service.leases import beat_seconds
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import LEASE_MILLIS, OwnerSettings
@@ -91,8 +92,7 @@ class LocalRuntime:
         if found is not None:
             return found
         starter = LocalHandle(self, f"the service of table {location.name}", self._limits)
-        service: TableService = starter.call("find_or_start", location, schema)
-        return service
+        return starter.run(self.find_or_start, location, schema)
 
     def find_or_start(self, location: TableLocation, schema: TableSchema) -> TableService:
         """Take as long as the storage does; see `service`."""
@@ -117,7 +117,7 @@ class LocalRuntime:
         """Commit the compactions that run, and end."""
         for service in list(self._services.values()):  # one given up may be starting still
             try:
-                service.coordinator.call("commit_finished", True)
+                service.coordinator.commit_finished(True)
             except PkrayError as error:
                 _log.warning("compactions are left to the next writer: %s", error)
             try:
@@ -134,7 +134,7 @@ class LocalRuntime:
         for service in list(self._services.values()):
             for owner in service.owners:
                 try:
-                    owner.call("renew_files")
+                    owner.renew_files()
                 except PkrayError as error:
                     _log.warning("%s; files of open writers are renewed in an hour", error)
 
@@ -153,19 +153,21 @@ class LocalRuntime:
         count = self._owners or default_owners(schema, os.cpu_count() or 1)
         directory = f"{self._directory}/{location.fingerprint}-{uuid.uuid4().hex[:8]}"
         owners = [
-            LocalHandle(
-                BucketOwner(
-                    location,
-                    OwnerSettings(
-                        index,
-                        count,
-                        f"{directory}/owner-{index}",
-                        lease_millis=self._lease_millis,
+            OwnerClient(
+                LocalHandle(
+                    BucketOwner(
+                        location,
+                        OwnerSettings(
+                            index,
+                            count,
+                            f"{directory}/owner-{index}",
+                            lease_millis=self._lease_millis,
+                        ),
+                        now_millis,
                     ),
-                    now_millis,
-                ),
-                f"owner {index} of table {location.name}",
-                self._limits,
+                    f"owner {index} of table {location.name}",
+                    self._limits,
+                )
             )
             for index in range(count)
         ]
@@ -173,17 +175,19 @@ class LocalRuntime:
             Committers(location, now_millis),
             TableMaintenance.at(location, now_millis),
         )
-        coordinator = LocalHandle(
-            Coordinator(
-                owners,
-                committers,
-                now_millis,
-                alarm=DebouncedTimer(),
-                upkeep=upkeep,
-                queue=CommitQueue.of_table(location.fingerprint),
-            ),
-            f"the coordinator of table {location.name}",
-            self._limits,
+        coordinator = CoordinatorClient(
+            LocalHandle(
+                Coordinator(
+                    owners,
+                    committers,
+                    now_millis,
+                    alarm=DebouncedTimer(),
+                    upkeep=upkeep,
+                    queue=CommitQueue.of_table(location.fingerprint),
+                ),
+                f"the coordinator of table {location.name}",
+                self._limits,
+            )
         )
 
         def push_target(session: SessionId, schema: TableSchema) -> PushTarget:
@@ -196,10 +200,13 @@ class LocalRuntime:
 
 def _stop(service: TableService) -> None:
     service.writers.stop()
-    service.coordinator.call("close")
+    service.coordinator.close()
     for owner in service.owners:
-        owner.call("close")
-        if isinstance(owner, LocalHandle):
-            owner.close()
-    if isinstance(service.coordinator, LocalHandle):
-        service.coordinator.close()
+        owner.close()
+        _close(owner.handle)
+    _close(service.coordinator.handle)
+
+
+def _close(handle: Handle) -> None:
+    if isinstance(handle, LocalHandle):
+        handle.close()

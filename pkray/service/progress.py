@@ -78,9 +78,9 @@ def in_group(group: str, method: Callable[..., T]) -> Callable[..., T]:
     """The method of an object with a `CallProgress` as ``progress``, noted there while it runs."""
 
     @wraps(method)
-    def noted(self: Any, *args: Any) -> T:
+    def noted(self: Any, *args: Any, **kwargs: Any) -> T:
         with self.progress.at(group):
-            return method(self, *args)
+            return method(self, *args, **kwargs)
 
     return noted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NewType
 
 import msgspec
 import numpy as np
@@ -103,6 +103,10 @@ class RoutedBatch:
 
     rows: pa.RecordBatch
     slices: tuple[Slice, ...]
+
+
+KeptBatch = NewType("KeptBatch", object)
+"""Stands for a `RoutedBatch` that is held on to, as a reference into an object store."""
 
 
 class Push(msgspec.Struct, frozen=True):

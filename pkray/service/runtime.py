@@ -12,10 +12,10 @@ from pkray.arguments.whole_number import whole_number
 from pkray.errors import OptionError
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.push_session import PushTarget
-from pkray.service.handle import Handle
-from pkray.service.protocol import RoutedBatch, SessionId
+from pkray.service.protocol import KeptBatch, RoutedBatch, SessionId
 from pkray.storage.location import TableLocation
 
 
@@ -31,11 +31,11 @@ class TableService:
         writers: those that are open in this process.
     """
 
-    coordinator: Handle
-    owners: Sequence[Handle]
-    keep: Callable[[RoutedBatch], object] | None
+    coordinator: CoordinatorClient
+    owners: Sequence[OwnerClient]
+    keep: Callable[[RoutedBatch], KeptBatch] | None
     push_target: Callable[[SessionId, TableSchema], PushTarget]
-    fetch: Callable[[object], RoutedBatch] | None = None
+    fetch: Callable[[KeptBatch], RoutedBatch] | None = None
     writers: OpenWriters = field(default_factory=OpenWriters)
 
 

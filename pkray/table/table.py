@@ -41,7 +41,7 @@ from pkray.service.client.push_session import PushSession
 from pkray.service.client.writer import TableWriter
 from pkray.service.compaction.bucket_selection import choose
 from pkray.service.dedicated_compaction import CompactionReport, DedicatedCompaction, Progress
-from pkray.service.protocol import CommitOutcome, Visibility
+from pkray.service.protocol import Visibility
 from pkray.service.runtime import Runtime, TableService
 from pkray.shown import html_table, html_values
 from pkray.storage.location import TableLocation
@@ -679,8 +679,8 @@ class Table:
         commit_identifier = checked_identifier(commit_identifier)
         service = self._service()
         coordinator = service.coordinator
-        known: CommitOutcome | None = coordinator.call("committed", commit_user, commit_identifier)
-        session = coordinator.call("begin", commit_user, alone)
+        known = coordinator.committed(commit_user, commit_identifier)
+        session = coordinator.begin(commit_user, alone)
         target = service.push_target(session, self.schema)
         return PushSession(
             coordinator,
@@ -709,8 +709,7 @@ class Table:
             The COMPACT snapshot, or None when there was nothing to compact.
         """
         chosen = choose(self._store, self.schema, full, partitions, buckets)
-        outcome: CommitOutcome = self._service().coordinator.call("compact", chosen)
-        return outcome.snapshot
+        return self._service().coordinator.compact(chosen).snapshot
 
     @property
     def tags(self) -> Tags:
@@ -896,8 +895,8 @@ class Table:
     def service_stats(self) -> dict[str, list[dict[str, object]]]:
         """What the coordinator and the owners of the running service say of themselves."""
         service = self._service()
-        owners = [owner.call("stats") for owner in service.owners]
-        return {"coordinator": [service.coordinator.call("stats")], "owners": owners}
+        owners = [owner.stats() for owner in service.owners]
+        return {"coordinator": [service.coordinator.stats()], "owners": owners}
 
     def write_stall_reason(self) -> str | None:
         """Of the running service, for people; None where nothing is waited for."""

@@ -26,6 +26,7 @@ from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.service.assignment.assigner import BucketAssigner
+from pkray.service.calls import OwnerClient
 from pkray.service.client.assigner_client import AssignerClient
 from pkray.service.client.routing import Router
 from pkray.service.handle import LocalHandle
@@ -116,7 +117,7 @@ def main() -> None:
                 KIND: pa.array(np.zeros(options.batch, np.int8)),
             }
         )
-        client = AssignerClient(schema, [LocalHandle(assigner, "owner")])
+        client = AssignerClient(schema, [OwnerClient(LocalHandle(assigner, "owner"))])
         route = seconds(lambda: client.assign(session, rows, {}).route(rows, 1))
         report("hash, assign and split rows", route)
         count = -(-options.keys // schema.core.dynamic_bucket_target_row_num)

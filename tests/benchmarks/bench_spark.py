@@ -33,15 +33,16 @@ class DropTarget:
         import ray
 
         from pkray.service.call_limits import DEFAULT_LIMITS
+        from pkray.service.calls import OwnerClient
         from pkray.service.ray.handle import RayHandle
 
         if not ray.is_initialized():
             ray.init(address=self._address, namespace="pkray", log_to_driver=False)
         actors = [ray.get_actor(f"drop-{index}", "pkray") for index in range(self._owners)]
-        handles = [RayHandle(actor, "drop", DEFAULT_LIMITS) for actor in actors]
+        owners = [OwnerClient(RayHandle(actor, "drop", DEFAULT_LIMITS)) for actor in actors]
 
         def send(owner: int, push: Push, batch: RoutedBatch) -> Any:
-            return handles[owner].submit("push", push, batch)
+            return owners[owner].push.submit(push, batch)
 
         return Pusher(self._schema, self._owners, send, SessionId("drop", 0), source, attempt)
 

@@ -80,7 +80,7 @@ def run(catalog: pkray.Catalog, keys: int, random: np.random.Generator) -> None:
     print(f"the same, once every {STEP}th key was asked for: median {warm:.1f} ms (goal 50)")
     print(f"one key: median {statistics.median(one):.3f} ms")
     service = table.runtime.service(table.location, table.schema)
-    empty = milliseconds(lambda: service.owners[0].call("ping"), 300)
+    empty = milliseconds(lambda: service.owners[0].ping(), 300)
     ratio = statistics.median(one) / statistics.median(empty)
     if type(table.runtime).__name__ == "RayRuntime":
         print(f"one key against an empty actor call: {ratio:.2f} times as long (goal 3)")

@@ -229,7 +229,7 @@ def outcome(catalog: pkray.Catalog, known: Outcome | None = None) -> Outcome:
     tags = table.tags.list()["tag_name"].to_pylist()
     branches = table.branches.list()["branch_name"].to_pylist()
     coordinator = table.runtime.service(table.location, table.schema).coordinator
-    users = {user: coordinator.call("last_identifier", user) for user in "ab"}
+    users = {user: coordinator.last_identifier(user) for user in "ab"}
     return Outcome(
         rows=_sorted(table.to_arrow()),
         columns=table.arrow_schema.names,

@@ -12,6 +12,7 @@ import pytest
 import pkray
 from pkray.lookup.block_store import BlockFile
 from pkray.lsm.writer.memtable import Memtable
+from pkray.service.calls import OwnerClient
 from pkray.service.handle import LocalHandle
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,7 @@ def test_a_batch_crosses_the_files_that_its_note_lists(tmp_path, crossed):
     with pkray.connect(tmp_path) as catalog:
         table = catalog.create_table("db.t", schema=ROWS.schema, primary_keys=["id"])
         with table.open_writer() as writer:
-            ways = crossed("push", (Memtable, "add"), lambda: writer.upsert(ROWS))
+            ways = crossed(OwnerClient.push, (Memtable, "add"), lambda: writer.upsert(ROWS))
     assert ways == listed("0002-exactly-once.md")
 
 
@@ -70,5 +71,5 @@ def test_keys_cross_the_files_that_their_note_lists(tmp_path, crossed):
         def look_up():
             table.lookup([{"id": 1}], visibility="committed")
 
-        ways = crossed("lookup", (BlockFile, "get"), look_up)
+        ways = crossed(OwnerClient.lookup, (BlockFile, "get"), look_up)
     assert ways == listed("0006-lookups-and-local-copies.md")

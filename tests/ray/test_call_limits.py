@@ -9,6 +9,7 @@ from ray.exceptions import GetTimeoutError
 
 from pkray.errors import OptionError, ServiceUnavailableError
 from pkray.service.call_limits import CallLimits
+from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.ray import callee
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.runtime import RayRuntime
@@ -85,7 +86,7 @@ def handle_of(monkeypatch):
 def test_a_stopped_owner_is_killed_after_a_minute_and_named(handle_of):
     fake = FakeRay(stopped=True)
     with pytest.raises(ServiceUnavailableError, match=r"owner 1 of table db\.t .* 60 s") as caught:
-        handle_of(fake).call_once("prepare")
+        handle_of(fake).call_once(OwnerClient.prepare)
     assert fake.killed == [pytest.approx(60, abs=1)]
     assert caught.value.callee == "owner 1 of table db.t"
 
@@ -93,26 +94,26 @@ def test_a_stopped_owner_is_killed_after_a_minute_and_named(handle_of):
 def test_a_call_that_hangs_in_a_living_owner_names_its_node(handle_of):
     fake = FakeRay()
     with pytest.raises(ServiceUnavailableError, match=r"on node 10\.0\.0\.7 .* 60 s"):
-        handle_of(fake).call_once("prepare")
+        handle_of(fake).call_once(OwnerClient.prepare)
     assert fake.killed == [pytest.approx(60, abs=1)]
 
 
 def test_a_call_is_not_cut_while_it_gets_on(handle_of):
     fake = FakeRay(answers_after=1000, works_until=990)
-    assert handle_of(fake).call_once("prepare") == "answer"
+    assert handle_of(fake).call_once(OwnerClient.prepare) == "answer"
     assert not fake.killed
 
 
 def test_a_call_that_stops_getting_on_is_cut(handle_of):
     fake = FakeRay(works_until=500)
     with pytest.raises(ServiceUnavailableError):
-        handle_of(fake).call_once("prepare")
+        handle_of(fake).call_once(OwnerClient.prepare)
     assert fake.killed == [pytest.approx(560, abs=10)]
 
 
 def test_a_call_that_may_be_repeated_is_answered_by_the_replacement(handle_of):
     fake = FakeRay(stopped=True, restarts=True)
-    assert handle_of(fake).call("commit") == "answer"
+    assert handle_of(fake).call(CoordinatorClient.commit) == "answer"
     assert len(fake.killed) == 1
     assert fake.now < 75
 
@@ -122,10 +123,10 @@ def test_lookups_end_after_ten_seconds_and_replace_what_is_silent_for_a_minute(h
     handle = handle_of(fake)
     for number in range(1, 7):
         with pytest.raises(ServiceUnavailableError, match="within 10 s"):
-            handle.call("lookup")
+            handle.call(OwnerClient.locate)
         assert fake.now == pytest.approx(10 * number, abs=2 * number)
     with pytest.raises(ServiceUnavailableError):
-        handle.call("lookup")
+        handle.call(OwnerClient.locate)
     assert len(fake.killed) == 1
 
 
@@ -134,7 +135,7 @@ def test_a_lookup_that_takes_too_long_does_not_end_an_owner_that_lives(handle_of
     handle = handle_of(fake)
     for _ in range(20):
         with pytest.raises(ServiceUnavailableError):
-            handle.call("lookup")
+            handle.call(OwnerClient.locate)
     assert not fake.killed
 
 

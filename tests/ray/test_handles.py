@@ -12,11 +12,12 @@ from pkray.errors import ServiceUnavailableError, TableNotFoundError, TableRepla
 
 @pytest.fixture
 def dead_owner(monkeypatch, tmp_path):
-    """A handle to an actor that was killed, of a table of a catalog."""
+    """The client of an actor that was killed, of a table of a catalog."""
     from ray.exceptions import RayActorError
 
     from pkray.metadata.table_identity import TableIdentity
     from pkray.service.call_limits import DEFAULT_LIMITS
+    from pkray.service.calls import OwnerClient
     from pkray.service.ray import callee, handle
 
     class Method:
@@ -34,23 +35,24 @@ def dead_owner(monkeypatch, tmp_path):
     with pkray.connect(tmp_path) as catalog:
         table = catalog.create_table("db.t", [("id", "BIGINT")], ["id"])
         look = TableIdentity.at(table.location).check_same_table
-        yield handle.RayHandle(Actor(), "owner", DEFAULT_LIMITS, look, patience_seconds=0), catalog
+        dead = handle.RayHandle(Actor(), "owner", DEFAULT_LIMITS, look, patience_seconds=0)
+        yield OwnerClient(dead), catalog
 
 
 def test_an_actor_of_a_table_that_is_there_may_answer_later(dead_owner):
-    handle, _ = dead_owner
+    owner, _ = dead_owner
     with pytest.raises(ServiceUnavailableError, match="owner does not answer"):
-        handle.call("ping")
+        owner.ping()
 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_an_actor_of_a_table_that_was_dropped_will_not(dead_owner, again):
-    handle, catalog = dead_owner
+    owner, catalog = dead_owner
     catalog.drop_table("db.t")
     if again:
         catalog.create_table("db.t", [("id", "BIGINT")], ["id"])
     with pytest.raises(TableReplacedError if again else TableNotFoundError, match=r"db\.t"):
-        handle.call("ping")
+        owner.ping()
 
 
 def test_a_cluster_that_does_not_answer_is_named_at_once():

@@ -17,8 +17,8 @@ from pkray.service.assignment.assigner import BucketAssigner
 from pkray.service.assignment.hash_files import HashFiles
 from pkray.service.assignment.key_assigner import KeyAssigner
 from pkray.service.assignment.staged_pushes import StagedPushes
+from pkray.service.calls import OwnerClient
 from pkray.service.client.key_ids import Bools, KeyIds
-from pkray.service.handle import Handle
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import (
     ASSIGNER,
@@ -54,7 +54,7 @@ class DynamicBuckets:
         schema: SchemaCache,
         settings: OwnerSettings,
         clock: Callable[[], int],
-        peers: Callable[[], Sequence[Handle]] | None = None,
+        peers: Callable[[], Sequence[OwnerClient]] | None = None,
     ) -> None:
         self._files = HashFiles(store)
         self._assigner: BucketAssigner | None = None

@@ -16,9 +16,10 @@ import pyarrow as pa
 from pkray.errors import LostBatchesError
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.open_sessions import OpenSessions
+from pkray.service.calls import OwnerClient
 from pkray.service.client.key_client import KeyClient
 from pkray.service.client.pusher import Pusher
-from pkray.service.handle import Handle, Pending
+from pkray.service.handle import Pending
 from pkray.service.protocol import (
     ASSIGNER,
     DRIVER,
@@ -71,7 +72,7 @@ class StagedPushes:
         directory: str,
         memory_limit: int,
         schema: Callable[[int, str | None], TableSchema],
-        peers: Callable[[], Sequence[Handle]],
+        peers: Callable[[], Sequence[OwnerClient]],
     ) -> None:
         self._directory = directory
         self._memory_limit = memory_limit
@@ -147,8 +148,8 @@ class StagedPushes:
         peers = self._peers()
         schema = self._schema(staged.schema_id, staged.schema_digest)
 
-        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending:
-            return peers[owner].submit("push", push, batch)
+        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending[None]:
+            return peers[owner].push.submit(push, batch)
 
         client = KeyClient(schema, peers)
         pusher = Pusher(schema, len(peers), send, session_id, DRIVER, 0, client)

@@ -13,12 +13,13 @@ from pkray.format.hash_index import Hashes
 from pkray.format.partition import PartitionSpec
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import OwnerClient
 from pkray.service.client.assigners import assigner_count, assigning_owners
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.routing import RowRouting
 from pkray.service.client.tokens import note_token
-from pkray.service.handle import Handle, gather
-from pkray.service.protocol import Assigned, SessionId
+from pkray.service.handle import gather
+from pkray.service.protocol import SessionId
 from pkray.service.retry import persist
 
 Codes = npt.NDArray[np.int32]
@@ -34,7 +35,7 @@ class AssignerClient:
     """
 
     def __init__(
-        self, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+        self, schema: TableSchema, owners: Sequence[OwnerClient], writers: OpenWriters | None = None
     ) -> None:
         self._owners = owners
         self._writers = writers or OpenWriters()
@@ -45,7 +46,7 @@ class AssignerClient:
 
     @classmethod
     def of(
-        cls, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+        cls, schema: TableSchema, owners: Sequence[OwnerClient], writers: OpenWriters | None = None
     ) -> AssignerClient | None:
         """The client of a table with dynamic buckets whose keys stay in their partitions, None
         for other tables."""
@@ -68,9 +69,9 @@ class AssignerClient:
         buckets = np.empty(len(hashes), np.int32)
         is_new = np.empty(len(hashes), np.bool_)
         asked = list(self._by_owner(partitions, codes, hashes))
-        answers: list[Assigned] = gather(
+        answers = gather(
             [
-                self._owners[owner].submit("assign", session, partitions, codes[at], hashes[at])
+                self._owners[owner].assign.submit(session, partitions, codes[at], hashes[at])
                 for owner, at in asked
             ]
         )
@@ -94,8 +95,7 @@ class AssignerClient:
         def ask(snapshot_id: int | None) -> list[tuple[Buckets, int]]:
             return gather(
                 [
-                    self._owners[owner].submit(
-                        "locate",
+                    self._owners[owner].locate.submit(
                         partitions,
                         codes[at],
                         hashes[at],

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import OwnerClient
 from pkray.service.client.assigner_client import AssignerClient
 from pkray.service.client.key_client import KeyClient
-from pkray.service.handle import Handle
 
 DynamicClient: TypeAlias = AssignerClient | KeyClient
 
 
-def dynamic_client(schema: TableSchema, owners: Sequence[Handle]) -> DynamicClient | None:
+def dynamic_client(schema: TableSchema, owners: Sequence[OwnerClient]) -> DynamicClient | None:
     """The client that a table's writers ask; None of a table with fixed buckets.
 
     Raises:

@@ -16,11 +16,11 @@ from pkray.options import DYNAMIC
 from pkray.schema import row_kind
 from pkray.schema.checks import check_crossing
 from pkray.schema.table_schema import KIND, TableSchema
+from pkray.service.calls import OwnerClient
 from pkray.service.client.key_ids import Bools, identify
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.routing import RowRouting
 from pkray.service.client.tokens import note_token
-from pkray.service.handle import Handle
 from pkray.service.protocol import ASSIGNER, KeysFound, RowsPlaced, SessionId
 from pkray.service.retry import persist
 
@@ -37,7 +37,7 @@ class KeyClient:
     """
 
     def __init__(
-        self, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+        self, schema: TableSchema, owners: Sequence[OwnerClient], writers: OpenWriters | None = None
     ) -> None:
         check_crossing(schema)
         self._writers = writers or OpenWriters()
@@ -47,7 +47,7 @@ class KeyClient:
 
     @classmethod
     def of(
-        cls, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+        cls, schema: TableSchema, owners: Sequence[OwnerClient], writers: OpenWriters | None = None
     ) -> KeyClient | None:
         """The client of a table whose keys cross partitions, None for other tables."""
         crosses = schema.crosses_partitions and schema.core.bucket == DYNAMIC
@@ -70,8 +70,8 @@ class KeyClient:
         codes, partitions = self._partitions.encode(rows)
         keys = identify([rows.column(name) for name in self._schema.primary_keys])
         removes = _removing(rows, self._schema)
-        placed: RowsPlaced = self._assigner.submit(
-            "place", session, index, partitions, codes, keys, removes
+        placed = self._assigner.place.submit(
+            session, index, partitions, codes, keys, removes
         ).result()
         note_token(tokens, ASSIGNER, placed.token, session)
         return self._rewritten(rows, placed)
@@ -89,10 +89,7 @@ class KeyClient:
 
         def ask() -> KeysFound | None:
             expected = self._writers.expected(ASSIGNER) if latest else ()
-            answer: KeysFound | None = self._assigner.submit(
-                "locate_keys", ids, snapshot_id, latest, expected
-            ).result()
-            return answer
+            return self._assigner.locate_keys.submit(ids, snapshot_id, latest, expected).result()
 
         found = persist(ask, self._assigner.limits.lookup_seconds)
         if found is None:

@@ -11,13 +11,14 @@ import pyarrow as pa
 from pkray.errors import PartitionBucketsError
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import OwnerClient
 from pkray.service.client.assigner_client import AssignerClient
 from pkray.service.client.key_client import KeyClient
 from pkray.service.client.key_ids import identify
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.prefix_routing import PrefixRouter, Request
 from pkray.service.client.routing import Router, RowRouting
-from pkray.service.handle import Handle, gather
+from pkray.service.handle import gather
 from pkray.service.protocol import Lookup, LookupAnswer, Visibility
 from pkray.service.retry import persist
 
@@ -35,7 +36,7 @@ class LookupClient:
     """
 
     def __init__(
-        self, schema: TableSchema, owners: Sequence[Handle], writers: OpenWriters | None = None
+        self, schema: TableSchema, owners: Sequence[OwnerClient], writers: OpenWriters | None = None
     ) -> None:
         self._schema = schema
         self._writers = writers or OpenWriters()
@@ -233,8 +234,8 @@ class LookupClient:
     def _ask(self, asked: Mapping[int, Lookup]) -> dict[int, LookupAnswer]:
         if len(asked) == 1:
             ((owner, lookup),) = asked.items()
-            return {owner: self._owners[owner].call("lookup", lookup)}
-        pending = [self._owners[owner].submit("lookup", lookup) for owner, lookup in asked.items()]
+            return {owner: self._owners[owner].lookup(lookup)}
+        pending = [self._owners[owner].lookup.submit(lookup) for owner, lookup in asked.items()]
         return dict(zip(asked, gather(pending, _together), strict=True))
 
 

@@ -24,8 +24,8 @@ from pkray.metadata.commit_name import CommitToken
 from pkray.metadata.live import BucketId
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import CoordinatorClient
 from pkray.service.client.routing import Router, RowRouting
-from pkray.service.handle import Handle
 from pkray.service.protocol import CommitOutcome
 from pkray.storage.object_store import ObjectStore
 
@@ -34,7 +34,7 @@ _TRIES = 3
 
 
 def overwrite_once(
-    coordinator: Callable[[], Handle],
+    coordinator: Callable[[], CoordinatorClient],
     clock: Callable[[], int],
     write: Callable[[], Sequence[CommitMessage]],
     replaced: Partitions,
@@ -56,15 +56,12 @@ def overwrite_once(
     while True:
         messages = write()
         try:
-            outcome: CommitOutcome = coordinator().call_once(
-                "overwrite", user, name, messages, replaced
-            )
-            return outcome
+            return coordinator().overwrite.once(user, name, messages, replaced)
         except (ServiceUnavailableError, CommitUnknownError):
             tries += 1
             if tries == _TRIES:
                 raise
-        known: CommitOutcome | None = coordinator().call("committed", user, name)
+        known = coordinator().committed(user, name)
         if known is not None:
             return known
 

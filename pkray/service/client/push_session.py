@@ -15,11 +15,12 @@ from pkray.errors import PkrayError, ServiceError
 from pkray.format.snapshot import Snapshot
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client import spool
 from pkray.service.client.clients import DynamicClient, dynamic_client
 from pkray.service.client.key_client import KeyClient
 from pkray.service.client.pusher import Pusher, Send
-from pkray.service.handle import Handle, Pending, gather
+from pkray.service.handle import Pending, gather
 from pkray.service.leases import LOOK_SECONDS
 from pkray.service.protocol import (
     ASSIGNER,
@@ -81,7 +82,7 @@ class SpoolTarget:
         kind = _SpoolPusher if self._schema.core.bucket != DYNAMIC else _UnassignedSpool
         return kind(self, self._schema, self._owners, self._session, source, attempt)
 
-    def assigner(self, owners: Sequence[Handle]) -> DynamicClient | None:
+    def assigner(self, owners: Sequence[OwnerClient]) -> DynamicClient | None:
         """Asks for buckets, where the table has dynamic ones."""
         return dynamic_client(self._schema, owners)
 
@@ -115,7 +116,7 @@ class _SpoolPusher(Pusher):
         self._target = target
         self._files: dict[int, spool.SpoolWriter] = {}
 
-    def _spool(self, owner: int, push: Push, batch: RoutedBatch) -> Pending | None:
+    def _spool(self, owner: int, push: Push, batch: RoutedBatch) -> Pending[None] | None:
         if owner not in self._files:
             path = self._target.path(push.source, push.attempt, owner)
             self._files[owner] = spool.SpoolWriter(path)
@@ -153,8 +154,8 @@ class PushSession:
 
     def __init__(
         self,
-        coordinator: Handle,
-        owners: Sequence[Handle],
+        coordinator: CoordinatorClient,
+        owners: Sequence[OwnerClient],
         session: SessionId,
         identifier: int,
         target: PushTarget,
@@ -204,7 +205,7 @@ class PushSession:
             reports=tuple(reports),
             watermark=watermark,
         )
-        outcome: CommitOutcome = self._coordinator.call("commit", request)
+        outcome = self._coordinator.commit(request)
         self._pulse.stop()
         if isinstance(self._target, SpoolTarget):
             self._target.clear(spooled)
@@ -213,12 +214,12 @@ class PushSession:
     def abort(self) -> None:
         """Drop everything that was pushed."""
         self._pulse.stop()
-        self._coordinator.call("abort", self._session)
+        self._coordinator.abort(self._session)
 
     def _beat(self) -> bool:
         """Have owners hold the session on; whether that is still of use."""
         try:
-            pending = [owner.submit("heartbeat", self._session) for owner in self._owners]
+            pending = [owner.heartbeat.submit(self._session) for owner in self._owners]
             for each in pending:
                 with suppress(ServiceError):
                     each.result()
@@ -234,8 +235,7 @@ class PushSession:
             for report in reports
             if report.batches
         }
-        placed: PushReport = self._owners[ASSIGNER].call("place_staged", self._session, attempts)
-        return placed
+        return self._owners[ASSIGNER].place_staged(self._session, attempts)
 
     def _hand_over(
         self, target: SpoolTarget, reports: Sequence[PushReport]
@@ -248,12 +248,12 @@ class PushSession:
                 self._push(target, [report], report.source, report.attempt, assigner)
                 for report in reports
             ]
-        pending = defaultdict(list)
+        pending: defaultdict[int, list[Pending[None]]] = defaultdict(list)
         for report in reports:
             for owner, count in report.batches.items():
                 path = target.path(report.source, report.attempt, owner)
                 push = target.take_over(report)
-                pending[owner].append(self._owners[owner].submit("take_over", push, path, count))
+                pending[owner].append(self._owners[owner].take_over.submit(push, path, count))
         for answers in pending.values():
             gather(answers)
         return reports
@@ -268,8 +268,8 @@ class PushSession:
     ) -> PushReport:
         """Push the rows that attempts had left, as those of one attempt."""
 
-        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending:
-            return self._owners[owner].submit("push", push, batch)
+        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending[None]:
+            return self._owners[owner].push.submit(push, batch)
 
         pusher = target.pusher(send, source, attempt, assigner)
         for report in reports:

@@ -24,7 +24,7 @@ from pkray.service.client.routing import Router, RowRouting
 from pkray.service.handle import Pending
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
 
-Send = Callable[[int, Push, RoutedBatch], Pending | None]
+Send = Callable[[int, Push, RoutedBatch], Pending[None] | None]
 """Sends to the owner of that index; None where there is nothing to wait for."""
 
 _MAX_IN_FLIGHT = 6
@@ -68,7 +68,7 @@ class Pusher:
         self._attempt = attempt
         self._counts: dict[int, int] = {}
         self._rows = 0
-        self._in_flight: deque[Pending] = deque()
+        self._in_flight: deque[Pending[None]] = deque()
 
     def push(self, rows: object, row_kinds: str | None = None, missing: Missing = "error") -> None:
         """Send rows; ``row_kinds`` and ``missing`` as `incoming` takes them.

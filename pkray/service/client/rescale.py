@@ -28,8 +28,8 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema import row_kind
 from pkray.schema.changes import ChangeBuckets
 from pkray.schema.table_schema import KIND, TableSchema
+from pkray.service.calls import CoordinatorClient
 from pkray.service.client.overwrite import OverwriteWriter
-from pkray.service.handle import Handle
 from pkray.service.protocol import BucketSelection
 from pkray.storage.object_store import ObjectStore
 
@@ -64,7 +64,7 @@ class Rescale:
         self,
         store: ObjectStore,
         table: str,
-        coordinator: Callable[[], Handle],
+        coordinator: Callable[[], CoordinatorClient],
         clock: Callable[[], int],
         progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> None:
@@ -128,9 +128,8 @@ class Rescale:
                 raise
             replaced = ExactPartitions(frozenset([partition]))
             user = f"pkray-rescale-{uuid.uuid4()}"  # its only commit
-            arguments = (user, 0, messages, replaced, None, snapshot.id)
             try:
-                self._coordinator().call_once("overwrite", *arguments)
+                self._coordinator().overwrite.once(user, 0, messages, replaced, read_at=snapshot.id)
                 return
             except CommitBaseMovedError:
                 tries += 1
@@ -142,7 +141,7 @@ class Rescale:
                 unanswered += 1
                 if unanswered >= MAX_UNANSWERED:
                     raise
-                self._coordinator().call("ping")
+                self._coordinator().ping()
 
     @staticmethod
     def _is_untold(schema: TableSchema, files: Files) -> bool:
@@ -153,7 +152,7 @@ class Rescale:
     def _tell(self, partition: bytes) -> None:
         """Compact it, which makes the changelog."""
         chosen = BucketSelection(full=True, partitions=frozenset([partition]))
-        self._coordinator().call("compact", chosen)
+        self._coordinator().compact(chosen)
 
     def _files(self, snapshot: Snapshot | None, schema: TableSchema, partition: bytes) -> Files:
         """None where others have rewritten the partition meanwhile."""

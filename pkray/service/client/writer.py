@@ -32,11 +32,11 @@ from pkray.metadata.commit_name import (
 from pkray.rows.input import Missing
 from pkray.rows.new_columns import new_columns
 from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.pusher import deletions, incoming
 from pkray.service.client.writer_session import WriterSession
-from pkray.service.handle import Handle
-from pkray.service.protocol import CommitOutcome, CommitRequest, RoutedBatch
+from pkray.service.protocol import CommitOutcome, CommitRequest, KeptBatch, RoutedBatch
 
 
 @checked_class
@@ -57,12 +57,12 @@ class TableWriter(Closeable):
     def __init__(
         self,
         schema: TableSchema,
-        coordinator: Handle,
-        owners: Sequence[Handle],
+        coordinator: CoordinatorClient,
+        owners: Sequence[OwnerClient],
         commit_user: str,
         *,
-        keep: Callable[[RoutedBatch], object] | None,
-        fetch: Callable[[object], RoutedBatch] | None = None,
+        keep: Callable[[RoutedBatch], KeptBatch] | None,
+        fetch: Callable[[KeptBatch], RoutedBatch] | None = None,
         writers: OpenWriters | None = None,
         missing: Missing = "error",
         grow: Callable[[object, str | None], TableSchema] | None = None,
@@ -166,8 +166,7 @@ class TableWriter(Closeable):
                 full_compact=full_compact,
                 watermark=event_time,
             )
-            outcome: CommitOutcome = self._coordinator.call("commit", request)
-            return outcome
+            return self._coordinator.commit(request)
 
         with self._session.lock:
             try:

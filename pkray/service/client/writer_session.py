@@ -22,11 +22,20 @@ from pkray.errors import (
     ServiceUnavailableError,
 )
 from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.clients import dynamic_client
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.pusher import Pusher
-from pkray.service.handle import Handle, Pending
-from pkray.service.protocol import DRIVER, Holding, Push, PushReport, RoutedBatch, SessionId
+from pkray.service.handle import Pending
+from pkray.service.protocol import (
+    DRIVER,
+    Holding,
+    KeptBatch,
+    Push,
+    PushReport,
+    RoutedBatch,
+    SessionId,
+)
 from pkray.service.pulse import Pulse
 
 _ATTEMPTS = 8
@@ -77,11 +86,11 @@ class WriterSession:
     def __init__(
         self,
         schema: TableSchema,
-        coordinator: Handle,
-        owners: Sequence[Handle],
+        coordinator: CoordinatorClient,
+        owners: Sequence[OwnerClient],
         commit_user: str,
-        keep: Callable[[RoutedBatch], object] | None,
-        fetch: Callable[[object], RoutedBatch] | None,
+        keep: Callable[[RoutedBatch], KeptBatch] | None,
+        fetch: Callable[[KeptBatch], RoutedBatch] | None,
         writers: OpenWriters | None = None,
         alone: bool = False,
     ) -> None:
@@ -91,9 +100,9 @@ class WriterSession:
         self._keep = keep
         self._fetch = fetch
         self._assigner = dynamic_client(schema, owners)
-        self._unassigned: list[object] = []
-        self.id: SessionId = coordinator.call("begin", commit_user, alone)
-        self._kept: dict[int, list[object]] = defaultdict(list)
+        self._unassigned: list[KeptBatch] = []
+        self.id = coordinator.begin(commit_user, alone)
+        self._kept: dict[int, list[KeptBatch]] = defaultdict(list)
         self._pusher = self._open_pusher()
         self._pushed = _Pushed(self.id)
         self.has_rows = False
@@ -136,7 +145,7 @@ class WriterSession:
             LostBatchesError, ServiceUnavailableError: still, or nothing is held on to.
         """
         wait, lost = _FIRST_WAIT_SECONDS, 0
-        end = time.monotonic() + _REPEATED * self._coordinator.limits.patience("commit")
+        end = time.monotonic() + _REPEATED * self._coordinator.limits.patience()
         for left in range(_ATTEMPTS, 0, -1):
             try:
                 return work()
@@ -155,7 +164,7 @@ class WriterSession:
     def abort(self) -> None:
         """Drop what was pushed, and begin the next."""
         with self.lock:
-            self._coordinator.call("abort", self.id)
+            self._coordinator.abort(self.id)
             self.renew()
 
     def stop(self) -> None:
@@ -253,7 +262,7 @@ class WriterSession:
         asked, lost = [], []
         for owner in self._targets:
             with suppress(ServiceUnavailableError):
-                asked.append((owner, self._owners[owner].submit("heartbeat", pushed.session)))
+                asked.append((owner, self._owners[owner].heartbeat.submit(pushed.session)))
         for owner, pending in asked:
             with suppress(ServiceUnavailableError):
                 if pushed.is_lost(owner, pending.result()):
@@ -310,11 +319,11 @@ class WriterSession:
         if anew:
             self._leave()
             self._pusher.move_to(self.id)
-        pending: list[Pending] = []
+        pending: list[Pending[None]] = []
         for owner in owners:
             for index, batch in enumerate(self._kept[owner]):
                 push = Push(self.id, DRIVER, 0, index, self._schema.id, self._schema.digest)
-                pending.append(self._owners[owner].submit("push", push, batch))
+                pending.append(self._owners[owner].push.submit(push, batch))
         for one in pending:
             one.result()
 
@@ -329,15 +338,15 @@ class WriterSession:
 
     def _leave(self) -> None:
         """Go on in the next, to which all is pushed again."""
-        self._coordinator.call("abort", self.id)
+        self._coordinator.abort(self.id)
         self.id = self.id.next()
 
-    def _send(self, owner: int, push: Push, batch: RoutedBatch) -> Pending:
-        carried: object = batch
-        if self._keep is not None and self._assigner is None:
-            carried = self._keep(batch)
-            self._kept[owner].append(carried)
-        return self._owners[owner].submit("push", push, carried)
+    def _send(self, owner: int, push: Push, batch: RoutedBatch) -> Pending[None]:
+        if self._keep is None or self._assigner is not None:
+            return self._owners[owner].push.submit(push, batch)
+        kept = self._keep(batch)
+        self._kept[owner].append(kept)
+        return self._owners[owner].push.submit(push, kept)
 
     def _open_pusher(self) -> Pusher:
         owners, assigner = len(self._owners), self._assigner

@@ -18,13 +18,14 @@ from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import APPEND
 from pkray.metadata.commit_name import CommitName, CommitToken
+from pkray.service.calls import OwnerClient
 from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.fencing import WriterFencing
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.coordinator.two_phase_commit import TwoPhaseCommit
 from pkray.service.debounced_timer import DebouncedTimer
-from pkray.service.handle import Handle, call_all
+from pkray.service.handle import gather
 from pkray.service.protocol import BucketSelection, CommitOutcome, CommitRequest, SessionId
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class Coordinator:
 
     def __init__(
         self,
-        owners: Sequence[Handle],
+        owners: Sequence[OwnerClient],
         committers: Committers,
         clock: Callable[[], int],
         *,
@@ -128,7 +129,7 @@ class Coordinator:
         with self._lock:
             known = self._known(session.user, request.name)
             if known is not None:
-                call_all(self._owners, "abort", lambda _: (session,))
+                self.abort(session)
             else:
                 try:
                     outcome, conflicting = self._publish(request)
@@ -169,13 +170,13 @@ class Coordinator:
 
     def abort(self, session: SessionId) -> None:
         """Drop a session that was not committed."""
-        call_all(self._owners, "abort", lambda _: (session,))
+        gather([owner.abort.submit(session) for owner in self._owners])
 
     def compact(self, chosen: BucketSelection) -> CommitOutcome:
         """Compact buckets beside the writers; no snapshot where nothing was to be done."""
         made = CommitOutcome(None, new=False)
         for _ in range(_ROUNDS):
-            begun = call_all(self._owners, "compact", lambda _: (chosen,))
+            begun = gather([owner.compact.submit(chosen) for owner in self._owners])
             outcome = self._commit_compactions(chosen)
             made = outcome if outcome.snapshot is not None else made
             if not any(begun) or (chosen.full and outcome.snapshot is not None):
@@ -188,7 +189,7 @@ class Coordinator:
         Args:
             wait: for those that run.
         """
-        answers = call_all(self._owners, "compactions", lambda _: (wait,))
+        answers = gather([owner.compactions.submit(wait) for owner in self._owners])
         if any(finished for finished, _ in answers):
             self._commit_compactions(None)
         elif any(pending for _, pending in answers):
@@ -233,7 +234,7 @@ class Coordinator:
             if result.append is not None:
                 # Not its hash files: assigners must see that buckets were given anew.
                 answer_from, session = result.append.id, SessionId(user, 0)
-                call_all(self._owners, "acknowledge", lambda _: (session, answer_from))
+                gather([owner.acknowledge.submit(session, answer_from) for owner in self._owners])
             return CommitOutcome(result.append, new=result.new)
 
     def _complete(self, known: CommitOutcome | None) -> None:

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from pkray.commit.writer_fences import WriterFences
-from pkray.service.handle import Handle, call_all
+from pkray.service.calls import OwnerClient
+from pkray.service.handle import gather
 from pkray.service.protocol import SessionId
 
 _A_MILLISECOND = 1_000_000
@@ -29,7 +30,7 @@ class WriterFencing:
 
     def __init__(
         self,
-        owners: Sequence[Handle],
+        owners: Sequence[OwnerClient],
         fences: WriterFences,
         clock: Callable[[], int],
         new_users: Iterable[str] = (),
@@ -53,7 +54,7 @@ class WriterFencing:
                 self._newest.setdefault(user, 0)
             if user not in self._newest:
                 # The clock may have been set back since a coordinator before this one.
-                known = call_all(self._owners, "newest_generation", lambda _: (user,))
+                known = gather([owner.newest_generation.submit(user) for owner in self._owners])
                 self._newest[user] = max(known, default=0)
             now = self._clock() * _A_MILLISECOND + secrets.randbelow(_A_MILLISECOND)
             generation = max(now, self._newest[user] + 1)

@@ -12,8 +12,9 @@ from pkray.errors import CommitBaseMovedError, CommitUnknownError, MissingFileEr
 from pkray.format.commit_message import CommitMessage
 from pkray.format.index_file import HASH
 from pkray.options import DYNAMIC
+from pkray.service.calls import OwnerClient
 from pkray.service.coordinator.commit_queue import CommitQueue
-from pkray.service.handle import Handle, call_all
+from pkray.service.handle import gather
 from pkray.service.protocol import (
     Attempts,
     CommitOutcome,
@@ -39,7 +40,7 @@ class TwoPhaseCommit:
 
     def __init__(
         self,
-        owners: Sequence[Handle],
+        owners: Sequence[OwnerClient],
         backoff: Backoff,
         queue: CommitQueue,
         watch: Callable[[], None],
@@ -92,29 +93,30 @@ class TwoPhaseCommit:
     def _give_up(self, session: SessionId) -> None:
         """Owners need not expect the commit's snapshot; those that are not told forget it."""
         with suppress(PkrayError):
-            call_all(self._owners, "give_up", lambda _: (session,))
+            gather([owner.give_up.submit(session) for owner in self._owners])
 
     def _try_commit(
         self, request: CommitRequest, committer: Committer, attempt_id: str, generation: int | None
     ) -> tuple[CommitOutcome, list[CommitMessage]]:
         session = request.session
         base = committer.base()
-        prepared = call_all(
-            self._owners,
-            "prepare",
-            lambda owner: (
-                session,
-                PrepareRequest(
-                    base,
-                    _attempts_of(request, owner),
-                    request.compaction,
-                    request.full_compact,
-                    attempt_id,
-                ),
-                _tokens_of(request, owner),
-            ),
+        prepared = gather(
+            [
+                owner.prepare.submit(
+                    session,
+                    PrepareRequest(
+                        base,
+                        _attempts_of(request, index),
+                        request.compaction,
+                        request.full_compact,
+                        attempt_id,
+                    ),
+                    _tokens_of(request, index),
+                )
+                for index, owner in enumerate(self._owners)
+            ]
         )
-        messages: list[CommitMessage] = [message for answer in prepared for message in answer]
+        messages = [message for answer in prepared for message in answer]
         dynamic = any(message.total_buckets == DYNAMIC for message in messages)
         result = committer.commit(
             request.name,
@@ -127,10 +129,11 @@ class TwoPhaseCommit:
         newest = result.compact or result.append
         hash_files = _hash_files(messages) if result.new else ()
         answer_from = newest.id if newest else base
-        pending = call_all(
-            self._owners,
-            "acknowledge",
-            lambda _: (session, answer_from, hash_files, result.new),
+        pending = gather(
+            [
+                owner.acknowledge.submit(session, answer_from, hash_files, result.new)
+                for owner in self._owners
+            ]
         )
         if any(pending):
             self._watch()

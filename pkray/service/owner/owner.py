@@ -17,13 +17,13 @@ from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.service.assignment.buckets import DynamicBuckets
+from pkray.service.calls import OwnerClient
 from pkray.service.client.key_ids import KeyIds
 from pkray.service.client.routing import owner_of
 from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.compactions import Compactions
 from pkray.service.compaction.scheduler import CompactionScheduler
-from pkray.service.handle import Handle
 from pkray.service.leases import Leases, beat_seconds
 from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.commits import OwnerCommits
@@ -74,7 +74,7 @@ class BucketOwner:
         settings: OwnerSettings,
         clock: Callable[[], int],
         executor: Executor | None = None,
-        peers: Callable[[], Sequence[Handle]] | None = None,
+        peers: Callable[[], Sequence[OwnerClient]] | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock

@@ -5,28 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
 
 from pkray.clock import now_millis
 from pkray.service.call_limits import CallLimits
+from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.lookup_wire import decode_request, encode_answer
 from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.debounced_timer import DebouncedTimer
-from pkray.service.handle import Handle, LocalHandle
+from pkray.service.handle import Client, Group, LocalHandle, Method, methods_of
 from pkray.service.late import Late
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.progress import START, CallProgress, in_group
-from pkray.service.ray.handle import RayHandle, RayOwnerHandle
+from pkray.service.ray.handle import RayHandle
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 
 NAMESPACE = "pkray"
+
+T = TypeVar("T")
 
 
 def owner_name(location: TableLocation, index: int) -> str:
@@ -42,13 +45,13 @@ def owner_label(location: TableLocation, index: int) -> str:
     return f"owner {index} of table {location.name}"
 
 
-def owner_handle(
+def owner_client(
     location: TableLocation,
     index: int,
     limits: CallLimits,
     look: Callable[[], None] = lambda: None,
     start: Callable[[], object] = lambda: None,
-) -> RayHandle:
+) -> OwnerClient:
     """The owner's methods, wherever it runs.
 
     Args:
@@ -61,7 +64,7 @@ def owner_handle(
         return ray.get_actor(owner_name(location, index), NAMESPACE)
 
     actor = ray.get_actor(owner_name(location, index), NAMESPACE)
-    return RayOwnerHandle(actor, owner_label(location, index), limits, look, find)
+    return OwnerClient(RayHandle(actor, owner_label(location, index), limits, look, find))
 
 
 def service_name(location: TableLocation) -> str:
@@ -69,16 +72,56 @@ def service_name(location: TableLocation) -> str:
     return f"pkray-{location.fingerprint}-"
 
 
-def noted_call(group: str) -> Callable[[Callable[..., Any]], Any]:
-    """A method that runs in a concurrency group and is seen to get on."""
-    return lambda method: ray.method(concurrency_group=group)(in_group(group, method))
+def in_concurrency_group(
+    group: Group, is_noted: bool = True
+) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Run a method of an actor in a concurrency group.
+
+    Args:
+        is_noted: it is seen to get on, by the actor's ``progress``.
+    """
+
+    def decorate(method: Callable[..., T]) -> Callable[..., T]:
+        noted = in_group(group.name, method) if is_noted else method
+        grouped: Callable[..., T] = ray.method(concurrency_group=group.name)(noted)
+        return grouped
+
+    return decorate
 
 
-def sign_of_life(actor: Any, method: str) -> tuple[str, object]:
-    """The actor's node, and what is another value whenever such a call may have got on."""
-    group = getattr(getattr(actor, method, None), "__ray_concurrency_group__", None)
+def sign_of_life(progress: CallProgress, group: str) -> tuple[str, object]:
+    """The actor's node, and what is another value whenever a call of the group may have got on."""
     node: Any = ray.util.get_node_ip_address  # it has no types
-    return node(), (os.getpid(), actor.progress.sign(group))
+    return node(), (os.getpid(), progress.sign(group))
+
+
+def _serving(client: type[Client]) -> Callable[[type], type]:
+    """Give an actor the methods of a client; those it lacks are its ``served`` object's."""
+
+    def decorate(kind: type) -> type:
+        for method in methods_of(client):
+            own = vars(kind).get(method.name) or _forwarded(method)
+            grouped = in_concurrency_group(method.group, is_noted=not method.is_short)(own)
+            setattr(kind, method.name, grouped)
+        return kind
+
+    return decorate
+
+
+def _forwarded(method: Method[..., Any]) -> Callable[..., Any]:
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method.of(self.served)(*args, **kwargs)
+
+    forward.__name__ = method.name
+    return forward
+
+
+def _actor(kind: type, client: type[Client]) -> Any:
+    """Restarted by Ray for ever; a call is never made twice by Ray."""
+    remote: Any = ray.remote
+    groups = {method.group.name: method.group.threads for method in methods_of(client)}
+    options = {"concurrency_groups": {**groups, "watch": 1}}
+    return remote(max_restarts=-1, max_task_retries=0, **options)(_serving(client)(kind))
 
 
 class _Owner:
@@ -105,7 +148,7 @@ class _Owner:
         )
         self._location, self._index, self._owners = location, index, owners
         self._limits = limits
-        self._itself: LocalHandle | None = None
+        self._itself: OwnerClient | None = None
         self.progress = CallProgress()
         self._made = Late(
             lambda: BucketOwner(location, settings, now_millis, peers=self._peers),
@@ -113,101 +156,27 @@ class _Owner:
         )
 
     @property
-    def _owner(self) -> BucketOwner:
+    def served(self) -> BucketOwner:
         return self._made.get()
 
     @ray.method(concurrency_group="watch")
-    def sign_of_life(self, method: str) -> Any:
-        return sign_of_life(self, method)
+    def sign_of_life(self, group: str) -> tuple[str, object]:
+        return sign_of_life(self.progress, group)
 
-    @ray.method(concurrency_group="read")
-    def ping(self) -> None:
-        self._owner.ping()
-
-    @ray.method(concurrency_group="hear")
-    def heartbeat(self, *args: Any) -> Any:
-        return self._owner.heartbeat(*args)
-
-    @noted_call("write")
-    def push(self, *args: Any) -> None:
-        self._owner.push(*args)
-
-    @noted_call("write")
-    def take_over(self, *args: Any) -> None:
-        self._owner.take_over(*args)
-
-    @noted_call("prepare")
-    def prepare(self, *args: Any) -> Any:
-        return self._owner.prepare(*args)
-
-    @noted_call("write")
-    def acknowledge(self, *args: Any) -> Any:
-        return self._owner.acknowledge(*args)
-
-    @noted_call("write")
-    def give_up(self, *args: Any) -> None:
-        self._owner.give_up(*args)
-
-    @ray.method(concurrency_group="assign")
-    def newest_generation(self, *args: Any) -> Any:
-        return self._owner.newest_generation(*args)
-
-    @noted_call("compact")
-    def compact(self, *args: Any) -> Any:
-        return self._owner.compact(*args)
-
-    @ray.method(concurrency_group="compact")
-    def compactions(self, *args: Any) -> Any:
-        return self._owner.compactions(*args)
-
-    @noted_call("write")
-    def abort(self, *args: Any) -> None:
-        self._owner.abort(*args)
-
-    @noted_call("assign")
-    def assign(self, *args: Any) -> Any:
-        return self._owner.assign(*args)
-
-    @noted_call("assign")
-    def locate(self, *args: Any) -> Any:
-        return self._owner.locate(*args)
-
-    @noted_call("assign")
-    def place(self, *args: Any) -> Any:
-        return self._owner.place(*args)
-
-    @noted_call("assign")
-    def locate_keys(self, *args: Any) -> Any:
-        return self._owner.locate_keys(*args)
-
-    @noted_call("write")
-    def stage(self, *args: Any) -> None:
-        self._owner.stage(*args)
-
-    @noted_call("assign")
-    def place_staged(self, *args: Any) -> Any:
-        return self._owner.place_staged(*args)
-
-    @ray.method(concurrency_group="read")
     def lookup(self, request: bytes) -> bytes:
-        return encode_answer(*self._owner.lookup(decode_request(request)))
+        return encode_answer(*self.served.lookup(decode_request(request)))
 
-    @ray.method(concurrency_group="read")
-    def stats(self) -> Any:
-        return self._owner.stats()
-
-    @noted_call("write")
     def close(self) -> None:
-        self._owner.close()
+        self.served.close()
         self._local.close()
 
-    def _peers(self) -> list[Handle]:
+    def _peers(self) -> list[OwnerClient]:
         """All owners of the table; this one without a call."""
-        itself = self._itself = self._itself or LocalHandle(
-            self._owner, owner_label(self._location, self._index), self._limits
+        itself = self._itself = self._itself or OwnerClient(
+            LocalHandle(self.served, owner_label(self._location, self._index), self._limits)
         )
         return [
-            itself if index == self._index else owner_handle(self._location, index, self._limits)
+            itself if index == self._index else owner_client(self._location, index, self._limits)
             for index in range(self._owners)
         ]
 
@@ -241,8 +210,10 @@ class _Coordinator:
         def make() -> Coordinator:
             made = Coordinator(
                 [
-                    RayHandle(
-                        owner, owner_label(location, index), limits, find=partial(start, index)
+                    OwnerClient(
+                        RayHandle(
+                            owner, owner_label(location, index), limits, find=partial(start, index)
+                        )
                     )
                     for index, owner in enumerate(self._owners)
                 ],
@@ -258,68 +229,21 @@ class _Coordinator:
         self._made = Late(make, self.progress.at(START))
 
     @property
-    def _coordinator(self) -> Coordinator:
+    def served(self) -> Coordinator:
         return self._made.get()
 
     @ray.method(concurrency_group="watch")
-    def sign_of_life(self, method: str) -> Any:
-        return sign_of_life(self, method)
+    def sign_of_life(self, group: str) -> tuple[str, object]:
+        return sign_of_life(self.progress, group)
 
-    @ray.method(concurrency_group="ask")
-    def ping(self) -> None:
-        self._coordinator.ping()
-
-    @ray.method(concurrency_group="ask")
-    def stats(self) -> Any:
-        return self._coordinator.stats()
-
-    @ray.method(concurrency_group="ask")
     def start_owners(self) -> None:
         """Start those that are dead for good."""
         for index in range(len(self._owners)):
             self._start(index)
 
-    @ray.method(concurrency_group="ask")
     def owner_count(self) -> int:
         return len(self._owners)
 
-    @noted_call("ask")
-    def begin(self, *args: Any) -> Any:
-        return self._coordinator.begin(*args)
 
-    @noted_call("ask")
-    def last_identifier(self, user: str) -> Any:
-        return self._coordinator.last_identifier(user)
-
-    @noted_call("ask")
-    def committed(self, user: str, identifier: int) -> Any:
-        return self._coordinator.committed(user, identifier)
-
-    @noted_call("commit")
-    def commit(self, request: Any) -> Any:
-        return self._coordinator.commit(request)
-
-    @noted_call("commit")
-    def overwrite(self, *args: Any) -> Any:
-        return self._coordinator.overwrite(*args)
-
-    @noted_call("compact")
-    def compact(self, chosen: Any) -> Any:
-        return self._coordinator.compact(chosen)
-
-    @noted_call("commit")
-    def abort(self, session: Any) -> None:
-        self._coordinator.abort(session)
-
-
-def _actor(kind: type, concurrency: dict[str, int]) -> Any:
-    """Restarted by Ray for ever; a call is never made twice by Ray."""
-    remote: Any = ray.remote
-    return remote(max_restarts=-1, max_task_retries=0, concurrency_groups=concurrency)(kind)
-
-
-OwnerActor = _actor(
-    _Owner,
-    {"write": 1, "prepare": 1, "read": 4, "assign": 2, "compact": 2, "hear": 1, "watch": 1},
-)
-CoordinatorActor = _actor(_Coordinator, {"commit": 1, "compact": 1, "ask": 4, "watch": 1})
+OwnerActor = _actor(_Owner, OwnerClient)
+CoordinatorActor = _actor(_Coordinator, CoordinatorClient)

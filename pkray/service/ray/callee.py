@@ -8,15 +8,16 @@ import random
 import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
 
 from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service.call_limits import CallLimits
-from pkray.service.handle import GLANCE_SECONDS
+from pkray.service.handle import GLANCE_SECONDS, Method
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _SIGNS = 12
@@ -62,7 +63,7 @@ class Callee:
         self._silent_since: float | None = None
         self._node: str | None = None
 
-    def wait(self, ref: Any, method: str, called: float) -> Any:
+    def wait(self, ref: Any, method: Method[..., T], called: float) -> T:
         """The answer of a call that was made at that time.
 
         Raises:
@@ -70,7 +71,7 @@ class Callee:
         """
         try:
             try:
-                answer = ray.get(ref, timeout=GLANCE_SECONDS)
+                answer: T = ray.get(ref, timeout=GLANCE_SECONDS)
             except GetTimeoutError:
                 answer = self._wait_long(ref, method, called)
             self._silent_since, self.left_alone_until = None, -math.inf
@@ -86,12 +87,13 @@ class Callee:
                 error,
             )
 
-    def _wait_long(self, ref: Any, method: str, called: float) -> Any:
+    def _wait_long(self, ref: Any, method: Method[..., T], called: float) -> T:
         watch = CallWatch(self, method, called)
         while True:
             watch.check()
             with suppress(GetTimeoutError):
-                return ray.get(ref, timeout=GLANCE_SECONDS)
+                answer: T = ray.get(ref, timeout=GLANCE_SECONDS)
+                return answer
 
     def heard(self, node: str) -> None:
         """It lives, on this node."""
@@ -141,11 +143,11 @@ class CallWatch:
         called: when it was made.
     """
 
-    def __init__(self, callee: Callee, method: str, called: float) -> None:
+    def __init__(self, callee: Callee, method: Method[..., Any], called: float) -> None:
         self._callee = callee
         self._method = method
         limits = callee.limits
-        self._total = limits.total(method)
+        self._total = limits.total(method.is_lookup)
         self._apart = min(limits.call_seconds / _SIGNS, _LONGEST_APART_SECONDS)
         self._called = called
         now = callee.clock()
@@ -166,8 +168,8 @@ class CallWatch:
             if self._is_silent and is_lost and now >= callee.left_alone_until:
                 callee.replace()
             callee.unavailable(
-                f"did not answer a {self._method} within {self._total:g} s (lookup_timeout): try "
-                "again"
+                f"did not answer a {self._method.name} within {self._total:g} s "
+                "(lookup_timeout): try again"
             )
         stalled = self._total is None and now - self._moved >= callee.limits.call_seconds
         if stalled and now >= callee.left_alone_until:
@@ -185,7 +187,7 @@ class CallWatch:
         if self._asked is None and now - self._asked_at >= self._apart:
             self._asked_at = now
             with suppress(RayError):
-                self._asked = self._callee.actor.sign_of_life.remote(self._method)
+                self._asked = self._callee.actor.sign_of_life.remote(self._method.group.name)
         if self._asked is not None and now - self._asked_at >= self._apart:
             self._callee.silent_seconds()
 
@@ -208,8 +210,8 @@ class CallWatch:
         if self._is_silent or not was_silent:
             callee.replace()
         callee.unavailable(
-            f"showed no progress with {self._method!r} for {seconds:g} s (call_timeout): it is "
-            "replaced; try again"
+            f"showed no progress with {self._method.name!r} for {seconds:g} s (call_timeout): "
+            "it is replaced; try again"
         )
 
 

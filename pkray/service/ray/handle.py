@@ -4,26 +4,48 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from pkray.service.call_limits import CallLimits
+from pkray.service.calls import OwnerClient
 from pkray.service.client.lookup_wire import decode_answer, encode_request
-from pkray.service.handle import Pending
+from pkray.service.handle import Method, Pending
 from pkray.service.ray.callee import Callee
 from pkray.service.retry import persist
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-class RayPending:
-    """An answer that an actor owes."""
+_AS_BYTES: dict[Method[..., Any], tuple[Callable[..., bytes], Callable[[bytes], Any]]] = {
+    OwnerClient.lookup: (encode_request, decode_answer)
+}
+"""How a method's arguments and its answer travel, where not as Ray has it."""
 
-    def __init__(self, ref: Any, callee: Callee, method: str) -> None:
+
+class RayPending(Generic[T]):
+    """An answer that an actor owes.
+
+    Args:
+        decode: makes the answer of what travels; by default it is the answer.
+    """
+
+    def __init__(
+        self,
+        ref: Any,
+        callee: Callee,
+        method: Method[..., T],
+        decode: Callable[[Any], T] | None = None,
+    ) -> None:
         self._ref = ref
         self._callee = callee
         self._method = method
+        self._decode = decode
         self._called = time.monotonic()
 
-    def result(self) -> Any:
-        return self._callee.wait(self._ref, self._method, self._called)
+    def result(self) -> T:
+        if self._decode is None:
+            return self._callee.wait(self._ref, self._method, self._called)
+        return self._decode(self._callee.wait(self._ref, self._method, self._called))
 
 
 class RayHandle:
@@ -49,32 +71,19 @@ class RayHandle:
         self._patience = patience_seconds
         self.limits = limits
 
-    def submit(self, method: str, *args: Any) -> Pending:
-        callee = self._callee
-        return RayPending(getattr(callee.actor, method).remote(*args), callee, method)
+    def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
+        callee, travels = self._callee, _AS_BYTES.get(method)
+        remote: Any = method.of(callee.actor)
+        if travels is None:
+            return RayPending(remote.remote(*args, **kwargs), callee, method)
+        encode, decode = travels
+        return RayPending(remote.remote(encode(*args, **kwargs)), callee, method, decode)
 
-    def call(self, method: str, *args: Any) -> Any:
+    def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         patience = self._patience
         if patience is None:
-            patience = self.limits.patience(method)
-        return persist(lambda: self.call_once(method, *args), patience)
+            patience = self.limits.patience(method.is_lookup)
+        return persist(lambda: self.call_once(method, *args, **kwargs), patience)
 
-    def call_once(self, method: str, *args: Any) -> Any:
-        return self.submit(method, *args).result()
-
-
-class RayOwnerHandle(RayHandle):
-    """An owner's methods; lookups travel as bytes."""
-
-    def submit(self, method: str, *args: Any) -> Pending:
-        if method != "lookup":
-            return super().submit(method, *args)
-        return _PendingLookup(super().submit(method, encode_request(*args)))
-
-
-class _PendingLookup:
-    def __init__(self, pending: Pending) -> None:
-        self._pending = pending
-
-    def result(self) -> Any:
-        return decode_answer(self._pending.result())
+    def call_once(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.submit(method, *args, **kwargs).result()

@@ -19,6 +19,7 @@ from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.staged_pushes import StagingPusher
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
+from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.clients import dynamic_client
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.push_session import PushTarget
@@ -26,12 +27,12 @@ from pkray.service.client.pusher import Pusher
 from pkray.service.handle import Pending
 from pkray.service.leases import beat_seconds
 from pkray.service.owner_settings import LEASE_MILLIS
-from pkray.service.protocol import Push, RoutedBatch, SessionId
+from pkray.service.protocol import KeptBatch, Push, RoutedBatch, SessionId
 from pkray.service.ray.actors import (
     NAMESPACE,
     CoordinatorActor,
     coordinator_name,
-    owner_handle,
+    owner_client,
     owner_name,
     service_name,
 )
@@ -111,7 +112,7 @@ class RayRuntime:
                 continue
             if "owner" in name:
                 with contextlib.suppress(ServiceUnavailableError):
-                    RayHandle(actor, name, self._limits, patience_seconds=0).call("close")
+                    OwnerClient(RayHandle(actor, name, self._limits, patience_seconds=0)).close()
             ray.kill(actor)
 
     def spread(
@@ -153,13 +154,13 @@ class RayRuntime:
             )
 
         name = f"the coordinator of table {location.name}"
-        coordinator = RayHandle(find(), name, limits, look, find)
-        count = coordinator.call("owner_count")
+        coordinator = CoordinatorClient(RayHandle(find(), name, limits, look, find))
+        count = coordinator.owner_count()
 
         def start() -> None:
-            coordinator.call_once("start_owners")
+            coordinator.start_owners.once()
 
-        owners = [owner_handle(location, index, limits, look, start) for index in range(count)]
+        owners = [owner_client(location, index, limits, look, start) for index in range(count)]
         address = ray.get_runtime_context().gcs_address
 
         def push_target(session: SessionId, schema: TableSchema) -> PushTarget:
@@ -198,24 +199,24 @@ class RayTarget:
             os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")
             join_known(self._address)
         look = TableIdentity.at(self._location).check_same_table
-        handles = [
-            owner_handle(self._location, index, self._limits, look) for index in range(self._owners)
+        owners = [
+            owner_client(self._location, index, self._limits, look) for index in range(self._owners)
         ]
 
         if self.stages_rows:
             return StagingPusher(
                 self._schema,
                 self._owners,
-                lambda owner, push, batch: handles[owner].submit("stage", push, batch),
+                lambda owner, push, batch: owners[owner].stage.submit(push, batch),
                 self._session,
                 source,
                 attempt,
             )
 
-        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending:
-            return handles[owner].submit("push", push, batch)
+        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending[None]:
+            return owners[owner].push.submit(push, batch)
 
-        assigner = dynamic_client(self._schema, handles)
+        assigner = dynamic_client(self._schema, owners)
         return Pusher(self._schema, self._owners, send, self._session, source, attempt, assigner)
 
 
@@ -259,13 +260,14 @@ def _writers_of(cluster: str, location: TableLocation, lease_millis: int) -> Ope
     return _writers.setdefault((cluster, location.fingerprint), found)
 
 
-def _keep(batch: RoutedBatch) -> object:
-    return ray.put(batch)
+def _keep(batch: RoutedBatch) -> KeptBatch:
+    return KeptBatch(ray.put(batch))
 
 
-def _fetch(kept: Any) -> RoutedBatch:
+def _fetch(kept: KeptBatch) -> RoutedBatch:
+    get: Any = ray.get  # it takes its own references alone
     try:
-        batch: RoutedBatch = ray.get(kept, timeout=_FETCH_SECONDS)
+        batch: RoutedBatch = get(kept, timeout=_FETCH_SECONDS)
     except GetTimeoutError as error:
         raise ServiceUnavailableError(
             "rows that are to be pushed again do not come out of Ray's object store: it is full, "

@@ -11,9 +11,9 @@ import ray
 
 from pkray.errors import ServiceUnavailableError
 from pkray.service.call_limits import CallLimits
-from pkray.service.handle import GLANCE_SECONDS
+from pkray.service.handle import GLANCE_SECONDS, Group, Method
 from pkray.service.progress import CallProgress
-from pkray.service.ray.actors import noted_call, sign_of_life
+from pkray.service.ray.actors import in_concurrency_group, sign_of_life
 from pkray.service.ray.callee import Callee, CallWatch
 
 _TRIES = 3
@@ -22,22 +22,28 @@ _STARTS = 10
 """How many times the limit of a call it may take until a processor is free."""
 
 
+_WORK = Group("work", threads=1)
+
+
 class _Process:
     def __init__(self, work: Callable[[Any], Any]) -> None:
         self.progress = CallProgress()
         self._work = work
 
     @ray.method(concurrency_group="watch")
-    def sign_of_life(self, method: str) -> Any:
-        return sign_of_life(self, method)
+    def sign_of_life(self, group: str) -> tuple[str, object]:
+        return sign_of_life(self.progress, group)
 
-    @ray.method(concurrency_group="work")
+    @in_concurrency_group(_WORK, is_noted=False)
     def begin(self) -> None:
         """Answer once there is a processor for it."""
 
-    @noted_call("work")
+    @in_concurrency_group(_WORK)
     def run(self, argument: Any) -> Any:
         return self._work(argument)
+
+
+_RUN: Method[[Any], Any] = Method(_Process.run, _WORK)
 
 
 class Worker:
@@ -56,7 +62,7 @@ class Worker:
 
     def begin(self, number: int, argument: Any) -> None:
         self.number, self.ref = number, self._actor.run.remote(argument)
-        self._watch = CallWatch(self._callee, "run", time.monotonic())
+        self._watch = CallWatch(self._callee, _RUN, time.monotonic())
 
     def check(self) -> None:
         """
@@ -71,7 +77,7 @@ class Worker:
         ref, self.ref = self.ref, None
         self.number = self._watch = None
         try:
-            return self._callee.wait(ref, "run", time.monotonic())
+            return self._callee.wait(ref, _RUN, time.monotonic())
         except Exception as error:
             return error
 
@@ -88,7 +94,7 @@ class Workers:
 
     def __init__(self, work: Callable[[Any], Any], count: int, limits: CallLimits) -> None:
         remote: Any = ray.remote
-        groups = {"work": 1, "watch": 1}
+        groups = {_WORK.name: _WORK.threads, "watch": 1}
         kind = remote(num_cpus=1, concurrency_groups=groups)(_Process)
         self._hire: Callable[[], Worker] = lambda: Worker(kind, ray.put(work), limits)
         self._workers = [self._hire() for _ in range(count)]

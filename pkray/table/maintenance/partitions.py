@@ -15,11 +15,11 @@ from pkray.format.snapshot import Snapshot
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.literals import fit, literal, mismatch
 from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import CoordinatorClient
 from pkray.service.client.overwrite import OverwriteWriter, overwrite_once
 from pkray.service.client.pusher import incoming
 from pkray.service.client.rescale import Rescale
 from pkray.service.coordinator.maintenance import find_expired
-from pkray.service.handle import Handle
 from pkray.storage.object_store import ObjectStore
 
 Values = Mapping[str, object]
@@ -43,7 +43,7 @@ class PartitionWork:
         self,
         store: ObjectStore,
         schema: TableSchema,
-        coordinator: Callable[[], Handle],
+        coordinator: Callable[[], CoordinatorClient],
         clock: Callable[[], int],
     ) -> None:
         self._store = store

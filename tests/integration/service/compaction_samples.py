@@ -11,6 +11,7 @@ from pkray.metadata.live import live_files
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import KIND, TableSchema
+from pkray.service.calls import OwnerClient
 from pkray.service.client.routing import Router
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
@@ -71,7 +72,7 @@ class Process:
             schemas.create(TableSchema.create(COLUMNS, ["id"], [], settings, None, 0))
         self.schema = schemas.latest()
         self.router = Router(self.schema, 1)
-        self.owner = LocalHandle(None, "owner")
+        self.owner = OwnerClient(LocalHandle(None, "owner"))
         self.identifier = 0
         self.starts = 0
         self.restart()
@@ -81,7 +82,7 @@ class Process:
         self.starts += 1
         self.executor = ManualExecutor()
         local = f"{self.folder}/local-{self.name}-{self.starts}"
-        self.owner.target = BucketOwner(
+        self.owner.handle.target = BucketOwner(
             self.location, OwnerSettings(0, 1, local), self.clock, self.executor
         )
         self.committers = Committers(self.location, self.clock)
@@ -96,7 +97,7 @@ class Process:
             names=["id", "v", KIND],
         )
         for routed in self.router.route(batch).values():
-            self.owner.call("push", Push(session, DRIVER, 0, index, self.schema.id), routed)
+            self.owner.push(Push(session, DRIVER, 0, index, self.schema.id), routed)
 
     def begin(self):
         return self.coordinator.begin(self.name)
@@ -132,23 +133,25 @@ class Process:
             part = wanted.take(pa.array(np.asarray(rows)))
             slices = [type(piece)(piece.partition, piece.bucket, 0, len(rows))]
             asked = Lookup(part, slices, visibility, ["id", "v"])
-            _, table, _ = self.owner.call("lookup", asked)
+            _, table, _ = self.owner.lookup(asked)
             found.update(zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True))
         return dict(sorted(found.items()))
 
     def levels(self):
         self.content(keys=[0])
-        return [run.level for run in self.owner.target._committed.levels((bytes(12), 0)).runs()]
+        return [
+            run.level for run in self.owner.handle.target._committed.levels((bytes(12), 0)).runs()
+        ]
 
     def stats(self):
-        return self.owner.target.stats()["compaction"]
+        return self.owner.handle.target.stats()["compaction"]
 
     def stored(self):
         return {s.path.rsplit("/", 1)[1] for s in self.store.list("bucket-0/")}
 
     def close(self):
-        self.owner.call("close")
         self.owner.close()
+        self.owner.handle.close()
 
 
 def live_names(store):

@@ -126,13 +126,13 @@ def test_an_outcome_that_comes_during_a_commit_is_taken_along_by_the_next(starte
     for rows in (1_000, 200):
         a.commit({key: f"v{key}" for key in range(rows)})
     assert len(a.executor.waiting) == 1
-    acknowledge = a.owner.target.acknowledge
+    acknowledge = a.owner.handle.target.acknowledge
 
     def late(*arguments):
         a.executor.run()
         return acknowledge(*arguments)
 
-    monkeypatch.setattr(a.owner.target, "acknowledge", late)
+    monkeypatch.setattr(a.owner.handle.target, "acknowledge", late)
     a.commit({1: "w"})
     a.commit({2: "x"})
     assert (a.stats()["committed"], a.stats()["dropped"]) == (1, 0)
@@ -145,7 +145,7 @@ def test_closing_drops_what_was_not_handed_over(started):
         a.commit({1: f"v{number}"})
     a.executor.run()
     assert a.stored() > referenced(a)
-    a.owner.call("close")
+    a.owner.close()
     assert a.stored() == referenced(a)
 
 

@@ -10,12 +10,13 @@ from pkray.errors import CommitConflictError, LostBatchesError, ServiceUnavailab
 from pkray.metadata.schemas import SchemaStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.staged_pushes import StagingPusher
+from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.lookup_client import LookupClient
 from pkray.service.client.push_session import PushSession
 from pkray.service.client.writer import TableWriter
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.handle import LocalHandle
+from pkray.service.handle import LocalHandle, Method
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.storage.location import TableLocation
@@ -29,14 +30,14 @@ class LossyHandle(LocalHandle):
 
     def __init__(self) -> None:
         super().__init__(None, "owner")
-        self.lost: dict[str, int] = {}
+        self.lost: dict[Method, int] = {}
 
     def submit(self, method, *args):
         pending = super().submit(method, *args)
         if self.lost.get(method, 0):
             self.lost[method] -= 1
             pending.result()
-            raise ServiceUnavailableError(f"the answer of {method} is lost")
+            raise ServiceUnavailableError(f"the answer of {method.name} is lost")
         return pending
 
 
@@ -53,7 +54,7 @@ class Target:
         return StagingPusher(
             self.service.schema,
             len(owners),
-            lambda owner, push, batch: owners[owner].submit("stage", push, batch),
+            lambda owner, push, batch: owners[owner].stage.submit(push, batch),
             self.session,
             source,
             attempt,
@@ -71,17 +72,17 @@ class Service:
         self.store = self.location.open()
         SchemaStore(self.store, "db.t").create(self.schema)
         self.starts = 0
-        self.owners = [LossyHandle() for _ in range(owners)]
+        self.owners = [OwnerClient(LossyHandle()) for _ in range(owners)]
         for index in range(owners):
             self.restart(index)
         committers = Committers(self.location, now_millis)
         coordinator = Coordinator(self.owners, committers, now_millis)
-        self.coordinator = LocalHandle(coordinator, "coordinator")
+        self.coordinator = CoordinatorClient(LocalHandle(coordinator, "coordinator"))
 
     def restart(self, index):
         self.starts += 1
         settings = OwnerSettings(index, len(self.owners), f"{self.folder}/local-{self.starts}")
-        self.owners[index].target = BucketOwner(
+        self.owners[index].handle.target = BucketOwner(
             self.location, settings, now_millis, peers=lambda: self.owners
         )
 
@@ -96,7 +97,7 @@ class Service:
         )
 
     def push(self, identifier):
-        session = self.coordinator.call("begin", "tasks")
+        session = self.coordinator.begin("tasks")
         target = Target(self, session)
         return PushSession(self.coordinator, self.owners, session, identifier, target, None)
 
@@ -109,9 +110,9 @@ class Service:
 
     def close(self):
         for owner in self.owners:
-            owner.call("close")
             owner.close()
-        self.coordinator.close()
+            owner.handle.close()
+        self.coordinator.handle.close()
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def commit(service, identifier, entries):
 def test_a_placement_whose_answer_is_lost_is_made_again(service):
     commit(service, 1, {1: ("a", "old"), 2: ("a", "old")})
     with service.writer() as writer:
-        service.owners[0].lost["place"] = 1
+        service.owners[0].handle.lost[OwnerClient.place] = 1
         writer.upsert(rows({1: ("b", "new")}))
         writer.commit(2)
     assert service.content() == {1: ("b", "new"), 2: ("a", "old")}
@@ -143,16 +144,16 @@ def test_a_placement_whose_answer_is_lost_is_made_again(service):
 def test_a_placement_asked_for_twice_gets_the_same_answer(service):
     commit(service, 1, {1: ("a", "old")})
     writer = service.writer()
-    call, asked = service.owners[0].submit, []
+    call, asked = service.owners[0].handle.submit, []
 
     def twice(method, *args):
-        if method == "place":
+        if method is OwnerClient.place:
             asked.append(call(method, *args).result())
         return call(method, *args)
 
-    service.owners[0].submit = twice
+    service.owners[0].handle.submit = twice
     writer.upsert(rows({1: ("b", "new")}))
-    service.owners[0].submit = call
+    service.owners[0].handle.submit = call
     writer.commit(2)
     assert len(asked) == 1
     assert service.content() == {1: ("b", "new")}
@@ -176,13 +177,13 @@ def test_an_acknowledgement_that_is_lost_after_the_commit(service):
     commit(service, 1, {1: ("a", "old")})
     with service.writer() as writer:
         writer.upsert(rows({1: ("b", "new"), 2: ("b", "new")}))
-        acknowledge = service.owners[0].target.acknowledge
+        acknowledge = service.owners[0].handle.target.acknowledge
 
         def dead(*_):
-            service.owners[0].target.acknowledge = acknowledge
+            service.owners[0].handle.target.acknowledge = acknowledge
             raise ServiceUnavailableError("killed")
 
-        service.owners[0].target.acknowledge = dead
+        service.owners[0].handle.target.acknowledge = dead
         writer.commit(2)
     commit(service, 3, {1: ("c", "newest"), 2: ("a", "newest")})
     assert service.content() == {1: ("c", "newest"), 2: ("a", "newest")}
@@ -216,13 +217,13 @@ def test_another_process_that_adds_rows_is_noticed(service, tmp_path):
     commit(service, 1, {1: ("a", "old")})
     rival = Service.__new__(Service)
     rival.__dict__.update(service.__dict__)
-    rival.owners = [LossyHandle() for _ in service.owners]
+    rival.owners = [OwnerClient(LossyHandle()) for _ in service.owners]
     for index in range(len(rival.owners)):
         rival.starts = 100 + index
         rival.restart(index)
     committers = Committers(service.location, now_millis)
     coordinator = Coordinator(rival.owners, committers, now_millis)
-    rival.coordinator = LocalHandle(coordinator, "rival")
+    rival.coordinator = CoordinatorClient(LocalHandle(coordinator, "rival"))
     with service.writer("ours", keeps=False) as ours:
         ours.upsert(rows({1: ("b", "ours"), 2: ("b", "ours")}))
         commit(rival, 2, {1: ("c", "theirs"), 3: ("a", "theirs")})

@@ -67,7 +67,7 @@ def test_rows_of_a_commit_whose_end_the_owner_was_not_told_count_once(started):
     process.commit({1: "a"})
     session = process.begin()
     process.write(session, {1: "b"})
-    owner = process.owner.target
+    owner = process.owner.handle.target
     acknowledge, owner.acknowledge = owner.acknowledge, lambda *_: False
     process.finish(session)
     owner.acknowledge = acknowledge
@@ -78,7 +78,7 @@ def test_rows_of_a_commit_whose_end_the_owner_was_not_told_count_once(started):
 def unanswered(process, session, rows, *, publish=True):
     """Commit, or not quite, as a coordinator that is killed before it tells the owner."""
     process.write(session, rows)
-    owner = process.owner.target
+    owner = process.owner.handle.target
     committer = process.committers.of(session.user)
     acknowledge, commit = owner.acknowledge, committer.commit
     owner.acknowledge = owner.give_up = lambda *_: False
@@ -100,7 +100,7 @@ def test_rows_of_an_unanswered_commit_count_once_when_others_have_compacted_it(
 ):
     now = [1_000_000]
     process, other = started(**SUMS), started("b")
-    process.owner.target._sessions._clock = lambda: now[0]
+    process.owner.handle.target._sessions._clock = lambda: now[0]
     process.commit({1: "a"})
     unanswered(process, process.begin(), {1: "b"})
     other.compact()
@@ -118,7 +118,7 @@ def test_rows_of_an_unanswered_commit_count_once_when_others_have_compacted_it(
 def test_rows_of_a_commit_that_did_not_happen_stay_on_top(started):
     now = [1_000_000]
     process, other = started(**SUMS), started("b")
-    process.owner.target._sessions._clock = lambda: now[0]
+    process.owner.handle.target._sessions._clock = lambda: now[0]
     process.commit({1: "a"})
     unanswered(process, process.begin(), {1: "b"}, publish=False)
     other.commit({1: "theirs"})
@@ -162,7 +162,9 @@ def test_a_commit_that_compacts_for_long_stops_neither_pushes_nor_lookups(
             seen = pool.submit(process.content, "latest").result(timeout=10)
             assert seen == {1: "old", 2: "old", 3: "mine", 4: "theirs"}
             assert pool.submit(process.content).result(timeout=10) == {1: "old", 2: "old"}
-            assert pool.submit(process.owner.target.stats).result(timeout=10)["sessions"] == 2
+            assert (
+                pool.submit(process.owner.handle.target.stats).result(timeout=10)["sessions"] == 2
+            )
         finally:
             may_end.set()
         commit.result(timeout=30)

@@ -29,7 +29,7 @@ def test_compactions_set_rows_aside_in_the_owners_folder(started, monkeypatch, t
     session = process.begin()
     for number in range(4):
         process.write(session, {0: "x", 9: f"{number}"}, number)
-        process.owner.target._sessions.get(session).writers[bytes(12), 0].flush()
+        process.owner.handle.target._sessions.get(session).writers[bytes(12), 0].flush()
     process.finish(session, batches=4, full_compact=inline == "true")
     process.compact(full=True)
     assert folders == {str(tmp_path / "local-a-1" / "spill")}

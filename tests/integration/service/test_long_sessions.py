@@ -62,7 +62,7 @@ def test_a_push_finds_out_too(started, aged):
     process.write(session, {2: "second"})
     clean(process.store, process.schema)
     aged()
-    process.owner.target._clock = lambda: 1_000_000 + 3_700_000
+    process.owner.handle.target._clock = lambda: 1_000_000 + 3_700_000
     with pytest.raises(LostBatchesError, match="came, but 0 was to come"):
         process.write(session, {3: "third"}, index=1)
 

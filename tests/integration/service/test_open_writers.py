@@ -18,6 +18,7 @@ from pkray.errors import (
 )
 from pkray.metadata.schemas import SchemaStore
 from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.lookup_client import LookupClient
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.push_session import PushSession, SpoolTarget
@@ -54,10 +55,10 @@ class Service:
         self.schema = TableSchema.create(COLUMNS, keys, partitions, options)
         SchemaStore(self.location.open(), "db.t").create(self.schema)
         self.starts = 0
-        self.owners = [LocalHandle(None, "owner") for _ in range(2)]
+        self.owners = [OwnerClient(LocalHandle(None, "owner")) for _ in range(2)]
         self.restart()
         coordinator = Coordinator(self.owners, Committers(self.location, now_millis), now_millis)
-        self.coordinator = LocalHandle(coordinator, "coordinator")
+        self.coordinator = CoordinatorClient(LocalHandle(coordinator, "coordinator"))
         self.writers = OpenWriters(beat_seconds)
 
     def restart(self, *which):
@@ -65,7 +66,7 @@ class Service:
             self.starts += 1
             folder = f"{self.folder}/local-{self.starts}"
             settings = OwnerSettings(index, 2, folder, lease_millis=self.lease_millis)
-            self.owners[index].target = BucketOwner(
+            self.owners[index].handle.target = BucketOwner(
                 self.location, settings, now_millis, peers=lambda: self.owners
             )
 
@@ -96,9 +97,9 @@ class Service:
 
     def close(self):
         for owner in self.owners:
-            owner.call("close")
             owner.close()
-        self.coordinator.close()
+            owner.handle.close()
+        self.coordinator.handle.close()
 
 
 @pytest.fixture
@@ -170,16 +171,16 @@ def test_a_writer_that_keeps_nothing_has_lookups_say_what_is_lost(service):
 def test_rows_whose_commit_may_have_happened_are_not_pushed_again(service, monkeypatch):
     with service.writer() as writer:
         writer.upsert(rows({1: "a"}))
-        plain = service.coordinator.call
+        plain = service.coordinator.handle.call
 
         def lost(method, *args):
             answer = plain(method, *args)
-            if method == "commit":
+            if method is CoordinatorClient.commit:
                 raise ServiceUnavailableError("its answer is lost")
             return answer
 
         with monkeypatch.context() as patched:
-            patched.setattr(service.coordinator, "call", lost)
+            patched.setattr(service.coordinator.handle, "call", lost)
             patched.setattr("time.sleep", lambda _: None)
             with pytest.raises(ServiceUnavailableError):
                 writer.commit()
@@ -238,7 +239,7 @@ def test_heartbeats_go_on_when_owners_come_back(service, monkeypatch):
     with service.writer() as writer:
         writer.upsert(rows({1: "a"}))
         for owner in service.owners:
-            monkeypatch.setattr(owner, "submit", unavailable)
+            monkeypatch.setattr(owner.handle, "submit", unavailable)
         time.sleep(5 * SOON)
         monkeypatch.undo()
         service.restart()
@@ -246,12 +247,12 @@ def test_heartbeats_go_on_when_owners_come_back(service, monkeypatch):
 
 
 def unavailable(method, *_):
-    raise ServiceUnavailableError(f"{method} is not answered")
+    raise ServiceUnavailableError(f"{method.name} is not answered")
 
 
 def test_the_driver_of_a_distributed_push_holds_what_tasks_have_left(tmp_path):
     service = Service(tmp_path, lease_millis=400)
-    session = service.coordinator.call("begin", "tasks")
+    session = service.coordinator.begin("tasks")
     target = SpoolTarget(f"{tmp_path}/spool", service.schema, 2, session)
     push = PushSession(service.coordinator, service.owners, session, 1, target, None, SOON)
     pusher = target.open(0, 0)
@@ -259,7 +260,7 @@ def test_the_driver_of_a_distributed_push_holds_what_tasks_have_left(tmp_path):
     report = pusher.finish()
     for owner, count in report.batches.items():  # as tasks do that reach the owners
         path = target.path(0, 0, owner)
-        service.owners[owner].call("take_over", target.take_over(report), path, count)
+        service.owners[owner].take_over(target.take_over(report), path, count)
     time.sleep(1.2)
     push.commit([report])
     assert service.elsewhere() == {1: "a", 2: "b"}

@@ -13,6 +13,7 @@ from pkray.format.partition_filter import ExactPartitions
 from pkray.metadata.commit_name import CommitToken
 from pkray.metadata.live import live_files
 from pkray.metadata.snapshots import SnapshotStore
+from pkray.service.calls import CoordinatorClient
 from pkray.service.client.overwrite import OverwriteWriter
 from pkray.service.client.pusher import incoming
 
@@ -51,15 +52,15 @@ def lose_answer(table, before_it=lambda: None, error=ServiceUnavailableError):
     """The next overwrite happens, then something else, and nobody is told."""
     coordinator, left = table._service().coordinator, [1]
 
-    def call_once(method, *args):
-        answer = coordinator.call(method, *args)
-        if method == "overwrite" and left[0]:
+    def call_once(method, *args, **kwargs):
+        answer = coordinator.handle.call(method, *args, **kwargs)
+        if method is CoordinatorClient.overwrite and left[0]:
             left[0] -= 1
             before_it()
             raise error("no answer")
         return answer
 
-    coordinator.call_once = call_once
+    coordinator.handle.call_once = call_once
 
 
 @pytest.mark.parametrize("error", [ServiceUnavailableError, CommitUnknownError])
@@ -105,10 +106,10 @@ def test_a_message_that_comes_again_after_a_rollback_names_no_lost_file(table, n
     coordinator = table._service().coordinator
     messages = written(table, rows("a", 3))
     replaced = ExactPartitions(frozenset(message.partition for message in messages))
-    coordinator.call("overwrite", "mine", name, messages, replaced)
+    coordinator.overwrite("mine", name, messages, replaced)
     table.rollback_to(1)
     with pytest.raises(CommitConflictError, match=r"are gone, .* the table was rolled back"):
-        coordinator.call("overwrite", "mine", name, messages, replaced)
+        coordinator.overwrite("mine", name, messages, replaced)
     assert commits(table) == [("APPEND", 1)]
     assert content(table) == [("a", 1, 0), ("a", 2, 0), ("b", 1, 0)]
 
@@ -118,7 +119,7 @@ def test_a_drop_that_a_killed_coordinator_may_have_done_is_not_guessed(table, tm
     begun = now_millis() - 1000
     everything = ExactPartitions(frozenset(e.partition for e in entries(table)))
     arguments = ("mine", CommitToken("uuid", begun), (), everything)
-    assert table._service().coordinator.call("overwrite", *arguments).new
+    assert table._service().coordinator.overwrite(*arguments).new
     with table.open_writer("other") as writer:
         writer.upsert(rows("a", 9))
         writer.commit()
@@ -133,7 +134,7 @@ def begun_anew(warehouse, *arguments):
     """What a coordinator that has just begun answers."""
     with pkray.connect(warehouse) as catalog:
         service = catalog.load_table("db.t")._service()
-        return service.coordinator.call("overwrite", *arguments)
+        return service.coordinator.overwrite(*arguments)
 
 
 def entries(table):

@@ -10,6 +10,7 @@ from pkray.errors import CommitFencedError, CommitUnknownError, ServiceUnavailab
 from pkray.expiration.expiry import SnapshotExpirer
 from pkray.expiration.retention import Retention
 from pkray.metadata.commit_name import CommitToken
+from pkray.service.calls import CoordinatorClient
 from pkray.service.client.writer import TableWriter
 
 COLUMNS = [("id", "BIGINT"), ("n", "BIGINT")]
@@ -30,17 +31,17 @@ def tables(tmp_path):
 
 def lose_answers(writer, times=1):
     """Commits happen, and the writer is not told."""
-    coordinator, left = writer._coordinator, [times]
-    plain = coordinator.call
+    handle, left = writer._coordinator.handle, [times]
+    plain = handle.call
 
     def call(method, *args):
         answer = plain(method, *args)
-        if method == "commit" and left[0]:
+        if method is CoordinatorClient.commit and left[0]:
             left[0] -= 1
             raise CommitUnknownError("no answer")
         return answer
 
-    coordinator.call = call
+    handle.call = call
 
 
 def test_two_processes_with_one_commit_user_one_after_another_lose_nothing(tables):
@@ -92,23 +93,24 @@ def test_a_commit_that_was_rolled_back_unanswered_is_pushed_again(tables, monkey
         writer.upsert(ones(1))
         writer.commit()
     service = table._service()
-    coordinator, plain, left = service.coordinator, service.coordinator.call, [1]
+    handle, left = service.coordinator.handle, [1]
+    plain = handle.call
 
     def call(method, *args):
         answer = plain(method, *args)
-        if method == "commit" and left[0]:
+        if method is CoordinatorClient.commit and left[0]:
             left[0] -= 1
             other.rollback_to(1)
             raise ServiceUnavailableError("it was killed")
         return answer
 
-    monkeypatch.setattr(coordinator, "call", call)
+    monkeypatch.setattr(handle, "call", call)
     monkeypatch.setattr("time.sleep", lambda _: None)
 
     def itself(batch):
         return batch
 
-    arguments = (table.schema, coordinator, service.owners, "job")
+    arguments = (table.schema, service.coordinator, service.owners, "job")
     with TableWriter(*arguments, keep=itself, fetch=itself) as writer:
         writer.upsert(ones(2, 3))
         writer.commit(identifier)

@@ -17,6 +17,7 @@ from pkray.errors import (
 from pkray.expiration.rollback import Rollback
 from pkray.metadata.schemas import SchemaStore
 from pkray.schema.table_schema import KIND, TableSchema
+from pkray.service.calls import OwnerClient
 from pkray.service.client.routing import Router
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
@@ -53,14 +54,14 @@ class Service:
         SchemaStore(self.store, "db.t").create(self.schema)
         self.router = Router(self.schema, 1)
         self.starts = 0
-        self.owner = LocalHandle(None, "owner")
+        self.owner = OwnerClient(LocalHandle(None, "owner"))
         self.restart_owner()
         self.restart_coordinator()
 
     def restart_owner(self):
         self.starts += 1
         settings = OwnerSettings(0, 1, f"{self.folder}/local-{self.starts}")
-        self.owner.target = BucketOwner(self.location, settings, now_millis)
+        self.owner.handle.target = BucketOwner(self.location, settings, now_millis)
 
     def restart_coordinator(self):
         committers = Committers(self.location, now_millis)
@@ -73,7 +74,7 @@ class Service:
             names=["id", "v", KIND],
         )
         (routed,) = self.router.route(batch).values()
-        self.owner.call("push", Push(session, source, attempt, index, 0), routed)
+        self.owner.push(Push(session, source, attempt, index, 0), routed)
 
     def commit(self, session, identifier, counts):
         reports = tuple(
@@ -92,7 +93,7 @@ class Service:
             part = keys.take(pa.array(rows))
             slices = [type(piece)(piece.partition, piece.bucket, 0, len(rows))]
             asked = Lookup(part, slices, visibility, ["id", "v"], expected=expected)
-            _, table, _ = self.owner.call("lookup", asked)
+            _, table, _ = self.owner.lookup(asked)
             pairs = zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True)
             found.update(pairs)
         return dict(sorted(found.items()))
@@ -102,8 +103,8 @@ class Service:
 def service(tmp_path):
     service = Service(tmp_path)
     yield service
-    service.owner.call("close")
     service.owner.close()
+    service.owner.handle.close()
 
 
 class TimedService(Service):
@@ -114,21 +115,21 @@ class TimedService(Service):
     def restart_owner(self):
         self.starts += 1
         settings = OwnerSettings(0, 1, f"{self.folder}/local-{self.starts}")
-        self.owner.target = BucketOwner(self.location, settings, lambda: self.now)
-        self.owner.call("drop_abandoned")
+        self.owner.handle.target = BucketOwner(self.location, settings, lambda: self.now)
+        self.owner.handle.target.drop_abandoned()
 
     def pass_time(self, seconds):
         for _ in range(seconds):
             self.now += 1000
-            self.owner.call("drop_abandoned")
+            self.owner.handle.target.drop_abandoned()
 
 
 @pytest.fixture
 def timed(tmp_path):
     service = TimedService(tmp_path)
     yield service
-    service.owner.call("close")
     service.owner.close()
+    service.owner.handle.close()
 
 
 def test_a_batch_delivered_three_times_changes_nothing(service):
@@ -260,7 +261,7 @@ def test_an_owner_sees_what_another_process_committed(service, tmp_path):
     service.commit(session, 1, {(DRIVER, 0): 1})
     other.commit(1, [])
     nothing = pa.record_batch({"id": pa.array([], pa.int64())})
-    _, _, answered = service.owner.call("lookup", Lookup(nothing, [], "committed", ["id"]))
+    _, _, answered = service.owner.lookup(Lookup(nothing, [], "committed", ["id"]))
     assert answered == other.snapshots.latest_id()
 
 
@@ -282,7 +283,7 @@ def test_a_heartbeat_holds_the_rows_of_a_long_computation(timed):
     timed.push(session, 0, {1: "a"})
     for _ in range(5):
         timed.pass_time(20)
-        assert timed.owner.call("heartbeat", session) == Holding(session, 1)
+        assert timed.owner.heartbeat(session) == Holding(session, 1)
     timed.commit(session, 1, {(DRIVER, 0): 1})
     assert timed.content() == {1: "a"}
 
@@ -291,7 +292,7 @@ def test_tasks_batches_are_held_by_heartbeats_until_they_are_reported(timed):
     session = timed.coordinator.begin("job")
     timed.push(session, 0, {1: "a"}, source=0)
     timed.pass_time(20)
-    timed.owner.call("heartbeat", session)
+    timed.owner.heartbeat(session)
     timed.pass_time(20)
     timed.commit(session, 1, {(0, 0): 1})
     assert timed.content() == {1: "a"}
@@ -301,28 +302,28 @@ def test_tasks_batches_that_nobody_asks_for_are_let_go(timed):
     session = timed.coordinator.begin("job")
     timed.push(session, 0, {1: "a"}, source=0)
     timed.pass_time(31)
-    assert timed.owner.call("stats")["sessions"] == 0
+    assert timed.owner.stats()["sessions"] == 0
     with pytest.raises(LostBatchesError):
         timed.commit(session, 1, {(0, 0): 1})
 
 
 def test_a_heartbeat_does_not_begin_a_session(timed):
     session = timed.coordinator.begin("job")
-    assert timed.owner.call("heartbeat", session) == Holding(session, 0)
-    assert timed.owner.call("stats")["sessions"] == 0
+    assert timed.owner.heartbeat(session) == Holding(session, 0)
+    assert timed.owner.stats()["sessions"] == 0
 
 
 def test_a_fenced_writer_learns_it_from_its_heartbeat(timed):
     old, new = timed.coordinator.begin("job"), timed.coordinator.begin("job")
     timed.push(new, 0, {1: "new"})
     with pytest.raises(CommitFencedError, match="'job'"):
-        timed.owner.call("heartbeat", old)
+        timed.owner.heartbeat(old)
 
 
 def test_a_commit_under_way_outlasts_the_lease_of_its_writer(timed):
     session = timed.coordinator.begin("job")
     timed.push(session, 0, {1: "a"})
-    timed.owner.call("prepare", session, PrepareRequest(0, {DRIVER: (0, 1)}))
+    timed.owner.prepare(session, PrepareRequest(0, {DRIVER: (0, 1)}))
     timed.pass_time(40)
     assert timed.content("latest") == {1: "a"}
     timed.pass_time(30)
@@ -332,7 +333,7 @@ def test_a_commit_under_way_outlasts_the_lease_of_its_writer(timed):
 def test_files_of_a_commit_that_may_still_happen_stay_when_its_lease_runs_out(timed):
     session = timed.coordinator.begin("job")
     timed.push(session, 0, {1: "a"})
-    messages = timed.owner.call("prepare", session, PrepareRequest(0, {DRIVER: (0, 1)}))
+    messages = timed.owner.prepare(session, PrepareRequest(0, {DRIVER: (0, 1)}))
     timed.pass_time(100)
     Committer(timed.store, timed.schema, "job").commit(1, messages)
     assert timed.content() == {1: "a"}
@@ -391,16 +392,16 @@ class ListingService(TimedService):
 
     def prepare(self, session, base=0, attempt_id="first"):
         wanted = PrepareRequest(base, {DRIVER: (0, 1)}, attempt_id=attempt_id)
-        return self.owner.call("prepare", session, wanted)
+        return self.owner.prepare(session, wanted)
 
     def lose(self, *methods):
         """The owner is not reached by these calls from now on."""
         for method in methods:
-            setattr(self.owner.target, method, lambda *_: False)
+            setattr(self.owner.handle.target, method, lambda *_: False)
 
     def find(self, *methods):
         for method in methods:
-            delattr(self.owner.target, method)
+            delattr(self.owner.handle.target, method)
 
     def fail_to_publish(self, user, error):
         """Have the next publication end by an error."""
@@ -420,8 +421,8 @@ class ListingService(TimedService):
 def listing(tmp_path):
     service = ListingService(tmp_path)
     yield service
-    service.owner.call("close")
     service.owner.close()
+    service.owner.handle.close()
 
 
 def written(service, user="job"):

@@ -1,0 +1,94 @@
+"""What clients list is what owners and coordinators have."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import threading
+
+import pytest
+
+from pkray.errors import ServiceUnavailableError
+from pkray.service.calls import CoordinatorClient, OwnerClient
+from pkray.service.coordinator.coordinator import Coordinator
+from pkray.service.handle import LocalHandle, methods_of
+from pkray.service.owner.owner import BucketOwner
+
+OF_ACTORS = {CoordinatorClient.start_owners, CoordinatorClient.owner_count}
+LISTED = [
+    pytest.param(method, kind, id=f"{client.__name__}.{method.name}")
+    for client, kind in ((OwnerClient, BucketOwner), (CoordinatorClient, Coordinator))
+    for method in methods_of(client)
+    if method not in OF_ACTORS
+]
+
+
+def signature(function):
+    return str(inspect.signature(function)).replace(" | KeptBatch", "")  # arrives as a batch
+
+
+@pytest.mark.parametrize(("method", "kind"), LISTED)
+def test_a_method_is_listed_with_the_arguments_and_the_result_that_it_has(method, kind):
+    assert signature(method.stub) == signature(method.of(kind))
+
+
+class Owner:
+    """Writes that wait until they are let go, and other methods."""
+
+    def __init__(self):
+        self.gate, self.written = threading.Event(), []
+
+    def push(self, push, batch):
+        assert self.gate.wait(10)
+        self.written.append(push)
+
+    def heartbeat(self, session_id):
+        return f"held {session_id}"
+
+    def newest_generation(self, user):
+        return 7
+
+    def place(self, *, index):
+        return index
+
+    def compactions(self, wait=False):
+        return len(self.written), wait
+
+
+@pytest.fixture
+def owner():
+    client = OwnerClient(LocalHandle(Owner(), "owner"))
+    yield client
+    client.handle.target.gate.set()
+    client.handle.close()
+
+
+def test_what_is_not_ordered_waits_for_no_write(owner):
+    pending = owner.push.submit("first", None)
+    assert owner.heartbeat.submit("s").result() == owner.heartbeat("s") == "held s"
+    owner.handle.target.gate.set()
+    pending.result()
+
+
+def test_what_is_ordered_runs_after_what_was_submitted_before(owner):
+    pending = [owner.push.submit(number, None) for number in range(20)]
+    counted = owner.compactions.submit(wait=True)
+    owner.handle.target.gate.set()
+    assert counted.result() == (20, True)
+    assert [each.result() for each in pending] == [None] * 20
+    assert owner.handle.target.written == list(range(20))
+
+
+def test_a_call_takes_arguments_by_name(owner):
+    assert owner.place(index=3) == owner.place.once(index=3) == 3
+
+
+def test_a_closed_callee_takes_no_more_calls():
+    client = OwnerClient(LocalHandle(Owner(), "owner"))
+    client.handle.close()
+    with pytest.raises(ServiceUnavailableError, match="owner has ended"):
+        client.heartbeat.submit("s")
+
+
+def test_a_method_stays_itself_in_another_process():
+    assert pickle.loads(pickle.dumps(OwnerClient.lookup)) is OwnerClient.lookup
