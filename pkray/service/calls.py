@@ -38,6 +38,7 @@ from pkray.service.protocol import (
     RowsPlaced,
     SessionId,
 )
+from pkray.service.stats import CoordinatorStats, OwnerStats
 
 _WRITE = Group("write", threads=1, is_ordered=True)
 _PREPARE = Group("prepare", threads=1)
@@ -173,7 +174,7 @@ class OwnerClient(Client):
         """Find rows by key."""
 
     @method(_READ, is_short=True)
-    def stats(self) -> dict[str, object]:
+    def stats(self) -> OwnerStats:
         """Count for people and metrics."""
 
     @method(_WRITE)
@@ -189,7 +190,7 @@ class CoordinatorClient(Client):
         """Answer."""
 
     @method(_ASK, is_short=True)
-    def stats(self) -> dict[str, object]:
+    def stats(self) -> CoordinatorStats:
         """Count for people and metrics."""
 
     @method(_ASK, is_short=True)

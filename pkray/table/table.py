@@ -895,13 +895,13 @@ class Table:
     def service_stats(self) -> dict[str, list[dict[str, object]]]:
         """What the coordinator and the owners of the running service say of themselves."""
         service = self._service()
-        owners = [owner.stats() for owner in service.owners]
-        return {"coordinator": [service.coordinator.stats()], "owners": owners}
+        owners = [owner.stats().as_dict() for owner in service.owners]
+        return {"coordinator": [service.coordinator.stats().as_dict()], "owners": owners}
 
     def write_stall_reason(self) -> str | None:
         """Of the running service, for people; None where nothing is waited for."""
-        stats: list[dict[str, Any]] = self.service_stats()["owners"]
-        waiting = sum(owner["compaction"]["writers_waiting"] for owner in stats)
+        owners = self._service().owners
+        waiting = sum(owner.stats().compaction.writers_waiting for owner in owners)
         return f"waits for the compaction of {waiting} buckets" if waiting else None
 
     def _partitions(self) -> PartitionWork:

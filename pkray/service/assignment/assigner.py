@@ -34,6 +34,7 @@ from pkray.service.assignment.key_index import ABSENT, Buckets, Packed, distinct
 from pkray.service.client.assigners import KeyShare, assigner_count
 from pkray.service.client.tokens import check_tokens, require_tokens
 from pkray.service.protocol import Assigned, HashFile, Holding, SessionId
+from pkray.service.stats import HashIndexStats
 from pkray.storage.object_store import ObjectStore
 
 
@@ -192,9 +193,9 @@ class BucketAssigner:
         with self._lock:
             return self._keys.files(partition).get(bucket)
 
-    def stats(self) -> dict[str, int]:
+    def stats(self) -> HashIndexStats:
         with self._lock:
-            return {**self._keys.stats(), "uncommitted": len(self._open)}
+            return self._keys.stats(uncommitted=len(self._open))
 
     def _session(self, session_id: SessionId) -> Assignments:
         session = self._open.get(session_id)

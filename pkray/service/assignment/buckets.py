@@ -34,6 +34,7 @@ from pkray.service.protocol import (
     SessionId,
 )
 from pkray.service.schema_cache import SchemaCache
+from pkray.service.stats import HashIndexStats, KeyIndexStats
 from pkray.storage.object_store import ObjectStore
 
 
@@ -179,9 +180,9 @@ class DynamicBuckets:
         known = self._assigner or self._keys
         return None if known is None else known.token(session_id)
 
-    def stats(self) -> dict[str, int]:
+    def stats(self) -> HashIndexStats | KeyIndexStats | None:
         known = self._assigner or self._keys
-        return {} if known is None else known.stats()
+        return None if known is None else known.stats()
 
     def _indexed(
         self, message: CommitMessage, new_hashes: Mapping[BucketId, Sequence[bytes]]

@@ -18,6 +18,7 @@ from pkray.service.assignment.key_index import ABSENT, KeyIndex, pack
 from pkray.service.assignment.snapshot_watch import SnapshotWatch
 from pkray.service.client.assigners import KeyShare
 from pkray.service.protocol import HashFile, SessionId
+from pkray.service.stats import HashIndexStats
 from pkray.storage.object_store import ObjectStore
 
 HashFiles = dict[bytes, dict[int, IndexFileMeta]]
@@ -134,12 +135,13 @@ class CommittedKeys:
             _, index = self._loaded.popitem(last=False)
             held -= index.nbytes
 
-    def stats(self) -> dict[str, int]:
-        return {
-            "partitions": len(self._loaded),
-            "hashes": sum(len(index) for index in self._loaded.values()),
-            "bytes": sum(index.nbytes for index in self._loaded.values()),
-        }
+    def stats(self, uncommitted: int) -> HashIndexStats:
+        return HashIndexStats(
+            partitions=len(self._loaded),
+            hashes=sum(len(index) for index in self._loaded.values()),
+            bytes=sum(index.nbytes for index in self._loaded.values()),
+            uncommitted=uncommitted,
+        )
 
     def _move(self, target: Snapshot | None) -> None:
         """Move on to a snapshot, and note the partitions whose index others have changed."""

@@ -29,6 +29,7 @@ from pkray.service.assignment.placement import is_there, place_of
 from pkray.service.assignment.snapshot_watch import SnapshotWatch
 from pkray.service.client.key_ids import KeyIds, Words
 from pkray.service.protocol import SessionId
+from pkray.service.stats import KeyIndexStats
 from pkray.storage.object_store import ObjectStore
 
 _TRIES = 8
@@ -137,8 +138,9 @@ class GlobalKeyIndex:
         self._sizes.clear()
         self.additions += 1
 
-    def stats(self) -> dict[str, int]:
-        return {"keys": sum(sum(sizes.values()) for sizes in self._sizes.values())}
+    def stats(self, uncommitted: int) -> KeyIndexStats:
+        keys = sum(sum(sizes.values()) for sizes in self._sizes.values())
+        return KeyIndexStats(keys, uncommitted)
 
     def _move(self, find: Callable[[], Snapshot | None], own: str | None = None) -> None:
         """Move on to a snapshot.

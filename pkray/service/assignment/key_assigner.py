@@ -39,6 +39,7 @@ from pkray.service.assignment.session_locations import PendingLocations, Session
 from pkray.service.client.key_ids import Bools, KeyIds, Words
 from pkray.service.client.tokens import check_tokens, require_tokens
 from pkray.service.protocol import ASSIGNER, Holding, KeysFound, RowsPlaced, SessionId
+from pkray.service.stats import KeyIndexStats
 from pkray.storage.object_store import ObjectStore
 
 
@@ -196,9 +197,9 @@ class KeyAssigner:
         session = self._open.get(session_id)
         return None if session is None else session.token
 
-    def stats(self) -> dict[str, int]:
+    def stats(self) -> KeyIndexStats:
         with self._lock:
-            return {**self._keys.stats(), "uncommitted": len(self._open)}
+            return self._keys.stats(uncommitted=len(self._open))
 
     def _session(self, session_id: SessionId) -> SessionLocations:
         session = self._open.get(session_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 
@@ -18,6 +18,7 @@ from pkray.service.compaction.back_off import CompactionBackoff
 from pkray.service.compaction.cancellation import CancellationToken, CompactionCancelled
 from pkray.service.compaction.job import UNNAMED_MILLIS, CompactionJob
 from pkray.service.progress import BESIDE_CALLS
+from pkray.service.stats import CompactionCounts
 
 OpenCompactor = Callable[[BucketId, CancellationToken], tuple[Compactor, DataFileStore]]
 
@@ -186,15 +187,15 @@ class Compactions:
         """Whether any runs, waits to be committed or has failed."""
         return bool(self._held or self._rests)
 
-    def stats(self) -> Mapping[str, int]:
-        """Counters since the start: started, committed, dropped and failed; and of now."""
+    def stats(self) -> CompactionCounts:
+        """Count since the start, and what there is now."""
         with self._changed:
             running = sum(held.is_running for held in self._held.values())
-            return {
+            return CompactionCounts(
                 **{name: self._counts[name] for name in _COUNTED},
-                "running": running,
-                "finished": len(self._held) - running,
-            }
+                running=running,
+                finished=len(self._held) - running,
+            )
 
     def close(self) -> None:
         """Stop all compactions, and drop what was not handed over."""

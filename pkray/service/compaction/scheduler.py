@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from pkray.errors import ServiceUnavailableError
 from pkray.lsm.compaction.pick import (
@@ -22,6 +22,7 @@ from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.compactions import Compactions
 from pkray.service.compaction.policy import compacts_inline, due
 from pkray.service.schema_cache import SchemaCache
+from pkray.service.stats import CompactionStats
 
 _log = logging.getLogger(__name__)
 
@@ -179,14 +180,14 @@ class CompactionScheduler:
             self._raise_failure(bucket)
         return begun
 
-    def stats(self) -> Mapping[str, object]:
-        """Counters: of compactions, and of commits that had to wait for them."""
-        return {
-            **self.compactions.stats(),
-            "writers_waiting": len(self._waiting),
-            "writer_waits": self._waits,
-            "writer_wait_seconds": round(self._waited_seconds, 3),
-        }
+    def stats(self) -> CompactionStats:
+        """Count compactions, and commits that had to wait for them."""
+        return CompactionStats(
+            **vars(self.compactions.stats()),
+            writers_waiting=len(self._waiting),
+            writer_waits=self._waits,
+            writer_wait_seconds=round(self._waited_seconds, 3),
+        )
 
     @property
     def _has_age(self) -> bool:

@@ -27,6 +27,7 @@ from pkray.service.coordinator.two_phase_commit import TwoPhaseCommit
 from pkray.service.debounced_timer import DebouncedTimer
 from pkray.service.handle import gather
 from pkray.service.protocol import BucketSelection, CommitOutcome, CommitRequest, SessionId
+from pkray.service.stats import CoordinatorStats
 
 _log = logging.getLogger(__name__)
 
@@ -80,14 +81,14 @@ class Coordinator:
     def ping(self) -> None:
         """Answer."""
 
-    def stats(self) -> dict[str, object]:
-        """Counters for people and metrics."""
-        return {
-            "pid": os.getpid(),
-            "owners": len(self._owners),
-            "users": len(self._committers),
-            "prepared_again": self._rounds.prepared_again,
-        }
+    def stats(self) -> CoordinatorStats:
+        """Count for people and metrics."""
+        return CoordinatorStats(
+            pid=os.getpid(),
+            owners=len(self._owners),
+            users=len(self._committers),
+            prepared_again=self._rounds.prepared_again,
+        )
 
     def begin(self, user: str, alone: bool = False) -> SessionId:
         """A new writer of the commit user; those before it are fenced, in any process.

@@ -53,6 +53,7 @@ from pkray.service.protocol import (
 )
 from pkray.service.pulse import Pulse
 from pkray.service.schema_cache import SchemaCache
+from pkray.service.stats import OwnerStats
 from pkray.storage.location import TableLocation
 
 
@@ -316,20 +317,20 @@ class BucketOwner:
         finally:
             self._idle_copies.watch()
 
-    def stats(self) -> dict[str, object]:
-        """Counters for people and metrics."""
+    def stats(self) -> OwnerStats:
+        """Count for people and metrics."""
         with self._sessions.lock:
-            return {
-                "owner": self._settings.index,
-                "pid": os.getpid(),
-                "snapshot_id": self._committed.snapshot_id,
-                "buckets": len(self._committed.buckets),
-                "sessions": len(self._sessions),
-                "memory_bytes": self._sessions.memory_bytes,
-                "lookup": self._cache.stats(),
-                "assigned": self._dynamic.stats(),
-                "compaction": self._compaction.stats(),
-            }
+            return OwnerStats(
+                owner=self._settings.index,
+                pid=os.getpid(),
+                snapshot_id=self._committed.snapshot_id,
+                buckets=len(self._committed.buckets),
+                sessions=len(self._sessions),
+                memory_bytes=self._sessions.memory_bytes,
+                lookup=self._cache.stats(),
+                assigned=self._dynamic.stats(),
+                compaction=self._compaction.stats(),
+            )
 
     def close(self) -> None:
         """Drop uncommitted work and the local files."""

@@ -144,7 +144,7 @@ class Process:
         ]
 
     def stats(self):
-        return self.owner.handle.target.stats()["compaction"]
+        return self.owner.handle.target.stats().compaction
 
     def stored(self):
         return {s.path.rsplit("/", 1)[1] for s in self.store.list("bucket-0/")}

@@ -36,7 +36,7 @@ def test_a_commit_does_not_wait_and_the_next_takes_the_outcome_along(started):
     assert a.levels() == [0, 3]
     assert kinds(a) == ["APPEND", "APPEND", "APPEND", "APPEND", "COMPACT"]
     assert a.content() == {1: "v2", 2: "w", 10: "x", 11: "x"}
-    assert a.stats()["committed"] == 1
+    assert a.stats().committed == 1
 
 
 def test_one_compaction_a_bucket_at_a_time(started):
@@ -70,7 +70,7 @@ def test_an_outcome_whose_inputs_another_process_compacted_is_dropped(started):
     assert b.levels() == [3]
     a.commit({2: "w"})
     assert a.levels() == [0, 3]
-    assert a.stats()["dropped"] == 1
+    assert a.stats().dropped == 1
     assert not made - a.stored() <= referenced(a)
     assert a.stored() == referenced(a), "its files are gone"
     assert a.content() == {1: "v2", 2: "w"}
@@ -96,7 +96,7 @@ def test_a_failed_compaction_is_tried_again_after_a_rest(started, caplog):
     a.executor.run(StorageFullError("no space left", path="x"))
     a.coordinator.commit_finished()
     assert a.executor.waiting == []
-    assert a.stats()["failed"] == 1
+    assert a.stats().failed == 1
     assert "no space left" in caplog.text
     a.now[0] += 2_000
     a.coordinator.commit_finished()
@@ -135,7 +135,7 @@ def test_an_outcome_that_comes_during_a_commit_is_taken_along_by_the_next(starte
     monkeypatch.setattr(a.owner.handle.target, "acknowledge", late)
     a.commit({1: "w"})
     a.commit({2: "x"})
-    assert (a.stats()["committed"], a.stats()["dropped"]) == (1, 0)
+    assert (a.stats().committed, a.stats().dropped) == (1, 0)
     assert a.content(keys=[1, 2]) == {1: "w", 2: "x"}
 
 
@@ -156,7 +156,7 @@ def test_writers_wait_at_the_stop_trigger_and_say_so(started, caplog):
     done = []
     writer = threading.Thread(target=lambda: done.append(a.commit({2: "w"})))
     writer.start()
-    while not a.stats()["writers_waiting"]:
+    while not a.stats().writers_waiting:
         pass
     assert done == []
     assert a.content("latest") == {1: "v3", 2: "w"}, "lookups go on"
@@ -165,7 +165,7 @@ def test_writers_wait_at_the_stop_trigger_and_say_so(started, caplog):
     assert done[0].new
     assert len(a.levels()) < 4
     assert "num-sorted-run.stop-trigger is 4" in caplog.text
-    assert (a.stats()["writer_waits"], a.stats()["writers_waiting"]) == (1, 0)
+    assert (a.stats().writer_waits, a.stats().writers_waiting) == (1, 0)
 
 
 def test_a_writer_that_waits_is_told_why_compaction_fails(started):
@@ -339,7 +339,7 @@ def test_an_overtaken_commit_is_prepared_again_and_wins(started):
 
     b.committers.of("b").commit = late
     b.commit({1: "b", 3: "b"})
-    assert b.coordinator.stats()["prepared_again"] == 1
+    assert b.coordinator.stats().prepared_again == 1
     for process in (a, b):
         assert process.content() == {1: "b", 2: "a", 3: "b"}
     b.compact()

@@ -71,6 +71,6 @@ def test_compactions_that_were_to_come_with_it_come_with_the_next(started, fail)
     fail()
     fail_to_finish(process, session)
     process.finish(session)
-    assert process.stats()["committed"] == 2
+    assert process.stats().committed == 2
     assert process.content() == ROWS
     assert not missing_files(process.store)

@@ -162,9 +162,7 @@ def test_a_commit_that_compacts_for_long_stops_neither_pushes_nor_lookups(
             seen = pool.submit(process.content, "latest").result(timeout=10)
             assert seen == {1: "old", 2: "old", 3: "mine", 4: "theirs"}
             assert pool.submit(process.content).result(timeout=10) == {1: "old", 2: "old"}
-            assert (
-                pool.submit(process.owner.handle.target.stats).result(timeout=10)["sessions"] == 2
-            )
+            assert pool.submit(process.owner.handle.target.stats).result(timeout=10).sessions == 2
         finally:
             may_end.set()
         commit.result(timeout=30)

@@ -176,7 +176,7 @@ def test_processes_that_commit_at_once_prepare_each_commit_once(tmp_path, monkey
                     writer.upsert([{"id": 10 * user + number}])
                     writer.commit()
             coordinator = tables[user]._service().coordinator
-            return coordinator.stats()["prepared_again"]
+            return coordinator.stats().prepared_again
 
         assert list(threads.map(commit_often, range(4))) == [0, 0, 0, 0]
         assert tables[0].to_arrow().column("id").to_pylist() == list(range(40))

@@ -285,7 +285,7 @@ def test_memory_lets_go_of_partitions_and_reads_them_again(tmp_path, first):
         assert buckets == [h // 2 for h in range(turn + 2)]
         service.commit(session, turn)
         session = session.next()
-    assert service.assigners[0].stats()["partitions"] == 1
+    assert service.assigners[0].stats().partitions == 1
 
 
 def test_failed_attempts_leave_no_trace_in_the_index(tmp_path, first):

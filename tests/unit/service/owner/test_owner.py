@@ -302,7 +302,7 @@ def test_tasks_batches_that_nobody_asks_for_are_let_go(timed):
     session = timed.coordinator.begin("job")
     timed.push(session, 0, {1: "a"}, source=0)
     timed.pass_time(31)
-    assert timed.owner.stats()["sessions"] == 0
+    assert timed.owner.stats().sessions == 0
     with pytest.raises(LostBatchesError):
         timed.commit(session, 1, {(0, 0): 1})
 
@@ -310,7 +310,7 @@ def test_tasks_batches_that_nobody_asks_for_are_let_go(timed):
 def test_a_heartbeat_does_not_begin_a_session(timed):
     session = timed.coordinator.begin("job")
     assert timed.owner.heartbeat(session) == Holding(session, 0)
-    assert timed.owner.stats()["sessions"] == 0
+    assert timed.owner.stats().sessions == 0
 
 
 def test_a_fenced_writer_learns_it_from_its_heartbeat(timed):
