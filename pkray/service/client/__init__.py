@@ -2,9 +2,9 @@
 
 ::
 
-    TableWriter ─▶ WriterSession ─▶ Pusher ─▶ RowRouting ─▶ Handle of each owner
+    TableWriter ─▶ WriterSession ─▶ Pusher ─▶ RowRouting ─▶ OwnerClient of each
     PushSession ─▶ PushTarget ─▶ Pusher in each task          (the driver sees reports alone)
-    LookupClient ─▶ RowRouting ─▶ Handle of each owner ─▶ answers in the order asked
+    LookupClient ─▶ RowRouting ─▶ OwnerClient of each ─▶ answers in the order asked
 
 A `Pusher` checks rows, routes them and sends batches, a bounded number ahead of the answers. The
 `WriterSession` holds on to what is not committed, sends heartbeats, and pushes again what owners
