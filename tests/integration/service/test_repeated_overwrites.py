@@ -108,7 +108,7 @@ def test_a_message_that_comes_again_after_a_rollback_names_no_lost_file(table, n
     replaced = ExactPartitions(frozenset(message.partition for message in messages))
     coordinator.overwrite("mine", name, messages, replaced)
     table.rollback_to(1)
-    with pytest.raises(CommitConflictError, match=r"are gone, .* the table was rolled back"):
+    with pytest.raises(CommitConflictError, match=r"do not exist, .* the table was rolled back"):
         coordinator.overwrite("mine", name, messages, replaced)
     assert commits(table) == [("APPEND", 1)]
     assert content(table) == [("a", 1, 0), ("a", 2, 0), ("b", 1, 0)]
