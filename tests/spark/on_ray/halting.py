@@ -82,7 +82,7 @@ def kill_owners(table) -> None:
 
     for index in range(2):
         actor = ray.get_actor(owner_name(table.location, index), NAMESPACE)
-        kill(ray.get(actor.stats.remote())["pid"])
+        kill(ray.get(actor.stats.remote()).pid)
 
 
 def kill_coordinator(table) -> None:
