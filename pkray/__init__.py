@@ -15,6 +15,7 @@ The packages, from the top down; each imports those below it and never one above
 
     cli                    the command line
     spark                  ingest from Spark, data sources, sessions
+    relational             queries over tables: expressions, SQL, plans, the local engine
     table                  what a user holds: catalog, tables, maintenance
     system                 system tables as Arrow
     service                owners of buckets, the coordinator, writers, lookups
@@ -47,6 +48,7 @@ from pkray.errors import (
     CorruptFileError,
     DatabaseExistsError,
     DatabaseNotFoundError,
+    EvaluationError,
     InputError,
     LostBatchesError,
     MergeError,
@@ -55,6 +57,8 @@ from pkray.errors import (
     OptionError,
     PartitionBucketsError,
     PkrayError,
+    PlanError,
+    QueryError,
     SchemaChangedError,
     SchemaError,
     ServiceError,
@@ -74,6 +78,7 @@ from pkray.errors import (
 from pkray.extras import is_installed
 
 if TYPE_CHECKING:
+    from pkray import relational as relational
     from pkray import spark as spark
     from pkray.format.snapshot import Snapshot
     from pkray.schema.table_schema import TableSchema
@@ -98,6 +103,7 @@ __all__ = [
     "DataType",
     "DatabaseExistsError",
     "DatabaseNotFoundError",
+    "EvaluationError",
     "InputError",
     "LostBatchesError",
     "MergeError",
@@ -106,6 +112,8 @@ __all__ = [
     "OptionError",
     "PartitionBucketsError",
     "PkrayError",
+    "PlanError",
+    "QueryError",
     "SchemaChangedError",
     "SchemaError",
     "ServiceError",
@@ -141,7 +149,7 @@ _HOMES = {
     "TableWriter": "pkray.service.client.writer",
     "connect": "pkray.table.catalog",
 }
-_MODULES = ("spark",)
+_MODULES = ("relational", "spark")
 
 
 def __getattr__(name: str) -> Any:
@@ -155,5 +163,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    optional = _MODULES if is_installed("pyspark") else ()
-    return sorted({*__all__, *optional, *(name for name in globals() if name.startswith("__"))})
+    optional = ("spark",) if is_installed("pyspark") else ()
+    return sorted(
+        {*__all__, "relational", *optional, *(name for name in globals() if name.startswith("__"))}
+    )

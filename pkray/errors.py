@@ -34,6 +34,9 @@
     │   ├── BackPressureError
     │   └── LostBatchesError            an owner restarted: push the named batches again
     ├── MergeError                      rows the table's merge engine refuses
+    ├── QueryError                      a query that cannot be understood: line, column and remedy
+    ├── PlanError                       a compiled plan that cannot be loaded
+    ├── EvaluationError                 a row that a query cannot compute: overflow, a bad cast
     ├── UnsupportedError
     └── MissingExtraError               also an ImportError: install the extra that it names
 
@@ -195,6 +198,18 @@ class LostBatchesError(ServiceError):
 
 class MergeError(PkrayError):
     """The table's merge engine refuses these rows."""
+
+
+class QueryError(PkrayError):
+    """A query that cannot be understood; ``line`` and ``column`` (from 1) say where, if known."""
+
+
+class PlanError(PkrayError):
+    """A compiled plan that cannot be loaded; ``faults`` are (JSON pointer, what is wrong) pairs."""
+
+
+class EvaluationError(PkrayError):
+    """A row that a query cannot compute: an overflow, a value that does not fit a cast."""
 
 
 class UnsupportedError(PkrayError):

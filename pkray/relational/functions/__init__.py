@@ -1,0 +1,1 @@
+"""Functions: what each is called, how it is typed, how it is computed here and on Spark."""

@@ -1,0 +1,136 @@
+"""The table of functions: what is known of each is in one place.
+
+A module of this package a family defines them with `define` when it is imported; `load` imports
+all. The binder calls `resolve` with typed arguments, the compiled expressions `kernel` with Arrow
+arrays, and the Spark rendering `spark` with the arguments' Spark SQL.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.plan.expressions import Call, Expression
+
+FAMILIES = (
+    "arithmetic",
+    "comparison",
+    "conditional",
+    "text",
+    "time",
+    "json",
+    "nested",
+    "hashing",
+)
+"""The modules that define functions; aggregates and window functions are in `aggregates`."""
+
+Value: TypeAlias = "pa.Array | pa.Scalar"
+Resolver: TypeAlias = Callable[[tuple[Expression, ...], Dialect], Expression]
+Kernel: TypeAlias = Callable[[Call, Sequence[Value], int], Value]
+SparkText: TypeAlias = Callable[[Call, Sequence[str]], str]
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function.
+
+    Attributes:
+        name: the canonical one, lower case; plans hold it. Names that only the binder gives
+            (``add_wrapping``) are never found by `resolve`.
+        usage: what people read: ``upper(text STRING) -> STRING``; empty for canonical names that
+            nobody writes.
+        about: one sentence that begins with a verb.
+        resolve: checks and casts the arguments, chooses what computes and its type; None where only
+            the binder makes the Call. Raises QueryError.
+        kernel: computes a batch: the Call, its arguments (arrays of the batch's length, or scalars
+            for what is constant; of the exact Arrow types of the Call's arguments), the number of
+            rows. Gives an array or a scalar of the Call's Arrow type. Raises EvaluationError.
+        spark: Spark SQL of the same meaning under ANSI mode, in UTC; None: ``name(arguments)``.
+            Where Spark has nothing of the same meaning: ``NO_SPARK``.
+        synonyms: other names that people write.
+        dialects: where people can write it.
+        deterministic: whether equal arguments give equal values.
+    """
+
+    name: str
+    usage: str
+    about: str
+    resolve: Resolver | None
+    kernel: Kernel
+    spark: SparkText | None = None
+    synonyms: tuple[str, ...] = ()
+    dialects: frozenset[Dialect] = frozenset(Dialect)
+    deterministic: bool = True
+    family: str = ""
+
+
+def no_spark(call: Call, arguments: Sequence[str]) -> str:
+    """Say that Spark computes this by the kernel, in a Python function over Arrow batches."""
+    raise NotImplementedError
+
+
+NO_SPARK: SparkText = no_spark
+_BY_NAME: dict[str, Function] = {}
+_WRITTEN: dict[str, Function] = {}
+
+
+def define(function: Function) -> Function:
+    """Add a function to the table."""
+    assert function.name not in _BY_NAME, function.name
+    _BY_NAME[function.name] = function
+    if function.resolve is not None:
+        for name in (function.name, *function.synonyms):
+            assert name not in _WRITTEN, name
+            _WRITTEN[name] = function
+    return function
+
+
+@cache
+def load() -> None:
+    """Define all functions."""
+    for family in FAMILIES:
+        importlib.import_module(f"pkray.relational.functions.{family}")
+
+
+def function(name: str) -> Function:
+    """Find a function by its canonical name."""
+    load()
+    return _BY_NAME[name]
+
+
+def written(dialect: Dialect) -> list[Function]:
+    """List the functions that people can write, by name."""
+    load()
+    found = {each.name: each for each in _WRITTEN.values() if dialect in each.dialects}
+    return [found[name] for name in sorted(found)]
+
+
+def is_function(name: str, dialect: Dialect) -> bool:
+    """Whether people can write a function of this name."""
+    load()
+    known = _WRITTEN.get(name.lower())
+    return known is not None and dialect in known.dialects
+
+
+def resolve(name: str, arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Type a call as it was written.
+
+    Raises:
+        QueryError: no such function (the nearest names are said), or wrong arguments.
+    """
+    if not is_function(name, dialect):
+        names = [each.name for each in written(dialect)]
+        near = difflib.get_close_matches(name.lower(), names, 3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise QueryError(f"no function is called {name!r}{hint}", function=name)
+    resolver = _WRITTEN[name.lower()].resolve
+    assert resolver is not None
+    return resolver(arguments, dialect)

@@ -1,0 +1,1 @@
+"""The local engine: plans over batches of Arrow, without Java."""

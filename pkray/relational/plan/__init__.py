@@ -1,0 +1,1 @@
+"""Logical plans: typed expressions and the nodes that hold them."""

@@ -1,0 +1,254 @@
+"""Typed expressions: what is computed for a row.
+
+Each has a `type`. There are few kinds, because whatever computes is a `Call` of a function by its
+canonical name (see `pkray.relational.functions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from pkray.schema.types import DataType
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A value a row, of one type."""
+
+    type: DataType
+
+    def operands(self) -> tuple[Expression, ...]:
+        """List the expressions that this one is computed from."""
+        return ()
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        """Put others in the place of `operands`, in their order."""
+        return self
+
+    def walk(self) -> Iterator[Expression]:
+        """List this expression and all below it, from the top down."""
+        yield self
+        for operand in self.operands():
+            yield from operand.walk()
+
+    def transform(self, change: Callable[[Expression], Expression]) -> Expression:
+        """Apply `change` to each expression, from the bottom up."""
+        operands = self.operands()
+        changed = tuple(operand.transform(change) for operand in operands)
+        return change(self if changed == operands else self.with_operands(changed))
+
+    def columns(self) -> frozenset[str]:
+        """List the columns it reads."""
+        return frozenset(part.name for part in self.walk() if isinstance(part, ColumnRef))
+
+
+@dataclass(frozen=True)
+class ColumnRef(Expression):
+    """The value of a column of the node's input (of the joined row in a join's condition)."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A constant.
+
+    Attributes:
+        value: as ``pa.Scalar.as_py`` gives it: None, bool, int, float, Decimal, str, bytes, date,
+            time, datetime (aware in UTC for TIMESTAMP_LTZ), list, dict. Timestamps finer than
+            microseconds are ints of nanoseconds.
+    """
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """A function of its arguments.
+
+    Attributes:
+        function: the canonical name, as ``pkray.relational.functions.function`` knows it.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...] = ()
+
+    def operands(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        return replace(self, arguments=operands)
+
+
+@dataclass(frozen=True)
+class Cast(Expression):
+    """A value in another type.
+
+    Attributes:
+        on_error: ``raise`` for a value that does not fit, ``null``, or ``wrap`` (integers lose
+            their high bits, as the flink dialect's arithmetic has it).
+    """
+
+    operand: Expression
+    on_error: str = "raise"
+
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        return replace(self, operand=operands[0])
+
+
+@dataclass(frozen=True)
+class Case(Expression):
+    """The value beside the first condition that is true; each is computed for its rows alone.
+
+    Attributes:
+        branches: (condition, value) pairs.
+        otherwise: the value where no condition is true; a Literal of None where none is given.
+    """
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression
+
+    def operands(self) -> tuple[Expression, ...]:
+        return (*(part for branch in self.branches for part in branch), self.otherwise)
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        pairs = zip(operands[0:-1:2], operands[1:-1:2], strict=True)
+        return replace(self, branches=tuple(pairs), otherwise=operands[-1])
+
+
+@dataclass(frozen=True)
+class Lambda(Expression):
+    """A function written in place (``x -> x + 1``), as an argument of a Call.
+
+    Attributes:
+        parameters: names that `body` refers to by ColumnRef; they hide columns of the same name.
+    """
+
+    parameters: tuple[str, ...]
+    body: Expression
+
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.body,)
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        return replace(self, body=operands[0])
+
+    def columns(self) -> frozenset[str]:
+        return self.body.columns() - set(self.parameters)
+
+
+@dataclass(frozen=True)
+class UdfCall(Expression):
+    """A user's Python function over Arrow arrays.
+
+    Attributes:
+        udf: a ``pkray.relational.udf.Udf``.
+    """
+
+    udf: Any
+    arguments: tuple[Expression, ...] = ()
+
+    def operands(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        return replace(self, arguments=operands)
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One value a group. Arguments are columns of the node's input.
+
+    Attributes:
+        function: the aggregate's canonical name: ``count`` (no argument: rows; else non-NULLs),
+            ``sum``, ``sum_wrapping``, ``avg``, ``avg_truncating``, ``min`` … ; or ``udf``.
+        parameters: constants of the call, such as the separator of ``listagg``.
+        filter: a BOOLEAN column; only rows where it is true count.
+        order_by: the order within the group, for functions that depend on it.
+        udf: for ``udf``, a ``pkray.relational.udf.Udf``.
+    """
+
+    function: str
+    arguments: tuple[str, ...]
+    type: DataType
+    distinct: bool = False
+    filter: str | None = None
+    order_by: tuple[SortKey, ...] = ()
+    parameters: tuple[Literal, ...] = ()
+    ignore_nulls: bool = False
+    udf: Any = None
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """One column to sort by."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rows around a row that a window function sees.
+
+    Attributes:
+        unit: ``rows`` or ``range``.
+        start, end: None is unbounded; 0 the current row (and its peers for ``range``); negative
+            is before. For ``range`` over times: microseconds.
+    """
+
+    unit: str = "range"
+    start: int | float | None = None
+    end: int | float | None = 0
+
+    WHOLE: ClassVar[Frame]
+
+
+Frame.WHOLE = Frame("rows", None, None)
+
+
+@dataclass(frozen=True)
+class WindowCall:
+    """One value a row, computed from its partition.
+
+    Attributes:
+        function: an aggregate's canonical name, or ``row_number``, ``rank``, ``dense_rank``,
+            ``percent_rank``, ``cume_dist``, ``ntile``, ``lag``, ``lead``, ``first_value``,
+            ``last_value``, ``nth_value``.
+        parameters: constants, such as the offset and the default of ``lag``.
+    """
+
+    function: str
+    arguments: tuple[str, ...]
+    type: DataType
+    frame: Frame
+    parameters: tuple[Literal, ...] = ()
+    ignore_nulls: bool = False
+    udf: Any = None
+
+
+TRUE = Literal(DataType("BOOLEAN", nullable=False), True)
+
+
+def conjuncts(condition: Expression) -> tuple[Expression, ...]:
+    """Split at AND."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return tuple(part for operand in condition.arguments for part in conjuncts(operand))
+    return () if condition == TRUE else (condition,)
+
+
+def all_of(conditions: tuple[Expression, ...]) -> Expression:
+    """Join by AND; true where there is none."""
+    if not conditions:
+        return TRUE
+    result = conditions[0]
+    for condition in conditions[1:]:
+        nullable = result.type.nullable or condition.type.nullable
+        result = Call(DataType("BOOLEAN", nullable), "and", (result, condition))
+    return result

@@ -1,0 +1,1 @@
+"""Queries as text: parsed, bound to plans, and written back."""

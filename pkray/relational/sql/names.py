@@ -1,0 +1,33 @@
+"""What the binder asks about the names in a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pkray.relational.dialect import Dialect
+from pkray.relational.plan.nodes import Node
+
+
+class Names(Protocol):
+    """Tells what the names in a query stand for."""
+
+    dialect: Dialect
+
+    def relation(
+        self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
+    ) -> Node:
+        """Find a table or a view.
+
+        Args:
+            parts: ``("t",)`` or ``("db", "t")``; as written, without quotes.
+            options: of an OPTIONS hint.
+            at: of VERSION / TIMESTAMP AS OF: ``{"snapshot_id": 3}``, ``{"tag": "x"}`` or
+                ``{"timestamp": …}``; empty: now.
+
+        Raises:
+            QueryError: nothing is called so; the nearest names are said.
+        """
+
+    def udf(self, name: str) -> Any | None:
+        """Find a user's function (a ``pkray.relational.udf.Udf``); None where there is none."""
