@@ -59,7 +59,7 @@ class Fields:
         """Give the Arrow schema of the rows."""
         return pa.schema(
             [
-                pa.field(column.name, column.type.arrow(), column.type.nullable)
+                pa.field(column.name, column.type.arrow, column.type.nullable)
                 for column in self.columns
             ]
         )
