@@ -97,7 +97,7 @@ class Scan(Node):
     Attributes:
         columns: which, in order; None for all.
         condition: rows for which it is not true need not come (the source may prune by it; the
-            optimizer keeps a Filter above unless ``source.filters_exactly``). Over the source's
+            optimizer keeps a Filter above of what ``source.remaining`` gives). Over the source's
             columns, not only those that are read.
         options: of hints: ``scan.snapshot-id`` and the like; sorted pairs.
     """

@@ -1,0 +1,13 @@
+"""Where the rows of a plan come from.
+
+- **source** (`source`): what every one of them offers: columns, rows in batches, counts.
+- **table** (`table`): a keyed table, at one snapshot once a run has pinned it; `system` its system
+  tables.
+- **Arrow** (`arrow`): rows in memory.
+- **changelog** (`changelog`): changes in memory, pushed epoch by epoch.
+- **pushdown** (`pushdown`): what of a condition a table's files can be pruned by.
+"""
+
+from pkray.relational.sources.source import ColumnStatistics, Source, Watermark
+
+__all__ = ["ColumnStatistics", "Source", "Watermark"]

@@ -1,0 +1,81 @@
+"""What a source of rows offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.fields import Fields
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """Says how far time has come: `expression` of a row whose time is in `column`."""
+
+    column: str
+    expression: Expression
+    text: str
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What is known of the values of a column without reading them; None where it is not.
+
+    Attributes:
+        least, greatest: bounds of the values, not always reached.
+        nulls: NULLs, about.
+    """
+
+    least: Any = None
+    greatest: Any = None
+    nulls: int | None = None
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Rows that a query reads.
+
+    Attributes:
+        name: as people name it: ``shop.orders``; in explanations and errors.
+        primary_key: which columns tell rows apart; empty where nothing does.
+        mode: which changes it gives: ``insert``, ``upsert`` (no before-images) or ``all``.
+        watermark: None where none is declared.
+    """
+
+    name: str
+    primary_key: tuple[str, ...]
+    mode: str
+    watermark: Watermark | None
+
+    @property
+    def fields(self) -> Fields:
+        """Give all its columns."""
+        ...
+
+    def row_count(self) -> int | None:
+        """Count rows, about; None where that is not known without reading."""
+        return None
+
+    def statistics(self, column: str) -> ColumnStatistics:
+        """Say what is known of a column without reading it."""
+        return ColumnStatistics()
+
+    def remaining(self, condition: Expression) -> Expression:
+        """Give what of a condition is still to be checked on the rows that `batches` gives for
+        it; `TRUE` where it leaves out exactly the rows for which the condition is not true.
+        """
+        return condition
+
+    def batches(
+        self, columns: Sequence[str], condition: Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read rows in batches, `columns` in their order, types as `fields` say.
+
+        Args:
+            condition: over `fields`: rows for which it is not true may be left out.
+        """
+        ...
