@@ -35,7 +35,7 @@ from pkray.service.compaction.policy import due
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.handle import GLANCE_SECONDS
-from pkray.service.job import Job
+from pkray.service.local_handle import Job
 from pkray.service.progress import WorkingThreads
 from pkray.service.protocol import BucketSelection
 from pkray.shown import html_values

@@ -1,20 +1,20 @@
 """How one part of the service calls another, in this process or in an actor.
 
 A `Client` lists the methods of an owner or a coordinator, each a `Method` with its `Group`; what
-is got from a client's instance is a `Call`. A `Handle` carries calls: `LocalHandle` to an object of
-this process, ``ray.handle`` to an actor. Names of methods become attributes in `Method.of` alone.
+is got from a client's instance is a `Call`. A `Handle` carries calls: ``local_handle`` to an object
+of this process, ``ray.handle`` to an actor. Names of methods become attributes in `Method.of`
+alone. `persist` asks again while a callee restarts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import (
     Any,
     Concatenate,
     Generic,
-    NoReturn,
     ParamSpec,
     Protocol,
     TypeVar,
@@ -22,14 +22,17 @@ from typing import (
     overload,
 )
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
 from pkray.errors import ServiceUnavailableError
-from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
-from pkray.service.job import Job, Lane
-from pkray.service.progress import BESIDE_CALLS, WorkingThreads
+from pkray.service.call_limits import CallLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+GLANCE_SECONDS = 0.5
+"""How long one look at a late answer takes. Who waits for others is seen to live by it."""
 
 
 class Pending(Protocol[T_co]):
@@ -170,107 +173,6 @@ def methods_of(client: type[Client]) -> Iterator[Method[..., Any]]:
     return (each for each in vars(client).values() if isinstance(each, Method))
 
 
-class LocalHandle:
-    """An object of this process; what is submitted of ordered groups runs in order.
-
-    Nobody waits for it for ever; what hangs goes on in a thread of its own.
-
-    Args:
-        name: what it is, for messages.
-    """
-
-    def __init__(self, target: object, name: str, limits: CallLimits = DEFAULT_LIMITS) -> None:
-        self.limits = limits
-        self.target = target
-        self.name = name
-        self.working = WorkingThreads()
-        self._lane = Lane()
-        self._is_closed = False
-
-    def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
-        if self._is_closed:
-            raise ServiceUnavailableError(
-                f"{self.name} has ended: its catalog was closed, or its table dropped or renamed; "
-                "connect and load the table again",
-                name=self.name,
-            )
-        pending = self._pending(method, *args, **kwargs)
-        if method.group.is_ordered:
-            self._lane.add(pending.job)
-        else:
-            pending.job.start()
-        return pending
-
-    def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        pending = self._pending(method, *args, **kwargs)
-        pending.job.start()
-        return pending.result()
-
-    call_once = call  # nothing restarts here
-
-    def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run other work than a listed method, given up as a call is."""
-        pending = _LocalPending(self, work.__name__, False, Job(work, args, kwargs, self.working))
-        pending.job.start()
-        return pending.result()
-
-    def close(self) -> None:
-        """Take nothing more; what was submitted is done."""
-        last = Job(lambda: None)
-        self._is_closed = True
-        self._lane.add(last)
-        _LocalPending(self, "close", False, last).result()
-
-    def _pending(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> _LocalPending[T]:
-        noted = None if method.is_short else self.working
-        job = Job(method.of(self.target), args, kwargs, noted)
-        return _LocalPending(self, method.name, method.is_lookup, job)
-
-
-GLANCE_SECONDS = 0.5
-"""How long one look at a late answer takes. Who waits for others is seen to live by it."""
-
-
-class _LocalPending(Generic[T]):
-    """A job, given up where it takes too long, or longer without progress of its owner."""
-
-    def __init__(self, handle: LocalHandle, name: str, is_lookup: bool, job: Job[T]) -> None:
-        self.job = job
-        self._handle = handle
-        self._name = name
-        self._is_lookup = is_lookup
-        self._called = time.monotonic()
-
-    def result(self) -> T:
-        if not self.job.wait(GLANCE_SECONDS):
-            self._wait_long()
-        return self.job.answer()
-
-    def _wait_long(self) -> None:
-        limits = self._handle.limits
-        total = limits.total(self._is_lookup)
-        sign, moved = self._sign(), time.monotonic()
-        while not self.job.wait(GLANCE_SECONDS):
-            now = time.monotonic()
-            if total is not None and now - self._called >= total:
-                self._give_up(f"{total:g} s (lookup_timeout)")
-            if total is None and now - moved >= limits.call_seconds:
-                self._give_up(f"{limits.call_seconds:g} s without progress (call_timeout)")
-            seen = self._sign()
-            if seen != sign:
-                sign, moved = seen, now
-
-    def _sign(self) -> Hashable:
-        return self._handle.working.sign(), BESIDE_CALLS.sign()
-
-    def _give_up(self, after: str) -> NoReturn:
-        raise ServiceUnavailableError(
-            f"{self._handle.name} in this process gave no answer to {self._name!r} within "
-            f"{after}: its storage hangs, or much of its machine is taken; try again",
-            callee=self._handle.name,
-        )
-
-
 def gather(
     pending: Sequence[Pending[T]],
     together: Callable[[Sequence[Exception]], Exception] = lambda failures: failures[0],
@@ -290,3 +192,28 @@ def gather(
     if failures:
         raise together(failures)
     return answers
+
+
+def persist(work: Callable[[], T], patience_seconds: float) -> T:
+    """Repeat work that does no harm when done twice.
+
+    Args:
+        patience_seconds: since the call; what was begun by then is ended.
+
+    Raises:
+        ServiceUnavailableError: still.
+    """
+    began = time.monotonic()
+    try:
+        return work()  # asking for one key takes about as long as making ready to repeat it
+    except ServiceUnavailableError:
+        patience_seconds -= time.monotonic() - began
+        if patience_seconds <= 0:
+            raise
+    attempts = Retrying(
+        retry=retry_if_exception_type(ServiceUnavailableError),
+        wait=wait_exponential_jitter(multiplier=0.1, max=2.0),
+        stop=stop_after_delay(patience_seconds),
+        reraise=True,
+    )
+    return attempts(work)

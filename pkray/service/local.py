@@ -24,8 +24,9 @@ from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.debounced_timer import DebouncedTimer
 from pkray.service.dedicated_compaction import spread_over_threads
-from pkray.service.handle import Handle, LocalHandle
+from pkray.service.handle import Handle
 from pkray.service.leases import beat_seconds
+from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import LEASE_MILLIS, OwnerSettings
 from pkray.service.protocol import SessionId

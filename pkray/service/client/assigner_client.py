@@ -18,9 +18,8 @@ from pkray.service.client.assigners import assigner_count, assigning_owners
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.routing import RowRouting
 from pkray.service.client.tokens import note_token
-from pkray.service.handle import gather
+from pkray.service.handle import gather, persist
 from pkray.service.protocol import SessionId
-from pkray.service.retry import persist
 
 Codes = npt.NDArray[np.int32]
 Buckets = npt.NDArray[np.int32]

@@ -21,8 +21,8 @@ from pkray.service.client.key_ids import Bools, identify
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.routing import RowRouting
 from pkray.service.client.tokens import note_token
+from pkray.service.handle import persist
 from pkray.service.protocol import ASSIGNER, KeysFound, RowsPlaced, SessionId
-from pkray.service.retry import persist
 
 
 class KeyClient:

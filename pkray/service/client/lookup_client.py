@@ -18,9 +18,8 @@ from pkray.service.client.key_ids import identify
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.prefix_routing import PrefixRouter, Request
 from pkray.service.client.routing import Router, RowRouting
-from pkray.service.handle import gather
+from pkray.service.handle import gather, persist
 from pkray.service.protocol import Lookup, LookupAnswer, Visibility
-from pkray.service.retry import persist
 
 _MAX_MOVED = 8
 """Times that a lookup of what is not committed follows keys to other partitions."""

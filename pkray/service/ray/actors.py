@@ -18,8 +18,9 @@ from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.debounced_timer import DebouncedTimer
-from pkray.service.handle import Client, Group, LocalHandle, Method, methods_of
+from pkray.service.handle import Client, Group, Method, methods_of
 from pkray.service.late import Late
+from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.progress import START, CallProgress, in_group

@@ -9,9 +9,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from pkray.service.call_limits import CallLimits
 from pkray.service.calls import OwnerClient
 from pkray.service.client.lookup_wire import decode_answer, encode_request
-from pkray.service.handle import Method, Pending
+from pkray.service.handle import Method, Pending, persist
 from pkray.service.ray.callee import Callee
-from pkray.service.retry import persist
 
 P = ParamSpec("P")
 T = TypeVar("T")

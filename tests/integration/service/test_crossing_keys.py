@@ -16,7 +16,8 @@ from pkray.service.client.push_session import PushSession
 from pkray.service.client.writer import TableWriter
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.handle import LocalHandle, Method
+from pkray.service.handle import Method
+from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.storage.location import TableLocation

@@ -11,7 +11,8 @@ import pytest
 from pkray.errors import ServiceUnavailableError
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.handle import LocalHandle, methods_of
+from pkray.service.handle import methods_of
+from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 
 OF_ACTORS = {CoordinatorClient.start_owners, CoordinatorClient.owner_count}

@@ -1,0 +1,223 @@
+"""Carries calls to an object of this process, each on a thread that its caller may give up."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from queue import SimpleQueue
+from types import MappingProxyType
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, cast
+
+from pkray.errors import ServiceUnavailableError
+from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
+from pkray.service.handle import GLANCE_SECONDS, Method, Pending
+from pkray.service.progress import BESIDE_CALLS, WorkingThreads
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_MOST_IDLE = 16
+"""Threads that are kept for the next job."""
+_idle: list[SimpleQueue[Job[Any]]] = []
+os.register_at_fork(after_in_child=_idle.clear)  # threads do not come along
+
+
+class LocalHandle:
+    """An object of this process; what is submitted of ordered groups runs in order.
+
+    Nobody waits for it for ever; what hangs goes on in a thread of its own.
+
+    Args:
+        name: what it is, for messages.
+    """
+
+    def __init__(self, target: object, name: str, limits: CallLimits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
+        self.target = target
+        self.name = name
+        self.working = WorkingThreads()
+        self._lane = Lane()
+        self._is_closed = False
+
+    def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
+        if self._is_closed:
+            raise ServiceUnavailableError(
+                f"{self.name} has ended: its catalog was closed, or its table dropped or renamed; "
+                "connect and load the table again",
+                name=self.name,
+            )
+        pending = self._pending(method, *args, **kwargs)
+        if method.group.is_ordered:
+            self._lane.add(pending.job)
+        else:
+            pending.job.start()
+        return pending
+
+    def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        pending = self._pending(method, *args, **kwargs)
+        pending.job.start()
+        return pending.result()
+
+    call_once = call  # nothing restarts here
+
+    def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run other work than a listed method, given up as a call is."""
+        pending = _LocalPending(self, work.__name__, False, Job(work, args, kwargs, self.working))
+        pending.job.start()
+        return pending.result()
+
+    def close(self) -> None:
+        """Take nothing more; what was submitted is done."""
+        last = Job(lambda: None)
+        self._is_closed = True
+        self._lane.add(last)
+        _LocalPending(self, "close", False, last).result()
+
+    def _pending(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> _LocalPending[T]:
+        noted = None if method.is_short else self.working
+        job = Job(method.of(self.target), args, kwargs, noted)
+        return _LocalPending(self, method.name, method.is_lookup, job)
+
+
+class _LocalPending(Generic[T]):
+    """A job, given up where it takes too long, or longer without progress of its owner."""
+
+    def __init__(self, handle: LocalHandle, name: str, is_lookup: bool, job: Job[T]) -> None:
+        self.job = job
+        self._handle = handle
+        self._name = name
+        self._is_lookup = is_lookup
+        self._called = time.monotonic()
+
+    def result(self) -> T:
+        if not self.job.wait(GLANCE_SECONDS):
+            self._wait_long()
+        return self.job.answer()
+
+    def _wait_long(self) -> None:
+        limits = self._handle.limits
+        total = limits.total(self._is_lookup)
+        sign, moved = self._sign(), time.monotonic()
+        while not self.job.wait(GLANCE_SECONDS):
+            now = time.monotonic()
+            if total is not None and now - self._called >= total:
+                self._give_up(f"{total:g} s (lookup_timeout)")
+            if total is None and now - moved >= limits.call_seconds:
+                self._give_up(f"{limits.call_seconds:g} s without progress (call_timeout)")
+            seen = self._sign()
+            if seen != sign:
+                sign, moved = seen, now
+
+    def _sign(self) -> Hashable:
+        return self._handle.working.sign(), BESIDE_CALLS.sign()
+
+    def _give_up(self, after: str) -> NoReturn:
+        raise ServiceUnavailableError(
+            f"{self._handle.name} in this process gave no answer to {self._name!r} within "
+            f"{after}: its storage hangs, or much of its machine is taken; try again",
+            callee=self._handle.name,
+        )
+
+
+class Job(Generic[T]):
+    """One call.
+
+    Args:
+        noted: entered while it runs.
+    """
+
+    __slots__ = ("_answer", "_args", "_done", "_error", "_kwargs", "_noted", "_work")
+
+    def __init__(
+        self,
+        work: Callable[..., T],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] = MappingProxyType({}),
+        noted: AbstractContextManager[None] | None = None,
+    ) -> None:
+        self._work = work
+        self._args = args
+        self._kwargs = kwargs
+        self._noted = noted or nullcontext()
+        self._answer: T | None = None
+        self._error: BaseException | None = None
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def start(self) -> None:
+        """Run it at once. Its thread does not keep the process alive."""
+        try:
+            _idle.pop().put(self)
+        except IndexError:
+            inbox: SimpleQueue[Job[Any]] = SimpleQueue()
+            inbox.put(self)
+            threading.Thread(target=_serve, args=(inbox,), name="pkray-call", daemon=True).start()
+
+    def run(self) -> None:
+        """Run it here, once."""
+        try:
+            with self._noted:
+                self._answer = self._work(*self._args, **self._kwargs)
+        except BaseException as error:
+            self._error = error
+
+    def end(self) -> None:
+        """Let those that wait go on."""
+        self._done.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, within this time."""
+        if not self._done.acquire(timeout=seconds):
+            return False
+        self._done.release()
+        return True
+
+    def answer(self) -> T:
+        """Its answer, or its error raised, once it has ended."""
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._answer)
+
+
+class Lane:
+    """Jobs that run one after another, in the order in which they came. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[Job[Any]] = deque()
+        self._is_running = False
+
+    def add(self, job: Job[Any]) -> None:
+        with self._lock:
+            self._waiting.append(job)
+            if self._is_running:
+                return
+            self._is_running = True
+        Job(self._drain).start()
+
+    def _drain(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._is_running = False
+                    return
+                job = self._waiting.popleft()
+            job.run()
+            job.end()
+
+
+def _serve(inbox: SimpleQueue[Job[Any]]) -> None:
+    while True:
+        job = inbox.get()
+        job.run()
+        is_kept = len(_idle) < _MOST_IDLE
+        if is_kept:
+            _idle.append(inbox)
+        job.end()
+        del job
+        if not is_kept:
+            return
