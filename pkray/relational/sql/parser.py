@@ -1,0 +1,433 @@
+"""Reading of queries: the two dialects as sqlglot parsers, and refusals that say where.
+
+Functions are kept as they are written (``exp.Anonymous``): which there are and what they mean is
+told by ``pkray.relational.functions`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, cast
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.generator import Generator
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parser import Parser
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+
+MAX_DEPTH = 160
+"""Most levels of syntax in each other: what reads plans recurses three to six calls a level."""
+
+WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
+HINTS = ("STATE_TTL", "OPTIONS")
+
+
+class TableArgument(exp.Expression):
+    """``TABLE t [PARTITION BY …]`` as an argument of a table function."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "partition_by": False}
+
+
+class _Parser(SparkParser):
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        "CAST": SparkParser.FUNCTION_PARSERS["CAST"],
+        "TRY_CAST": SparkParser.FUNCTION_PARSERS["TRY_CAST"],
+        "EXTRACT": SparkParser.FUNCTION_PARSERS["EXTRACT"],
+        "TRIM": SparkParser.FUNCTION_PARSERS["TRIM"],
+        "POSITION": lambda self: self._parse_position_call(),
+        "SUBSTRING": lambda self: self._parse_substring_call("SUBSTRING"),
+        "SUBSTR": lambda self: self._parse_substring_call("SUBSTR"),
+        "OVERLAY": SparkParser.FUNCTION_PARSERS["OVERLAY"],
+        **{
+            name: (lambda self, name=name: self._parse_window_function(name))
+            for name in WINDOW_FUNCTIONS
+        },
+    }
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {
+        token: (lambda name=token.name: exp.Anonymous(this=name))
+        for token in (
+            TokenType.CURRENT_DATE,
+            TokenType.CURRENT_TIME,
+            TokenType.CURRENT_TIMESTAMP,
+            TokenType.LOCALTIME,
+            TokenType.LOCALTIMESTAMP,
+            TokenType.CURRENT_USER,
+        )
+    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: SparkParser.NO_PAREN_FUNCTION_PARSERS[name] for name in ("ANY", "CASE")
+    }
+    FUNC_TOKENS: ClassVar[set[TokenType]] = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
+    _table_hint: exp.Hint | None = None
+
+    def _parse_window_function(self, name: str) -> exp.Anonymous:
+        arguments = self._parse_csv(self._parse_table_function_argument)
+        return self.expression(exp.Anonymous(this=name, expressions=arguments))
+
+    def _parse_table_function_argument(self) -> exp.Expr | None:
+        if self._next.token_type == TokenType.FARROW:
+            name = exp.Var(this=self._curr.text.upper()).update_positions(self._curr)
+            self._advance(2)
+            value = self._parse_table_function_argument()
+            return self.expression(exp.Kwarg(this=name, expression=value))
+        if self._curr.token_type == TokenType.TABLE:
+            self._advance()
+            table = self._parse_table_parts()
+            partition = self._parse_partition_by()
+            return self.expression(TableArgument(this=table, partition_by=partition or None))
+        return self._parse_lambda()
+
+    def _parse_substring_call(self, name: str) -> exp.Anonymous:
+        call = self._parse_substring()
+        parts = [call.this, call.args.get("start"), call.args.get("length")]
+        return exp.Anonymous(this=name, expressions=[part for part in parts if part is not None])
+
+    def _parse_position_call(self) -> exp.Anonymous:
+        call = self._parse_position()
+        parts = [call.args.get("substr"), call.this, call.args.get("position")]
+        return exp.Anonymous(
+            this="POSITION", expressions=[part for part in parts if part is not None]
+        )
+
+    def _parse_hint(self) -> exp.Hint | None:
+        if self._curr.token_type != TokenType.HINT:
+            return None
+        token = self._curr
+        self._advance()
+        self._prev_comments = []
+        return _hint(token, self)
+
+    def _parse_table_parts(self, *args: Any, **kwargs: Any) -> Any:
+        table = super()._parse_table_parts(*args, **kwargs)
+        if not kwargs.get("fast"):
+            self._table_hint = self._parse_hint()
+        return table
+
+    def _parse_table_hints(self) -> list[exp.Expr] | None:
+        hints = [hint for hint in (self._table_hint, self._parse_hint()) if hint is not None]
+        self._table_hint = None
+        return cast("list[exp.Expr]", hints) or None
+
+
+class _FlinkParser(_Parser):
+    def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
+        return Parser._parse_types(self, *args, **kwargs)
+
+
+class _Generator(SparkGenerator):
+    TABLE_HINTS = True
+    UNNEST_WITH_ORDINALITY = True
+    TRANSFORMS: ClassVar[dict[Any, Any]] = {
+        **{
+            kind: text for kind, text in SparkGenerator.TRANSFORMS.items() if kind is not exp.Select
+        },
+        exp.Unnest: Generator.unnest_sql,
+        TableArgument: lambda self, node: (
+            f"TABLE {self.sql(node, 'this')}"
+            + (
+                f" PARTITION BY {self.expressions(node, key='partition_by', flat=True)}"
+                if node.args.get("partition_by")
+                else ""
+            )
+        ),
+    }
+
+
+class PkraySpark(Spark):
+    """Spark SQL with window table functions and hints on tables."""
+
+    class Tokenizer(Spark.Tokenizer):
+        TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set(TokenType)
+
+    Parser = _Parser
+    Generator = _Generator
+
+
+class PkrayFlink(Spark):
+    """Flink SQL: quotes are doubled, backslashes are plain, TIMESTAMP has no time zone."""
+
+    class Tokenizer(Spark.Tokenizer):
+        TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set(TokenType)
+        QUOTES: ClassVar[list[Any]] = ["'"]
+        STRING_ESCAPES: ClassVar[list[str]] = ["'"]
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            **Spark.Tokenizer.KEYWORDS,
+            "TIMESTAMP": TokenType.TIMESTAMP,
+        }
+
+    UNESCAPED_SEQUENCES = {}  # noqa: RUF012
+    Parser = _FlinkParser
+    Generator = _Generator
+
+
+DIALECTS = {Dialect.SPARK: PkraySpark, Dialect.FLINK: PkrayFlink}
+
+
+def parse_query(text: str, dialect: Dialect) -> exp.Query:
+    """Read one query: SELECT, VALUES, WITH or a set operation.
+
+    Raises:
+        QueryError: it is no query, or more than one.
+    """
+    trees = parse_trees(text, dialect)
+    if len(trees) != 1:
+        raise QueryError(f"one query is expected, not {len(trees)}: leave out the semicolons")
+    return as_query(trees[0])
+
+
+def as_query(tree: exp.Expr) -> exp.Query:
+    """Take a syntax tree that is a query; VALUES become SELECT * FROM VALUES."""
+    if isinstance(tree, exp.Values):
+        return exp.select("*").from_(tree)
+    if isinstance(tree, exp.Query):
+        return tree
+    raise QueryError(
+        f"a query is expected, not {tree.key.upper()}: begin with SELECT, WITH or VALUES",
+        **position(tree),
+    )
+
+
+def parse_expression(text: str, dialect: Dialect) -> exp.Expr:
+    """Read one expression, with an alias if it has one: ``a + 1 AS b``."""
+    prefix = "SELECT "
+    trees = parse_trees(prefix + text, dialect, shift=len(prefix))
+    select = trees[0]
+    alone = (
+        len(trees) == 1
+        and isinstance(select, exp.Select)
+        and len(select.expressions) == 1
+        and not any(value for name, value in select.args.items() if name != "expressions")
+    )
+    if not alone:
+        raise QueryError(f"one expression is expected, not {text!r}")
+    return cast("exp.Expr", select.expressions[0].pop())
+
+
+def parse_trees(text: str, dialect: Dialect, shift: int = 0) -> list[exp.Expr]:
+    """Read statements that are divided by semicolons.
+
+    Args:
+        shift: characters of the first line that the user has not written.
+
+    Raises:
+        QueryError: it is not understood; with line and column.
+    """
+    tokens = tokenize(text, dialect)
+    return [parse_tokens(chunk, text, dialect, shift) for chunk in _chunks(tokens)]
+
+
+def tokenize(text: str, dialect: Dialect) -> list[Token]:
+    """Cut text into tokens."""
+    try:
+        return DIALECTS[dialect]().tokenize(text)
+    except TokenError as error:
+        line, column = _unfinished(text)
+        raise QueryError(
+            "the text ends within a string, a quoted name or a comment: close it",
+            line=line,
+            column=column,
+        ) from error
+
+
+def parse_tokens(tokens: list[Token], text: str, dialect: Dialect, shift: int = 0) -> exp.Expr:
+    """Read one statement."""
+    try:
+        tree = DIALECTS[dialect]().parser().parse(tokens, text)[0]
+    except ParseError as error:
+        raise _refusal(error, text, shift) from None
+    except RecursionError:
+        raise _too_deep() from None
+    if tree is None:
+        raise QueryError("the text holds no statement")
+    tree = _balanced(tree)
+    check_depth(tree)
+    return tree
+
+
+def check_depth(tree: exp.Expr) -> None:
+    """Check that a tree is not too deep to work on."""
+    level: list[exp.Expr] = [tree]
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return
+        level = [child for node in level for child in node.iter_expressions()]
+    raise _too_deep()
+
+
+def _too_deep() -> QueryError:
+    return QueryError(
+        f"the query is nested deeper than {MAX_DEPTH} levels: name parts of it in WITH clauses, "
+        "or use IN (…) in the place of many ORs"
+    )
+
+
+def position(node: exp.Expr | None) -> dict[str, int]:
+    """Say where a part of a query stands: ``line`` and ``column`` from 1; empty if not known."""
+    if node is None:
+        return {}
+    for part in node.walk():
+        meta = part.meta
+        if "line" in meta:
+            return {"line": meta["line"], "column": meta["col"] - (meta["end"] - meta["start"])}
+    return {}
+
+
+def quoted(name: str) -> str:
+    """Write a name so that it is read as it is: between backquotes where it must be."""
+    plain = name.isascii() and name.isidentifier()
+    return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+def hint_options(hint: exp.Anonymous) -> dict[str, str]:
+    """List the options of a hint: ``OPTIONS('k' = 'v')``."""
+    return {pair.this.name: pair.expression.name for pair in hint.expressions}
+
+
+def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:
+    chunk: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            if chunk:
+                yield chunk
+            chunk = []
+        else:
+            chunk.append(token)
+    if chunk:
+        yield chunk
+
+
+def _hint(token: Token, parser: _Parser) -> exp.Hint:
+    text = token.comments[0] if token.comments else ""
+    where = {"line": token.line, "column": token.col - (token.end - token.start)}
+    tokens = parser.dialect.tokenize(text)
+    hints: list[exp.Expr] = []
+    index = 0
+    while index < len(tokens):
+        if tokens[index].token_type == TokenType.COMMA and hints:
+            index += 1
+            continue
+        name = tokens[index].text.upper()
+        if name not in HINTS:
+            raise QueryError(
+                f"no hint is called {tokens[index].text}: known are {' and '.join(HINTS)}, as in "
+                "/*+ OPTIONS('key' = 'value') */",
+                **where,
+            )
+        end = _closing(tokens, index + 1)
+        options = _hint_options(tokens[index + 2 : end], name, where)
+        hints.append(exp.Anonymous(this=name, expressions=options))
+        index = end + 1
+    return exp.Hint(expressions=hints)
+
+
+def _closing(tokens: list[Token], index: int) -> int:
+    if index < len(tokens) and tokens[index].token_type == TokenType.L_PAREN:
+        for end in range(index, len(tokens)):
+            if tokens[end].token_type == TokenType.R_PAREN:
+                return end
+    return len(tokens)
+
+
+def _hint_options(tokens: list[Token], name: str, where: dict[str, int]) -> list[exp.Expr]:
+    pairs: list[exp.Expr] = []
+    kinds = [token.token_type for token in tokens]
+    for start in range(0, max(len(tokens), 1), 4):
+        wanted = [TokenType.EQ] + [TokenType.COMMA] * (start + 3 < len(tokens))
+        if [*kinds[start + 1 : start + 2], *kinds[start + 3 : start + 4]] != wanted:
+            raise QueryError(
+                f"hint {name} is not understood: write {name}('key' = 'value', …)", **where
+            )
+        key, value = tokens[start].text, tokens[start + 2].text
+        pairs.append(exp.EQ(this=exp.Literal.string(key), expression=exp.Literal.string(value)))
+    return pairs
+
+
+def _refusal(error: ParseError, text: str, shift: int) -> QueryError:
+    first = error.errors[0]
+    near = str(first.get("highlight") or "").strip()
+    line, column = int(first.get("line") or 1), int(first.get("col") or 1)
+    column = max(column - max(len(near) - 1, 0) - (shift if line == 1 else 0), 1)
+    if near.startswith("/*+"):
+        said = "a hint stands after SELECT or after the name of a table"
+    elif first["description"].startswith("Invalid expression"):
+        said = f"{near!r} is not expected here" if near else "the text ends too early"
+    else:
+        said = first["description"].rstrip(".").split(" but got <Token")[0]
+        said = said[0].lower() + said[1:] + (f", near {near!r}" if near else "")
+    remedy = next((each for sign, each in _REMEDIES if sign in text.upper()), "")
+    return QueryError(said + remedy, line=line, column=column)
+
+
+_REMEDIES = (
+    ("MATCH_RECOGNIZE", "; MATCH_RECOGNIZE is not offered: write joins or window functions"),
+    ("PIVOT", "; for PIVOT write aggregates with FILTER (WHERE …)"),
+)
+
+
+def _unfinished(text: str) -> tuple[int, int]:
+    """Find where the last string, quoted name or comment begins that is not closed."""
+    closing = {"'": "'", '"': '"', "`": "`", "/*": "*/", "--": "\n"}
+    place = 0
+    while place < len(text):
+        opening = next((sign for sign in closing if text.startswith(sign, place)), None)
+        if opening is None:
+            place += 1
+            continue
+        end = text.find(closing[opening], place + len(opening))
+        if end < 0:
+            break
+        place = end + len(closing[opening])
+    before = text[:place]
+    return before.count("\n") + 1, place - (before.rfind("\n") + 1) + 1
+
+
+def _balanced(tree: exp.Expr) -> exp.Expr:
+    """Make a long chain of ANDs or ORs a flat tree, so that its depth is that of a few."""
+    chains = [
+        node
+        for node in tree.find_all(exp.And, exp.Or)
+        if isinstance(node.this, type(node)) and not isinstance(node.parent, type(node))
+    ]
+    for chain in chains:
+        terms = _terms(chain)
+        if len(terms) > 8:
+            flat = _joined(terms, type(chain))
+            if chain is tree:
+                tree = flat
+            else:
+                chain.replace(flat)
+    return tree
+
+
+def _terms(chain: exp.Connector) -> list[exp.Expr]:
+    terms: list[exp.Expr] = []
+    node: exp.Expr = chain
+    while isinstance(node, type(chain)):
+        terms.append(cast("exp.Expr", node.expression))
+        node = cast("exp.Expr", node.this)
+    return [node, *reversed(terms)]
+
+
+def _joined(terms: list[exp.Expr], kind: type[exp.Expr]) -> exp.Expr:
+    if len(terms) == 1:
+        return terms[0]
+    half = len(terms) // 2
+    return kind(this=_joined(terms[:half], kind), expression=_joined(terms[half:], kind))
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Name those that a wrong name may have meant: ``; did you mean a, b?``, or nothing."""
+    import difflib
+
+    lower: dict[str, str] = {}
+    for each in names:
+        lower.setdefault(each.lower(), each)
+    near = difflib.get_close_matches(name.lower(), lower, 3, 0.5)
+    return f"; did you mean {', '.join(lower[each] for each in near)}?" if near else ""

@@ -1,0 +1,93 @@
+"""What queries are read as, and where the refused ones say that they are wrong."""
+
+import re
+
+import pytest
+from sqlglot import exp
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.sql.parser import (
+    DIALECTS,
+    hint_options,
+    parse_expression,
+    parse_query,
+    parse_trees,
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a, COUNT(*) FILTER(WHERE b) AS c FROM t GROUP BY a, GROUPING SETS ((b), ())",
+        "SELECT a FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) = 1",
+        "SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))",
+        "SELECT * FROM TABLE(SESSION(TABLE t PARTITION BY a, DESCRIPTOR(ts), INTERVAL '1' HOUR))",
+        "SELECT * FROM HOP(DATA => TABLE t, TIMECOL => DESCRIPTOR(ts), "
+        "SIZE => INTERVAL '1' HOUR) AS x",
+        "SELECT * FROM t VERSION AS OF 3 AS x",
+        "SELECT * FROM t /*+ OPTIONS('scan.mode' = 'latest') */",
+        "SELECT /*+ STATE_TTL('a' = '1d') */ * FROM a JOIN b ON a.x = b.x",
+        "SELECT * FROM t CROSS JOIN UNNEST(t.x) WITH ORDINALITY AS u(v, o)",
+        "SELECT nvl(a, b), IF(a, b, c), SUBSTRING(a, 2, 3), POSITION('x', a) FROM t",
+    ],
+)
+def test_a_query_is_printed_as_it_was_written(text: str) -> None:
+    tree = parse_query(text, Dialect.SPARK)
+    printed = tree.sql(DIALECTS[Dialect.SPARK])
+    assert parse_query(printed, Dialect.SPARK) == tree
+    assert printed.upper().split() == text.upper().split()
+
+
+def test_functions_are_kept_as_they_are_written() -> None:
+    call = parse_expression("Date_Add(a, 1)", Dialect.SPARK)
+    assert isinstance(call, exp.Anonymous)
+    assert call.name == "Date_Add"
+
+
+def test_backslashes_are_plain_in_the_flink_dialect() -> None:
+    assert parse_expression(r"'a\n''b'", Dialect.FLINK).name == r"a\n'b"
+    assert parse_expression(r"'a\nb'", Dialect.SPARK).name == "a\nb"
+
+
+def test_a_hint_of_a_table_is_read() -> None:
+    tree = parse_query("SELECT * FROM t /*+ OPTIONS('a' = '1', b = 2) */ AS x", Dialect.FLINK)
+    table = tree.find(exp.Table)
+    assert table is not None
+    assert table.alias == "x"
+    assert hint_options(table.args["hints"][0].expressions[0]) == {"a": "1", "b": "2"}
+
+
+def test_statements_are_divided_at_semicolons() -> None:
+    assert len(parse_trees("SELECT ';' ; /* ; */ SELECT 2;", Dialect.SPARK)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "words"),
+    [
+        ("SELECT a\nFROM t x y", 2, 10, "'y' is not expected"),
+        ("SELECT a FROM", 1, 10, "table name"),
+        ("SELECT 'x", 1, 8, "close it"),
+        ("SELECT\n `x", 2, 2, "close it"),
+        ("SELECT /*+ BROADCAST(a) */ 1", 1, 8, "no hint is called BROADCAST"),
+        ("SELECT a /*+ OPTIONS('a'='b') */ + 1", 1, 10, "after the name of a table"),
+        ("SELECT * FROM t /*+ OPTIONS('a') */", 1, 17, "write OPTIONS('key' = 'value'"),
+    ],
+)
+def test_a_refused_text_says_where(text: str, line: int, column: int, words: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(words)) as refused:
+        parse_query(text, Dialect.SPARK)
+    assert (refused.value.line, refused.value.column) == (line, column)
+
+
+@pytest.mark.parametrize("text", ["(" * 5000 + "1" + ")" * 5000, "- " * 5000 + "1"])
+def test_deeply_nested_text_is_refused(text: str) -> None:
+    with pytest.raises(QueryError, match="nested deeper"):
+        parse_query("SELECT " + text, Dialect.SPARK)
+
+
+def test_a_long_chain_of_ors_is_no_deep_nesting() -> None:
+    tree = parse_query(
+        "SELECT * FROM t WHERE " + " OR ".join(f"a = {n}" for n in range(3000)), Dialect.SPARK
+    )
+    assert len(list(tree.find_all(exp.EQ))) == 3000
