@@ -18,8 +18,10 @@ from pkray.metadata.live import data_manifests
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.bucket_filter import BucketFilter
+from pkray.scan.conditions import Statistics
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
+from pkray.scan.file_statistics import FileStatistics
 from pkray.scan.predicate import Predicate
 from pkray.scan.pruning import Pruned, holding_buckets, holding_partitions, prune
 from pkray.scan.report import ScanReport, counted
@@ -132,6 +134,14 @@ class ScanPlanner:
             manifests_read=len(kept),
             splits=len(self._splits(snapshot, files, pruned, wanted, predicate)),
         )
+
+    def statistics(self, snapshot: Snapshot | None, columns: Sequence[str]) -> Statistics:
+        """Say what the statistics of a snapshot's files say of columns. Raises as `scan`."""
+        wanted = self._known(columns)
+        manifests = data_manifests(self._store, snapshot) if snapshot else []
+        files = file_sets.read(self._store, manifests)
+        every = np.arange(len(files))
+        return FileStatistics(files, self._schema, self._schemas.read).of(wanted, every)
 
     def _known(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         names = self._schema.names

@@ -17,6 +17,7 @@ from pkray.format.snapshot import Snapshot
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.metadata.live import unless_expired
+from pkray.scan.conditions import Statistics
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
 from pkray.scan.report import ScanReport
@@ -113,6 +114,10 @@ class SnapshotView:
     def explain(self, columns: ColumnNames | None = None, filter: object = None) -> ScanReport:
         """Say what `to_arrow` would read of the table: print it, or take its counts."""
         return self._planner.explain(self.snapshot, columns, self._predicate(filter))
+
+    def statistics(self, columns: ColumnNames) -> Statistics:
+        """Say what the statistics of the live files say of columns: an element a file."""
+        return self._planner.statistics(self.snapshot, columns)
 
     splits, batches = plan, to_batches  # their older names
 

@@ -1,0 +1,64 @@
+"""Rows in memory as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.fields import Fields
+from pkray.relational.sources.rows import as_table, conformed, fields_of
+from pkray.relational.sources.source import ColumnStatistics, Source, Watermark
+
+_UNORDERED = ("is_nested", "is_boolean", "is_null")
+
+
+class ArrowSource(Source):
+    """Rows that are held in memory: a literal of a query.
+
+    Args:
+        name: as explanations say it.
+        data: as `as_table` takes it.
+
+    Raises:
+        InputError: it is no rows.
+        UnsupportedError: a column's type is none that columns have.
+    """
+
+    def __init__(self, name: str, data: object) -> None:
+        rows = as_table(data)
+        self._fields = fields_of(rows.schema)
+        self.rows = conformed(rows, self._fields)
+        self.name = name
+        self.primary_key: tuple[str, ...] = ()
+        self.mode = "insert"
+        self.watermark: Watermark | None = None
+
+    def __repr__(self) -> str:
+        return f"ArrowSource({self.name!r}, {self.rows.num_rows} rows)"
+
+    @property
+    def fields(self) -> Fields:
+        """Give all its columns."""
+        return self._fields
+
+    def row_count(self) -> int:
+        """Count the rows."""
+        count: int = self.rows.num_rows
+        return count
+
+    def statistics(self, column: str) -> ColumnStatistics:
+        """Find the bounds of a column."""
+        values = self.rows.column(column)
+        if any(getattr(pa.types, test)(values.type) for test in _UNORDERED):
+            return ColumnStatistics(nulls=values.null_count)
+        bounds = pc.min_max(values).as_py()
+        return ColumnStatistics(bounds["min"], bounds["max"], values.null_count)
+
+    def batches(
+        self, columns: Sequence[str], condition: Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Give the rows as they are held; a condition leaves none out."""
+        yield from self.rows.select(list(columns)).to_batches()

@@ -1,0 +1,57 @@
+"""System tables as sources: ``shop.orders$snapshots``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.fields import Fields
+from pkray.relational.sources.rows import conformed, fields_of
+from pkray.relational.sources.source import Source, Watermark
+from pkray.table.system_table import SystemTable
+
+
+class SystemSource(Source):
+    """What a table holds of itself.
+
+    Args:
+        at: a moment, as ``Table.system`` takes it.
+    """
+
+    def __init__(self, table: SystemTable, at: dict[str, Any] | None = None) -> None:
+        self._table = table
+        self._at = dict(at or {})
+        self._found = table.arrow_schema
+        self._fields = fields_of(self._found)
+        self.name = table.name
+        self.primary_key: tuple[str, ...] = ()
+        self.mode = "insert"
+        self.watermark: Watermark | None = None
+
+    def __repr__(self) -> str:
+        return f"SystemSource({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SystemSource) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    @property
+    def fields(self) -> Fields:
+        """Give all its columns."""
+        return self._fields
+
+    def batches(
+        self, columns: Sequence[str], condition: Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read rows; a condition leaves none out."""
+        wanted = self._fields.only(columns)
+        for batch in self._table.to_batches(list(columns), **self._at):
+            yield from conformed(pa.Table.from_batches([batch]), wanted).to_batches()
+
+    def _identity(self) -> tuple[object, ...]:
+        return (self._table.table.location.url, self.name, *sorted(self._at.items()))

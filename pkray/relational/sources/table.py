@@ -1,0 +1,188 @@
+"""Keyed tables as sources."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import OptionError
+from pkray.options import TableOptions
+from pkray.options.option import options_of
+from pkray.options.reading import ReadingOptions
+from pkray.relational.plan.expressions import TRUE, Expression
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.sources.pushdown import pushed
+from pkray.relational.sources.source import ColumnStatistics, Source, Watermark
+from pkray.scan.conditions import Statistics
+from pkray.scan.snapshot_selector import names_changes
+from pkray.scan.view import SnapshotView
+from pkray.table.table import Table
+
+_STARTUP = "scan.startup.mode"
+_STARTUPS = {"earliest-offset": "latest-full", "latest-offset": "latest"}
+
+
+class TableSource(Source):
+    """The rows of a keyed table.
+
+    Args:
+        table: a table or a branch.
+        at: the moment that the query names, as ``Table.at`` takes it; by default the newest
+            snapshot when the query runs.
+        options: the table's own options for this read, from a hint.
+        watermark: what the table's options declare.
+        view: the snapshot that a run has pinned.
+
+    Raises:
+        OptionError: an option that is none of reads.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        at: Mapping[str, Any] | None = None,
+        options: Mapping[str, str] | None = None,
+        watermark: Watermark | None = None,
+        view: SnapshotView | None = None,
+    ) -> None:
+        self.table = _with_options(table, options or {})
+        self.name = table.name
+        self.at = dict(at or {})
+        self.options = dict(options or {})
+        self.watermark = watermark
+        self.view = view
+        self.schema = self.table.at(**self.at).schema if self.at else self.table.schema
+        self.primary_key = self.schema.primary_keys
+        self.mode = _mode(self.schema.core)
+
+    def __repr__(self) -> str:
+        return f"TableSource({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableSource) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    @cached_property
+    def fields(self) -> Fields:
+        """Give all its columns."""
+        time = self.watermark.column if self.watermark else None
+        return Fields(
+            tuple(Field(each.name, each.type, each.name == time) for each in self.schema.fields)
+        )
+
+    @property
+    def reads_changes(self) -> bool:
+        """Whether options ask for what changed between two snapshots."""
+        return not self.at and names_changes(self.table.schema.core)
+
+    def pinned(self, **at: Any) -> TableSource:
+        """Give the table at one snapshot: that of `at`, or of the query, or the newest one."""
+        if self.view is not None or self.reads_changes:
+            return self
+        view = self.table.at(**(self.at or at))
+        return TableSource(self.table, self.at, self.options, self.watermark, view)
+
+    def row_count(self) -> int | None:
+        """Count the rows of the files: later ones may replace some of them."""
+        if self.reads_changes:
+            return None
+        snapshot = self._now.snapshot
+        return 0 if snapshot is None else snapshot.total_record_count
+
+    def statistics(self, column: str) -> ColumnStatistics:
+        """Say what the statistics of the files say."""
+        if self.reads_changes:
+            return ColumnStatistics()
+        return _column(self._statistics, column)
+
+    def remaining(self, condition: Expression) -> Expression:
+        """Give what of the condition the files' filter does not understand."""
+        return pushed(condition, self.schema).remaining
+
+    def batches(
+        self, columns: Sequence[str], condition: Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read rows, merged by key; files that hold no row of the condition are left out."""
+        kept = pushed(condition or TRUE, self.schema).predicate
+        if self.reads_changes:
+            yield from self.table.to_batches(list(columns), kept)
+        else:
+            yield from self._now.to_batches(list(columns), kept)
+
+    @property
+    def _now(self) -> SnapshotView:
+        return self.view or self.table.at(**self.at)
+
+    @cached_property
+    def _statistics(self) -> Statistics:
+        view = self._now
+        return view.statistics([each.name for each in self.schema.fields])
+
+    def _identity(self) -> tuple[object, ...]:
+        pinned = self.view and self.view.snapshot and self.view.snapshot.id
+        at, options = sorted(self.at.items()), sorted(self.options.items())
+        url = self.table.location.url
+        return url, self.name, self.schema.id, tuple(at), tuple(options), pinned
+
+
+def read_options(given: Mapping[str, str]) -> dict[str, str]:
+    """Check the options of a hint: those of reads and streams, and Flink's that mean one of them.
+
+    Raises:
+        OptionError: another option, or a value that it does not take.
+    """
+    known = {option.key for option in options_of(ReadingOptions)}
+    result = {}
+    for key, value in given.items():
+        if key == _STARTUP:
+            if value not in _STARTUPS:
+                raise OptionError(
+                    f"option {key!r} cannot be {value!r} here: it takes "
+                    f"{' or '.join(_STARTUPS)}; for others set 'scan.mode'",
+                    key=key,
+                    value=value,
+                )
+            key, value = "scan.mode", _STARTUPS[value]
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(sorted(known))}"
+            raise OptionError(f"a read has no option {key!r}; {hint}", key=key)
+        result[key] = value
+    TableOptions.parse(result)
+    return result
+
+
+def _with_options(table: Table, options: Mapping[str, str]) -> Table:
+    if not options:
+        return table
+    merged = {**table.schema.options, **read_options(options)}
+    return Table(table.location, dataclasses.replace(table.schema, options=merged), table.runtime)
+
+
+def _mode(options: TableOptions) -> str:
+    """Say which changes the table's own changelog gives."""
+    if options.merge_engine == "first-row":
+        return "insert"
+    return "upsert" if options.changelog_producer == "none" else "all"
+
+
+def _column(statistics: Statistics, column: str) -> ColumnStatistics:
+    """Join what the statistics of files say of a column."""
+    nulls = statistics.nulls.get(column)
+    total = int(nulls.sum()) if nulls is not None and np.all(nulls >= 0) else None
+    least, greatest = statistics.least.get(column), statistics.greatest.get(column)
+    if least is None or greatest is None or not len(least):
+        return ColumnStatistics(nulls=total)
+    if least.null_count or greatest.null_count or pa.types.is_boolean(least.type):
+        return ColumnStatistics(nulls=total)
+    low, high = pc.min(least).as_py(), pc.max(greatest).as_py()
+    return ColumnStatistics(low, high, total)
