@@ -1,0 +1,96 @@
+"""Batches and tables of exact types, also without columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.relational.plan.fields import Fields
+
+
+def batch_of(
+    arrays: Sequence[pa.Array | pa.ChunkedArray], schema: pa.Schema, rows: int
+) -> pa.RecordBatch:
+    """Make a batch of columns; types that hold the same values are cast to the schema's."""
+    if not len(schema):
+        nothing = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
+        return pa.RecordBatch.from_struct_array(nothing)
+    columns = [typed(array, field.type) for array, field in zip(arrays, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def typed(array: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """Give one array of exactly this type."""
+    array = whole(array)
+    return array if array.type.equals(kind) else array.cast(kind)
+
+
+def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Give one array for a column in chunks."""
+    if isinstance(array, pa.Array):
+        return array
+    if array.num_chunks == 1:
+        return array.chunk(0)
+    return array.combine_chunks()
+
+
+def table_of(batches: Iterable[pa.RecordBatch], fields: Fields) -> pa.Table:
+    """Collect batches."""
+    kept = list(batches)
+    return pa.Table.from_batches(kept or [batch_of(_empty(fields), fields.arrow, 0)])
+
+
+def _empty(fields: Fields) -> list[pa.Array]:
+    return [pa.array([], field.type) for field in fields.arrow]
+
+
+def with_schema(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Any:
+    """Give the same columns, by position, under the schema's names and exact types."""
+    if not len(schema):
+        empty = batch_of((), schema, table.num_rows)
+        return empty if isinstance(table, pa.RecordBatch) else pa.Table.from_batches([empty])
+    if isinstance(table, pa.RecordBatch):
+        return batch_of(table.columns, schema, table.num_rows)
+    columns = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(table.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def batches_of(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
+    """Cut a table into batches of at most so many rows, without copies; none is empty."""
+    if table.num_columns:
+        yield from (batch for batch in table.to_batches(max_chunksize=rows) if batch.num_rows)
+    elif table.num_rows:
+        yield batch_of((), table.schema, table.num_rows)
+
+
+def cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into pieces of at most so many rows; none is empty."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows) if batch.num_rows > rows else batch
+
+
+def gathered(table: pa.Table, rows: np.ndarray | pa.Array) -> pa.Table:
+    """Take rows by number; NULL numbers give rows of NULLs."""
+    if not table.num_columns:
+        return pa.Table.from_batches([batch_of((), table.schema, len(rows))])
+    return table.take(rows if isinstance(rows, pa.Array) else pa.array(rows))
+
+
+def in_one_piece(table: pa.Table) -> pa.Table:
+    """Give each column in one chunk, so that rows are taken by number at once."""
+    return table.combine_chunks() if table.num_columns else table
+
+
+def spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """List the numbers of ranges, one range after another: starts[i] … starts[i] + lengths[i]."""
+    total = int(lengths.sum())
+    if not total:
+        return np.zeros(0, np.int64)
+    begins = np.cumsum(lengths) - lengths
+    return np.arange(total, dtype=np.int64) + np.repeat(starts - begins, lengths)
