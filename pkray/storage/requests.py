@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 ATTEMPTS = 3
 """obstore repeats requests itself, but not those whose answer breaks off while it is read."""
+PAUSE_SECONDS = 0.1
+"""Before a request is sent again, at most; each time twice as long."""
 READ_FACTOR = 4
 """A large read over a slow line may take so many times the limit, while bytes come."""
 UPLOAD_FACTOR = 2
@@ -105,7 +107,7 @@ class Requests:
                     return call()
                 except Exception as error:
                     failure = error
-                wait = random.uniform(0.05, 0.1) * 2**attempt
+                wait = random.uniform(PAUSE_SECONDS / 2, PAUSE_SECONDS) * 2**attempt
                 passed = time.monotonic() + wait - started
                 if passed >= self._again_within or not is_transient(failure):
                     break
