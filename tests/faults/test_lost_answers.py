@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 
 import pytest
@@ -48,13 +49,17 @@ class Sweep:
         self.process = process
         self.run = CleanRun(script, root(), process)
 
-    def meet(self, names: Collection[str] | None = None) -> str:
+    def meet(self, names: Collection[str] | None = None, *, each: bool = True) -> str:
         """Have the fault at every operation, or at every one of these names, in turn.
+
+        Args:
+            each: also where a step does to a kind of file again what it did before, and it changes
+                nothing.
 
         Returns:
             The count of those survived.
         """
-        operations = self.run.storage.operations
+        operations = self.run.storage.operations if each else self._first_of_a_kind()
         chosen = [each for each in operations if names is None or each.name in names]
         failed, errors = {}, 0
         for operation in chosen:
@@ -70,6 +75,16 @@ class Sweep:
             f"{self.run.script.name}, {self.name}: {good} {what} survived "
             f"({errors} errors were seen)"
         )
+
+    def _first_of_a_kind(self) -> list[Operation]:
+        """All that change files; of others the first of each step, name and kind of file."""
+        chosen: dict[object, Operation] = {}
+        for operation in self.run.storage.operations:
+            kind = re.sub(r"[0-9a-f-]*\d[0-9a-f-]*", "#", operation.path)
+            is_change = operation.name in MUTATIONS
+            place = operation.number if is_change else self.run.step_of[operation.number]
+            chosen.setdefault((place, operation.name, kind), operation)
+        return list(chosen.values())
 
     def _at(self, operation: Operation) -> int:
         """Do the step of an operation, which meets the fault; again in the same process until it is
@@ -112,6 +127,15 @@ def _full(operation: Operation) -> Exception | None:
     return StorageFullError("no space left, as planned", path=operation.path)
 
 
+EACH = pytest.mark.parametrize(
+    "each",
+    [
+        pytest.param(False, id="operations of a kind once"),
+        pytest.param(True, id="all operations", marks=pytest.mark.slow),
+    ],
+)
+
+
 @pytest.fixture
 def sweep(new_root, process) -> Callable[..., Sweep]:
     def make(name: str, make_plan: Callable[[], Plan], script: Script, kind: str) -> Sweep:
@@ -133,17 +157,19 @@ def test_a_torn_write_changes_nothing(sweep, survived):
 
 
 @SCRIPTS
-def test_what_fails_in_passing_is_done_again(script, sweep, survived):
+@EACH
+def test_what_fails_in_passing_is_done_again(script, each, sweep, survived):
     failed = sweep("failed", lambda: _first(1, lambda _: Fault.FAIL), script, "memory")
-    survived(failed.meet())
+    survived(failed.meet(each=each))
 
 
-def test_what_fails_together_with_the_next_is_done_again(sweep, survived):
+@EACH
+def test_what_fails_together_with_the_next_is_done_again(each, sweep, survived):
     """What tidies up after a failure fails too."""
     both = sweep(
         "failed with the next", lambda: _first(2, lambda _: Fault.FAIL), LOOKUP_IN_SHORT, "memory"
     )
-    survived(both.meet())
+    survived(both.meet(each=each))
 
 
 def test_a_full_disk_of_the_table_loses_nothing(sweep, survived):
