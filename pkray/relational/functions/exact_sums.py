@@ -1,0 +1,123 @@
+"""Sums of integers and decimals that are exact, whatever their size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_LOW = np.int64(0xFFFFFFFF)
+_ONE_WORD = 18
+"""Digits of decimals that fit in their low 64 bits."""
+
+
+class GroupNumbers:
+    """Numbers, one a group, that grow with the groups; `fill` before anything is put in."""
+
+    def __init__(self, dtype: type, fill: float = 0) -> None:
+        self.array: np.ndarray = np.full(1024, fill, dtype)
+        self.fill = fill
+
+    def to(self, count: int) -> np.ndarray:
+        """Give the numbers of at least `count` groups; writing to them changes them."""
+        if count > len(self.array):
+            wider = np.full(max(count, 2 * len(self.array)), self.fill, self.array.dtype)
+            wider[: len(self.array)] = self.array
+            self.array = wider
+        return self.array
+
+
+class ExactSums:
+    """Sums of numbers of up to 128 bits, one a group, in four limbs of 32 bits.
+
+    Each limb is added up by itself in 64 bits, which suffices for 2^31 rows.
+    """
+
+    def __init__(self) -> None:
+        self._limbs: list[GroupNumbers | None] = [None] * 4
+
+    def add_integers(self, groups: np.ndarray, count: int, values: np.ndarray) -> None:
+        """Add int64 values."""
+        if not len(values):
+            return
+        if values.min() >= -_LOW and values.max() <= _LOW:
+            self._add(0, groups, count, values)
+        else:
+            self._add(0, groups, count, values & _LOW)
+            self._add(1, groups, count, values >> 32)
+
+    def add_decimals(self, groups: np.ndarray, count: int, values: pa.Array) -> None:
+        """Add decimal128 values without NULLs, as integers without their scale."""
+        words = decimal_words(values)
+        low, high = words[:, 0], words[:, 1]
+        if values.type.precision <= _ONE_WORD:
+            self.add_integers(groups, count, np.ascontiguousarray(low))
+            return
+        parts = (low & _LOW, (low >> 32) & _LOW, high & _LOW, high >> 32)
+        for place, part in enumerate(parts):
+            self._add(place, groups, count, part)
+
+    def _add(self, place: int, groups: np.ndarray, count: int, values: np.ndarray) -> None:
+        limb = self._limbs[place]
+        if limb is None:
+            limb = self._limbs[place] = GroupNumbers(np.int64)
+        np.add.at(limb.to(count), groups, values)
+
+    def words(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Give the sums of 128 bits: the low and the high int64, and whether more are needed."""
+        carry = np.zeros(count, np.int64)
+        parts = []
+        for limb in self._limbs:
+            total = carry if limb is None else limb.to(count)[:count] + carry
+            parts.append(total & _LOW)
+            carry = total >> 32
+        low, high = parts[0] | (parts[1] << 32), parts[2] | (parts[3] << 32)
+        return low, high, carry != high >> 63
+
+    def integers(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Give the low int64 of the sums, and whether they do not fit in it."""
+        low, high, over = self.words(count)
+        return low, over | (high != low >> 63)
+
+    def decimals(self, count: int, kind: pa.DataType) -> tuple[pa.Array, np.ndarray]:
+        """Give the sums as a decimal128 type of the values' scale, and whether they do not fit."""
+        low, high, over = self.words(count)
+        return decimals_of(low, high, kind), over | ~_fits(low, high, kind.precision)
+
+    def exact(self, count: int, group: int) -> int:
+        """Give one sum, for a message."""
+        limbs = [0 if limb is None else int(limb.to(count)[group]) for limb in self._limbs]
+        return sum(limb << 32 * place for place, limb in enumerate(limbs))
+
+
+def decimal_words(values: pa.Array) -> np.ndarray:
+    """Give the int64 words, (rows, 2) with the low ones first, of decimal128 values."""
+    buffer = values.buffers()[1]
+    if not len(values) or buffer is None:
+        return np.zeros((len(values), 2), np.int64)
+    words = np.frombuffer(buffer, np.int64)
+    return words.reshape(-1, 2)[values.offset : values.offset + len(values)]
+
+
+def decimals_of(low: np.ndarray, high: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """Make decimal128 values of their words."""
+    words = np.ascontiguousarray(np.stack([low, high], axis=1))
+    return pa.Array.from_buffers(kind, len(low), [None, pa.py_buffer(words)])
+
+
+def _fits(low: np.ndarray, high: np.ndarray, precision: int) -> np.ndarray:
+    """Whether numbers of 128 bits have at most so many digits."""
+    negative = high < 0
+    size = np.where(negative, ~high + (low == 0), high)
+    rest = np.where(negative, -low, low).view(np.uint64)
+    most = 10**precision
+    top, bottom = np.int64(most >> 64), np.uint64(most & 0xFFFFFFFFFFFFFFFF)
+    return (size >= 0) & ((size < top) | ((size == top) & (rest < bottom)))
+
+
+def divide_decimals(sums: pa.Array, counts: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """Divide decimals by counts, rounded half away from zero; NULL where the count is 0."""
+    divisors = pa.array(counts, mask=counts == 0).cast(pa.decimal256(19, 0))
+    wide = sums.cast(pa.decimal256(38, sums.type.scale))
+    quotients = pc.divide(wide, divisors)
+    return pc.round(quotients, kind.scale, "half_towards_infinity").cast(kind)
