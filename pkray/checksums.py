@@ -17,7 +17,7 @@ _JSON_MARK = f'"{KEY}": "'.encode()
 
 
 def seal(data: bytes, mark: bytes) -> bytes:
-    """The bytes with their checksum.
+    """Append a checksum to bytes.
 
     Raises:
         ValueError: there is no mark with `EMPTY` behind it.
@@ -36,7 +36,7 @@ def is_damaged(data: bytes, mark: bytes) -> bool:
 
 
 def seal_json(data: bytes) -> bytes:
-    """An object's text, indented by two, with its checksum in a last field."""
+    """Write an object as text, indented by two, with its checksum in a last field."""
     body = data.rstrip()
     assert body.endswith(b"}"), body
     return seal(body[:-1].rstrip() + b",\n  " + _JSON_MARK + EMPTY + b'"\n}', _JSON_MARK)

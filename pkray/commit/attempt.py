@@ -25,7 +25,7 @@ from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
-MAX_UNANSWERED = 3
+MAX_IN_DOUBT = 3
 """Lost answers after which the outcome of a commit is unknown: by then the store itself fails."""
 
 
@@ -60,7 +60,7 @@ class Attempt:
         self._lists: tuple[WrittenList, WrittenList | None] | None = None
         self._base: tuple[Snapshot | None, WrittenList] | None = None
         self._index: tuple[Snapshot | None, str | None] | None = None
-        self._unanswered = 0
+        self._in_doubt = 0
         self._certain = True
         self._deltas: set[str] = set()
 
@@ -192,8 +192,8 @@ class Attempt:
             raise error  # it failed for certain
         # The request may still be under way: what it names must stay.
         self._certain = False
-        self._unanswered += 1
-        if self._unanswered >= MAX_UNANSWERED:
+        self._in_doubt += 1
+        if self._in_doubt >= MAX_IN_DOUBT:
             raise self._unknown(error) from error
         return None
 

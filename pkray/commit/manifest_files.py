@@ -70,6 +70,7 @@ class ManifestFiles:
         ]
 
     def write_list(self, manifests: Iterable[ManifestFileMeta]) -> WrittenList:
+        """Write a manifest list of these manifests."""
         name = self._names.manifest_list()
         items = list(manifests)
         data = write_manifest_list(items, self._compression)

@@ -114,8 +114,8 @@ class SnapshotExpirer:
         end = self._first_kept(earliest, latest, retention, self._time_of_snapshot)
         if end <= earliest.id:
             return ExpiryReport()
-        expired = list(self._fresh(range(earliest.id, end)))
-        kept = next(iter(self._fresh(range(end, end + 1))), None)
+        expired = list(self._read_fresh(range(earliest.id, end)))
+        kept = next(iter(self._read_fresh(range(end, end + 1))), None)
         if not expired or kept is None:  # another process is at it
             self._earliest = None
             return ExpiryReport()
@@ -209,7 +209,7 @@ class SnapshotExpirer:
             number = self._snapshots.earliest_id()
             if number is None:
                 return None
-            for snapshot in self._fresh([number]):
+            for snapshot in self._read_fresh([number]):
                 self._earliest = snapshot
         return self._earliest
 
@@ -217,7 +217,7 @@ class SnapshotExpirer:
         earliest = self._changelogs.earliest_id()
         return None if earliest is None else self._changelogs.read(earliest)
 
-    def _fresh(self, numbers: Iterable[int]) -> Iterable[Snapshot]:
+    def _read_fresh(self, numbers: Iterable[int]) -> Iterable[Snapshot]:
         for number in numbers:
             try:
                 yield self._snapshots.read(number, fresh=True)

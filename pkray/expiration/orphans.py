@@ -56,10 +56,10 @@ class OrphanFiles:
             MissingFileError: something kept names a file that is gone, so that it is not known
                 what it names in turn; nothing is yielded.
         """
-        self._catch_up()
+        self._read_new_snapshots()
         old = self._old_unnamed(before_millis, progress)
         while batch := list(itertools.islice(old, _BATCH)):
-            self._catch_up()
+            self._read_new_snapshots()
             orphans = [file for file in batch if self._is_unnamed(file.path)]
             if orphans:
                 yield orphans
@@ -76,7 +76,7 @@ class OrphanFiles:
                 yield file
         progress(looked_at)
 
-    def _catch_up(self) -> None:
+    def _read_new_snapshots(self) -> None:
         """Take in what has been committed since the last time."""
         for root in (self._store, *branch_roots(self._store)):
             seen = self._seen.get(root.url)

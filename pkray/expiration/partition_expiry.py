@@ -49,7 +49,7 @@ def _times(schema: TableSchema, partitions: Iterable[bytes]) -> dict[bytes, int]
     )
     times: dict[bytes, int] = {}
     for partition in partitions:
-        when = reader.of(spec.to_dict(partition))
+        when = reader.parse(spec.to_dict(partition))
         if when is not None:
             times[partition] = _millis(when)
     return times

@@ -39,7 +39,7 @@ class PartitionTime:
         self._pattern = pattern
         self._regex = _PLAIN if formatter is None else re.compile(_compiled(formatter))
 
-    def of(self, values: Mapping[str, object]) -> datetime | None:
+    def parse(self, values: Mapping[str, object]) -> datetime | None:
         """Read the time of partition values by column; None where they make none."""
         if self._pattern is None:
             text = _text(next(iter(values.values())))

@@ -41,6 +41,7 @@ class NameSet:
         self.add(np.fromiter(map(hash, names), np.int64))
 
     def update(self, other: NameSet) -> None:
+        """Add the names of another set."""
         self._parts += [other._sorted, *other._parts]
 
     def __contains__(self, name: str) -> bool:

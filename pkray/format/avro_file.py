@@ -41,7 +41,7 @@ class AvroError(ValueError):
 
 
 def read_records(data: bytes, expected: Expected | None = None) -> Iterator[Record]:
-    """The records of an Avro file, decoded by the schema it carries.
+    """Read the records of an Avro file, decoded by the schema it carries.
 
     Timestamps come as the integers stored. Codecs: null, deflate, zstandard, snappy, bzip2.
 
@@ -78,7 +78,7 @@ def read_records(data: bytes, expected: Expected | None = None) -> Iterator[Reco
 
 
 def write_records(schema: Schema, records: Iterable[Record], compression: str = "zstd") -> bytes:
-    """An Avro file of these records.
+    """Make an Avro file of these records.
 
     Args:
         schema: as fastavro parsed it.

@@ -39,7 +39,7 @@ _WORD_OFFSET_SHIFT = np.uint64(32 + 3)
 def encode(
     columns: Sequence[Column], types: Sequence[DataType], *, arity_prefix: bool = True
 ) -> pa.Array:
-    """The rows of these columns, one binary value each.
+    """Encode the rows of these columns, one binary value each.
 
     Args:
         columns: at least one, all of one length; scalar types only.
@@ -55,7 +55,7 @@ def encode(
 
 
 def null_words(slots: Sequence[Slots]) -> list[AnyWords | None]:
-    """The header's words; None where all rows have 0."""
+    """Make the header's words; None where all rows have 0."""
     words: list[AnyWords | None] = [None] * header_words(len(slots))
     for i, column in enumerate(slots):
         if column.nulls is None:
@@ -68,7 +68,8 @@ def null_words(slots: Sequence[Slots]) -> list[AnyWords | None]:
 
 
 def row_words(slots: Sequence[Slots]) -> tuple[Words, Ints | int]:
-    """All rows' words one after the other, and the number of words of each (one if all equal)."""
+    """Encode all rows' words one after the other, and count those of each (one number if all have
+    as many)."""
     uniform = word_columns(slots)
     if uniform is None:
         return _ragged_words(slots)
@@ -80,7 +81,8 @@ def row_words(slots: Sequence[Slots]) -> tuple[Words, Ints | int]:
 
 
 def word_columns(slots: Sequence[Slots]) -> list[AnyWords | None] | None:
-    """The j-th words of all rows, for each j (None: all 0); None if the rows' sizes differ."""
+    """Encode the j-th words of all rows, for each j (None: all 0); None if the rows' sizes
+    differ."""
     header = null_words(slots)
     cursor = len(header) + len(slots)
     fixed = list(header)
@@ -113,7 +115,7 @@ def _ragged_words(slots: Sequence[Slots]) -> tuple[Words, Ints]:
 
 
 def tail_words(column: Slots) -> Ints | int:
-    """Words in the variable part, as one number if it is the same for all rows."""
+    """Count the words in the variable part, as one number if it is the same for all rows."""
     if column.text is None:
         return len(column.tail)
     width, lengths = column.text.width, column.text.lengths
@@ -126,7 +128,8 @@ def tail_words(column: Slots) -> Ints | int:
 
 
 def slot_words(column: Slots, cursor: Ints | int) -> AnyWords:
-    """The column's slots: with the offset of the variable part, which is at word ``cursor``."""
+    """Encode the column's slots, with the offset of the variable part, which is at word
+    ``cursor``."""
     if column.text is None and not column.tail:
         return column.low
     offset = np.asarray(cursor, dtype=np.int64).astype(np.uint64) << _WORD_OFFSET_SHIFT
@@ -178,7 +181,7 @@ def _to_binary(body: Words, sizes: Ints | int, prefix: bytes) -> pa.Array:
 
 
 def decode(rows: Sequence[bytes] | pa.Array, types: Sequence[DataType]) -> list[pa.Array]:
-    """The columns of rows that carry their arity, as canonical Arrow arrays.
+    """Decode rows that carry their arity into columns, as canonical Arrow arrays.
 
     Raises:
         CorruptFileError: a row has another arity, or points outside itself.
@@ -188,5 +191,5 @@ def decode(rows: Sequence[bytes] | pa.Array, types: Sequence[DataType]) -> list[
 
 
 def decode_column(rows: pa.Array, position: int, types: Sequence[DataType]) -> pa.Array:
-    """One column of such rows. Raises as `decode`."""
+    """Decode one column of such rows. Raises as `decode`."""
     return RowReader(rows, len(types)).column(position, types[position])

@@ -47,7 +47,7 @@ def assign_buckets(
     num_buckets: int,
     function: str = "default",
 ) -> npt.NDArray[np.int32]:
-    """The bucket (0 to ``num_buckets`` - 1) of each row.
+    """Assign each row its bucket: int32, 0 to ``num_buckets`` - 1, one a row.
 
     Args:
         columns: the bucket key's columns, in order.
@@ -88,7 +88,7 @@ def _modulo(
 
 
 def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> Hashes:
-    """The hash of each row of these columns."""
+    """Hash each row of these columns: int32, one a row."""
     arrays = [one_array(column, kind) for column, kind in zip(columns, types, strict=True)]
     hashes = np.empty(len(arrays[0]), np.uint32)
     for start in range(0, len(hashes), BLOCK_ROWS):

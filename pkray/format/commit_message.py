@@ -12,7 +12,7 @@ from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
 
 
 def files_digest(files: Iterable[tuple[int, str]]) -> bytes:
-    """Tells sets of files apart.
+    """Hash names of files, so that sets of files are told apart.
 
     Args:
         files: their levels and names.

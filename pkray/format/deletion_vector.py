@@ -40,8 +40,8 @@ class DeletionVector:
         self._bitmap = bitmap
 
     @classmethod
-    def of(cls, positions: npt.NDArray[np.integer]) -> DeletionVector:
-        """Of positions in any order."""
+    def from_positions(cls, positions: npt.NDArray[np.integer]) -> DeletionVector:
+        """Make the vector of positions in any order: any whole numbers, one a row that is gone."""
         bitmap = BitMap(np.ascontiguousarray(positions, np.uint32))
         bitmap.run_optimize()
         return cls(bitmap)
@@ -52,12 +52,12 @@ class DeletionVector:
         return _array(self._bitmap)
 
     def within(self, first: int, count: int) -> Ints:
-        """The positions from ``first`` to before ``first + count``, counted from ``first``."""
+        """Take the positions from ``first`` to before ``first + count``, counted from ``first``."""
         found = self._bitmap & BitMap(range(first, first + count))
         return _array(found) - first
 
     def contains(self, positions: Ints) -> Bools:
-        """For each position, whether its row is gone."""
+        """Say of each position whether its row is gone: bool, one a position."""
         if not len(positions):
             return np.zeros(0, np.bool_)
         asked = BitMap(np.ascontiguousarray(positions, np.uint32))
@@ -81,7 +81,7 @@ class DeletionVector:
         return f"DeletionVector({len(self)} rows)"
 
     def to_bytes(self) -> bytes:
-        """As it stands in an index file, size and checksum included."""
+        """Encode the vector as it stands in an index file, size and checksum included."""
         body = struct.pack(">i", MAGIC) + self._bitmap.serialize()
         return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
@@ -95,7 +95,7 @@ IndexBytes = tuple[bytes, tuple[DeletionVectorRange, ...]]
 
 
 def write_index(vectors: Mapping[str, DeletionVector], target_size: int) -> Iterator[IndexBytes]:
-    """Index files of vectors by data file.
+    """Pack vectors by data file into index files.
 
     Args:
         target_size: a file with so many bytes gets no more vectors.
@@ -115,7 +115,7 @@ def write_index(vectors: Mapping[str, DeletionVector], target_size: int) -> Iter
 def read_index(
     data: bytes, ranges: Iterable[DeletionVectorRange], path: str
 ) -> dict[str, DeletionVector]:
-    """The vectors that lie at these ranges of an index file, by data file.
+    """Read the vectors that lie at these ranges of an index file, by data file.
 
     Raises:
         CorruptFileError: the file is cut short, or its bytes are not as they were written.

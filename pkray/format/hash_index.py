@@ -23,7 +23,7 @@ _CHECKSUM = re.compile(r"-crc([0-9a-f]{8})$")
 
 
 def unique(hashes: Hashes) -> Hashes:
-    """The distinct hashes, ascending; `np.unique` takes a hundred times as long."""
+    """Sort the hashes and drop duplicates; `np.unique` takes a hundred times as long."""
     ordered = np.sort(hashes)
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
@@ -31,7 +31,7 @@ def unique(hashes: Hashes) -> Hashes:
 
 
 def read_hashes(store: ObjectStore, file: IndexFileMeta) -> Hashes:
-    """The hashes in a file, in its order.
+    """Read the hashes in a file, in its order: int32, one a key.
 
     Raises:
         MissingFileError: it is gone: the snapshots that name it have expired.
@@ -58,7 +58,7 @@ def read_hashes(store: ObjectStore, file: IndexFileMeta) -> Hashes:
 
 
 def write_hashes(store: ObjectStore, names: paths.FileNames, hashes: Hashes) -> IndexFileMeta:
-    """A new file of these hashes; its name ends in their checksum, as its format has none."""
+    """Write a new file of these hashes; its name ends in their checksum, as its format has none."""
     data = hashes.astype(_FILE_TYPE).tobytes()
     name = f"{names.index()}-crc{zlib.crc32(data):08x}"
     store.write(paths.index(name), data)

@@ -43,7 +43,7 @@ class IndexFileMeta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def own_path(file: IndexFileMeta) -> str:
-    """Where an index file lies, relative to the table's root.
+    """Say where an index file lies, relative to the table's root.
 
     Raises:
         UnsupportedError: it lies outside the table.

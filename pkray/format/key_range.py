@@ -21,7 +21,7 @@ Ranks = npt.NDArray[np.int64]
 
 
 def rank_keys(rows: Sequence[bytes] | pa.Array, types: Sequence[DataType]) -> Ranks:
-    """Dense ranks (from 0) of stored keys: equal keys share one, smaller keys have smaller ones.
+    """Rank stored keys densely (from 0): equal keys share a rank, smaller keys have smaller ones.
 
     Args:
         rows: BinaryRows with arity of the trimmed primary key.
@@ -34,7 +34,7 @@ def rank_keys(rows: Sequence[bytes] | pa.Array, types: Sequence[DataType]) -> Ra
 
 
 def rank_columns(columns: Sequence[pa.Array]) -> Ranks:
-    """Dense ranks of rows given by their columns: at least one, all of one length."""
+    """Rank rows densely, given by their columns: at least one, all of one length."""
     if len(columns[0]) == 0:
         return np.zeros(0, np.int64)
     ranks = _rank(columns[0])
@@ -48,7 +48,7 @@ def rank_columns(columns: Sequence[pa.Array]) -> Ranks:
 def rank_ranges(
     min_keys: Sequence[bytes], max_keys: Sequence[bytes], types: Sequence[DataType]
 ) -> tuple[Ranks, Ranks]:
-    """Ranks of files' smallest and largest keys, comparable with each other.
+    """Rank files' smallest and largest keys, comparable with each other.
 
     Files i and j overlap if ``low[i] <= high[j] and low[j] <= high[i]``.
     """

@@ -59,7 +59,7 @@ class IndexManifestEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_manifest(data: bytes, path: str, file_size: int | None = None) -> list[ManifestEntry]:
-    """The entries of a manifest, in the order written.
+    """Read the entries of a manifest, in the order written.
 
     Args:
         file_size: what the manifest list says it has. Avro alone cannot tell a file cut off
@@ -74,12 +74,12 @@ def read_manifest(data: bytes, path: str, file_size: int | None = None) -> list[
 
 
 def write_manifest(entries: Iterable[ManifestEntry], compression: str = "zstd") -> bytes:
-    """A manifest's file."""
+    """Make a manifest's file."""
     return write_records(avro_schemas.MANIFEST_ENTRY, map(_entry_record, entries), compression)
 
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
-    """The manifests a manifest list names.
+    """Read the manifests a manifest list names.
 
     Raises:
         CorruptFileError: the bytes are no manifest list, or end early; names ``path``.
@@ -88,12 +88,12 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
 
 
 def write_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str = "zstd") -> bytes:
-    """A manifest list's file."""
+    """Make a manifest list's file."""
     return write_records(avro_schemas.MANIFEST_LIST, map(_manifest_record, manifests), compression)
 
 
 def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
-    """The entries of an index manifest.
+    """Read the entries of an index manifest.
 
     Raises:
         CorruptFileError: the bytes are no index manifest, or end early; names ``path``.
@@ -102,7 +102,7 @@ def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
 
 
 def write_index_manifest(entries: Iterable[IndexManifestEntry], compression: str = "zstd") -> bytes:
-    """An index manifest's file."""
+    """Make an index manifest's file."""
     return write_records(
         avro_schemas.INDEX_MANIFEST_ENTRY, map(_index_record, entries), compression
     )

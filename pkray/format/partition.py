@@ -46,7 +46,7 @@ class PartitionSpec:
         self._paths: dict[bytes, str] = {binary_row.EMPTY_ROW: ""}
 
     def encode(self, table: pa.Table | pa.RecordBatch) -> tuple[Codes, list[bytes]]:
-        """Each row's partition, as a position in the list of those there are."""
+        """Encode each row's partition as a position in the list of those there are."""
         if not self.names:
             return np.zeros(table.num_rows, np.int32), [binary_row.EMPTY_ROW]
         if table.num_rows == 0:
@@ -56,16 +56,16 @@ class PartitionSpec:
         combined = encoded[0][0].astype(np.int64)
         for (indices, _), size in zip(encoded[1:], sizes[1:], strict=True):
             combined = combined * size + indices
-        codes, present = _number(combined, int(np.prod(sizes, dtype=np.float64)))
+        indices, present = _number(combined, int(np.prod(sizes, dtype=np.float64)))
         columns = []
         for (_, values), size in zip(reversed(encoded), reversed(sizes), strict=True):
             present, position = np.divmod(present, size)
             columns.append(values.take(pa.array(position)))
         rows = binary_row.encode(columns[::-1], self.types)
-        return codes, rows.to_pylist()
+        return indices, rows.to_pylist()
 
     def values(self, partitions: Sequence[bytes]) -> list[pa.Array]:
-        """The partition columns' values, one row a partition.
+        """Decode the partition columns' values, one row a partition.
 
         Raises:
             CorruptFileError: a partition is not of this table.
@@ -73,14 +73,14 @@ class PartitionSpec:
         return binary_row.decode(partitions, self.types)
 
     def to_dict(self, partition: bytes) -> dict[str, Any]:
-        """One partition as Python values by column name."""
+        """Decode one partition into Python values by column name."""
         columns = self.values([partition])
         return {
             name: plain_value(column[0]) for name, column in zip(self.names, columns, strict=True)
         }
 
-    def of(self, values: Mapping[str, Any]) -> bytes:
-        """The partition of these Python values, one for each partition column.
+    def from_values(self, values: Mapping[str, Any]) -> bytes:
+        """Encode the partition of these Python values, one for each partition column.
 
         Raises:
             SchemaError: a column is missing, is not a partition column, or its value does not fit.
@@ -105,14 +105,14 @@ class PartitionSpec:
         return row
 
     def path(self, partition: bytes) -> str:
-        """The partition's folder below the table's root: '' or ``dt=a/h=1/``."""
+        """Make the partition's folder below the table's root: '' or ``dt=a/h=1/``."""
         known = self._paths.get(partition)
         if known is None:
             known = self._paths[partition] = self._path(partition)
         return known
 
     def text(self, partition: bytes) -> str:
-        """The partition for people: '' or ``dt=a/h=1``, nothing escaped."""
+        """Write the partition for people: '' or ``dt=a/h=1``, nothing escaped."""
         return "/".join(f"{name}={text}" for name, text in self._texts(partition))
 
     def _path(self, partition: bytes) -> str:
@@ -137,10 +137,10 @@ def _dictionary(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int3
 def _number(
     combined: npt.NDArray[np.int64], combinations: int
 ) -> tuple[Codes, npt.NDArray[np.int64]]:
-    """Dense codes of these numbers (below ``combinations``), and the distinct numbers."""
+    """Dense indices of these numbers (below ``combinations``), and the distinct numbers."""
     if combinations > _DENSE_COMBINATIONS:
-        present, codes = np.unique(combined, return_inverse=True)
-        return codes.astype(np.int32), present
+        present, indices = np.unique(combined, return_inverse=True)
+        return indices.astype(np.int32), present
     is_there = np.zeros(combinations, np.bool_)
     is_there[combined] = True
     present = np.flatnonzero(is_there)

@@ -25,7 +25,7 @@ class PartitionFilter:
     wanted: Sequence[Mapping[str, pa.Scalar]]
 
     def select(self, partitions: Collection[bytes]) -> frozenset[bytes]:
-        """Those that fit."""
+        """Select the partitions that fit."""
         there = sorted(partitions)
         if not there or any(not each for each in self.wanted):
             return frozenset(there if self.wanted else ())
@@ -48,5 +48,5 @@ class ExactPartitions:
     partitions: frozenset[bytes]
 
     def select(self, partitions: Collection[bytes]) -> frozenset[bytes]:
-        """Those that are among them."""
+        """Select the partitions that are among them."""
         return self.partitions.intersection(partitions)

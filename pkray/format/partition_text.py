@@ -28,7 +28,7 @@ _ESCAPED = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{}\[\]^]")
 
 
 def to_text(value: pa.Scalar, kind: DataType, *, legacy: bool = True) -> str | None:
-    """The text of a partition value; None where the folder has the default name (null, blank).
+    """Write a partition value as text; None where the folder has the default name (null, blank).
 
     Raises:
         UnsupportedError: a type whose text is not the same for every reader.
@@ -40,12 +40,12 @@ def to_text(value: pa.Scalar, kind: DataType, *, legacy: bool = True) -> str | N
 
 
 def value_text(value: pa.Scalar, kind: DataType) -> str:
-    """A value that is not null, as SQL casts it to a string."""
+    """Write a value that is not null as SQL casts it to a string."""
     return _text(value, kind, legacy=False)
 
 
 def escape(text: str) -> str:
-    """The text as part of a path: characters that paths give a meaning become ``%XX``."""
+    """Write text as part of a path: characters that paths give a meaning become ``%XX``."""
     return _ESCAPED.sub(lambda found: f"%{ord(found.group()):02X}", text)
 
 

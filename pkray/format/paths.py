@@ -43,7 +43,8 @@ def long_lived_changelog(snapshot_id: int) -> str:
 
 
 def manifest(file_name: str) -> str:
-    """A manifest, manifest list or index manifest, by the name a snapshot or list gives it."""
+    """Locate a manifest, manifest list or index manifest, by the name a snapshot or list gives
+    it."""
     return f"{MANIFEST_DIR}/{_checked(file_name)}"
 
 
@@ -60,7 +61,7 @@ def tag(name: str) -> str:
 
 
 def branch(name: str) -> str:
-    """The root of a branch, which has a schema, snapshot and tag folder of its own."""
+    """Locate the root of a branch, which has a schema, snapshot and tag folder of its own."""
     return f"{BRANCH_DIR}/branch-{name}"
 
 
@@ -69,12 +70,12 @@ def consumer(consumer_id: str) -> str:
 
 
 def writer(digest: str) -> str:
-    """Which writer of a commit user is the newest."""
+    """Locate the file that says which writer of a commit user is the newest."""
     return f"{WRITER_DIR}/writer-{digest}"
 
 
 def data_file(partition_path: str, bucket: int, file_name: str) -> str:
-    """Of a bucket; ``partition_path`` is '' or ends in '/' (``PartitionSpec.path``)."""
+    """Locate a bucket's file; ``partition_path`` is '' or ends in '/' (``PartitionSpec.path``)."""
     return f"{partition_path}bucket-{bucket}/{_checked(file_name)}"
 
 
@@ -91,7 +92,7 @@ def _checked(file_name: str) -> str:
 
 
 def bucket_of(directory: str) -> int | None:
-    """The bucket's number if ``directory`` is a bucket's folder."""
+    """Return the bucket's number if ``directory`` is a bucket's folder."""
     found = _BUCKET.search(directory.rstrip("/"))
     return int(found.group(1)) if found else None
 

@@ -56,6 +56,7 @@ class RowReader:
         return [self.column(i, kind) for i, kind in enumerate(types)]
 
     def column(self, i: int, kind: DataType) -> pa.Array:
+        """Decode the field at one position: a value a row."""
         which, bit = divmod(i + HEADER_BITS, 64)
         word = self.view[self.starts + 8 * which]
         valid = (word >> np.uint64(bit)) & np.uint64(1) == 0

@@ -92,7 +92,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """The snapshot's file: indented JSON with a checksum, absent fields left out.
+    """Make the snapshot's file: indented JSON with a checksum, absent fields left out.
 
     Raises:
         msgspec.ValidationError: a value of another type, with which it could not be read again.
@@ -128,5 +128,5 @@ def decode(data: bytes, path: str, number: int | None = None) -> Snapshot:
 
 
 def replace(snapshot: Snapshot, **changes: Any) -> Snapshot:
-    """A copy of the snapshot with some fields changed."""
+    """Copy the snapshot with some fields changed."""
     return msgspec.structs.replace(snapshot, **changes)

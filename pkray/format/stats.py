@@ -65,7 +65,7 @@ class StatsCollector:
             column.update(batch.column(name))
 
     def finish(self, names: Sequence[str] | None = None) -> SimpleStats:
-        """The statistics of all rows so far: of all columns, or of some in another order."""
+        """Return the statistics of all rows so far: of all columns, or of some in another order."""
         columns = [self._columns[name] for name in (self._columns if names is None else names)]
         if not columns:
             return EMPTY_STATS
@@ -75,7 +75,7 @@ class StatsCollector:
 
 
 def column_modes(options: TableOptions, names: Sequence[str]) -> list[str]:
-    """Each column's mode: ``fields.<name>.stats-mode``, else ``metadata.stats-mode``."""
+    """Find each column's mode: ``fields.<name>.stats-mode``, else ``metadata.stats-mode``."""
     said = {name: field.stats_mode for name, field in options.fields.items()}
     return [said.get(name) or options.metadata_stats_mode for name in names]
 

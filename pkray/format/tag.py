@@ -35,6 +35,7 @@ class Tag:
         return f"Tag({self.name!r}, snapshot {self.snapshot.id}{kept})"
 
     def has_expired(self, now: int) -> bool:
+        """Whether the tag's time is over; ``now`` in epoch milliseconds."""
         if self.create_time is None or self.time_retained is None:
             return False
         return now > self.create_time + self.time_retained
@@ -53,7 +54,7 @@ _SNAPSHOT_FIELDS = Snapshot.__struct_fields__
 
 
 def encode(tag: Tag) -> bytes:
-    """The tag's file: a snapshot's, and with a retention also when it was made.
+    """Make the tag's file: a snapshot's, and with a retention also when it was made.
 
     Paimon up to 0.7 reads no tag that says when it was made; one without a retention does not.
     """

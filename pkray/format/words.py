@@ -66,7 +66,7 @@ class Bytes:
         return self.offsets[:-1].astype(np.int64)
 
     def word(self, j: int) -> Words:
-        """The j-th word of every value, zero padded; none may end before it."""
+        """Return the j-th word of every value, zero padded; none may end before it."""
         if self.width is None:
             return self.words(slice(None), j)
         mask = TAIL_MASKS[min(self.width - 8 * j, 8)]
@@ -74,12 +74,12 @@ class Bytes:
         return words if self.width >= 8 * j + 8 else words & mask
 
     def words(self, rows: Ints | slice, j: Ints | int) -> Words:
-        """The j-th words of the values of ``rows``."""
+        """Return the j-th words of the values of ``rows``."""
         left = np.minimum(self.lengths[rows] - 8 * j, 8)
         return self.view[self.starts[rows] + 8 * j] & TAIL_MASKS[left]
 
     def slots(self) -> Words:
-        """Short values with their length marked; of values over 7 bytes the length alone."""
+        """Encode short values with their length marked; of values over 7 bytes the length alone."""
         if self.width is not None and self.width > INLINE_BYTES:
             return np.broadcast_to(np.uint64(self.width), self.lengths.shape)
         if self.width is not None:
@@ -114,19 +114,19 @@ class Slots:
 
 
 def header_words(arity: int) -> int:
-    """Words of the row kind and the null bits."""
+    """Count the words of the row kind and the null bits."""
     return (arity + HEADER_BITS + 63) // 64
 
 
 def expand(sizes: Ints) -> tuple[Ints, Ints]:
-    """For sizes 2, 0, 3: rows 0 0 2 2 2 and positions 0 1 0 1 2."""
+    """Number rows and positions: for sizes 2, 0, 3, rows 0 0 2 2 2 and positions 0 1 0 1 2."""
     rows = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
     first = np.cumsum(sizes) - sizes
     return rows, np.arange(len(rows), dtype=np.int64) - first[rows]
 
 
 def one_array(column: Column, data_type: DataType) -> pa.Array:
-    """The column as one array of the type's canonical Arrow type."""
+    """Combine the column into one array of the type's canonical Arrow type."""
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):
@@ -135,7 +135,7 @@ def one_array(column: Column, data_type: DataType) -> pa.Array:
 
 
 def null_mask(array: pa.Array) -> Bools | None:
-    """True where the array is null; None if it nowhere is."""
+    """Flag where the array is null: bool, one a value; None if it nowhere is."""
     if array.null_count == 0:
         return None
     mask: Bools = array.is_null().to_numpy(zero_copy_only=False)
@@ -143,7 +143,7 @@ def null_mask(array: pa.Array) -> Bools | None:
 
 
 def column_slots(column: Column, data_type: DataType) -> Slots:
-    """What a column contributes to its rows.
+    """Encode what a column contributes to its rows.
 
     Raises:
         UnsupportedError: the type is nested.
@@ -166,7 +166,7 @@ def column_slots(column: Column, data_type: DataType) -> Slots:
 
 
 def fixed_values(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """The values of a fixed-width array as they lie in memory; any value where it is null."""
+    """View the values of a fixed-width array as they lie in memory; any value where it is null."""
     kind, buffer = np.dtype(dtype), array.buffers()[1]
     if buffer is None or len(array) == 0:
         return np.zeros(len(array), kind)
@@ -174,23 +174,24 @@ def fixed_values(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def flag_values(array: pa.Array) -> npt.NDArray[np.uint8]:
-    """The values of a boolean array, 0 or 1; any value where it is null."""
+    """Unpack the values of a boolean array, 0 or 1; any value where it is null."""
     bits = np.frombuffer(array.buffers()[1], np.uint8)
     return np.unpackbits(bits, bitorder="little")[array.offset :][: len(array)]
 
 
 def raw_type(width: int) -> np.dtype[Any]:
-    """Values of so many bytes: unsigned integers, or bytes if no integer is as wide."""
+    """Choose a type for values of so many bytes: unsigned integers, or bytes if no integer is as
+    wide."""
     return np.dtype(f"<u{width}" if width in (1, 2, 4, 8) else f"V{width}")
 
 
 def unaligned_view(data: npt.NDArray[np.uint8]) -> Words:
-    """The words at every byte of ``data`` (all but its last seven)."""
+    """View the words at every byte of ``data`` (all but its last seven)."""
     return np.ndarray((max(len(data) - 7, 0),), np.uint64, data.data, strides=(1,))
 
 
 def text_bytes(array: pa.Array, nulls: Bools | None) -> Bytes:
-    """A string or binary array as :class:`Bytes`."""
+    """View a string or binary array as :class:`Bytes`."""
     count = len(array)
     _, offset_buffer, data_buffer = array.buffers()
     if offset_buffer is None or count == 0:
@@ -236,7 +237,7 @@ def _decimal_slots(array: pa.Array, data_type: DataType, nulls: Bools | None) ->
 
 
 def decimal_lengths(low: Words, high: Ints) -> Ints:
-    """Bytes of the shortest two's complement of 128-bit integers (1 to 16)."""
+    """Count the bytes of the shortest two's complement of 128-bit integers (1 to 16)."""
     sign = (high >> 63).view(np.uint64)
     steps = np.array([1 << (8 * k - 1) for k in range(1, 9)], np.uint64)
     of_low = np.searchsorted(steps, low ^ sign, side="right")

@@ -49,7 +49,7 @@ class BucketFiles:
             changelog_prefix=schema.core.changelog_file_prefix,
         )
         self._partition_path = PartitionSpec(schema).path(partition)
-        self._fresh = fresh
+        self._flushed_rows = fresh
 
     def path(self, file_name: str) -> str:
         """Return the path of a file of this bucket, relative to the table's root."""
@@ -81,7 +81,7 @@ class BucketFiles:
     def delete(self, files: Iterable[DataFileMeta]) -> None:
         """Delete files that were never handed over to a commit."""
         names = [file.file_name for file in files]
-        if self._fresh:
-            self._fresh.drop(names)
+        if self._flushed_rows:
+            self._flushed_rows.drop(names)
         if names:
             self.store.delete([self.path(name) for name in names])

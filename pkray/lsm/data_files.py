@@ -71,7 +71,11 @@ class DataFileStore(BucketFiles):
             batches: no key in two of them.
             source: APPEND_SOURCE or COMPACT_SOURCE.
         """
-        room = self._fresh.free_bytes if self._fresh and (level, prefix) == (0, "data") else 0
+        room = (
+            self._flushed_rows.free_bytes
+            if self._flushed_rows and (level, prefix) == (0, "data")
+            else 0
+        )
         kept: list[pa.RecordBatch] = []
         with self.open_run(level, source, prefix) as writer:
             for rows in batches:
@@ -81,9 +85,9 @@ class DataFileStore(BucketFiles):
                     kept.append(rows)
                 else:
                     kept.clear()
-        if self._fresh and kept:
+        if self._flushed_rows and kept:
             (file,) = writer.files
-            self._fresh.keep(file.file_name, kept)
+            self._flushed_rows.keep(file.file_name, kept)
         return writer.files
 
     def read(
@@ -144,7 +148,7 @@ class DataFileStore(BucketFiles):
 
     def is_at_hand(self, file: DataFileMeta) -> bool:
         """Whether the file's rows are in memory, from where they are read."""
-        return self._fresh is not None and self._fresh.has(file.file_name)
+        return self._flushed_rows is not None and self._flushed_rows.has(file.file_name)
 
     def evolution(self, file: DataFileMeta) -> RowSchemaAdapter | None:
         """Return what adapts the rows of a file to this schema; None if they have it already."""
@@ -174,7 +178,7 @@ class DataFileStore(BucketFiles):
             self.clock,
             self.names,
             self._schemas,
-            self._fresh,
+            self._flushed_rows,
         )
 
     def _read(
@@ -188,8 +192,8 @@ class DataFileStore(BucketFiles):
         row_group_filter: RowGroupFilter | None = None,
     ) -> Iterator[pa.RecordBatch]:
         wanted = pa.schema([self.row_schema.field(name) for name in names])
-        if self._fresh and row_groups is None and deleted is None:
-            fresh = self._fresh.read(file.file_name, batch_rows, batch_bytes)
+        if self._flushed_rows and row_groups is None and deleted is None:
+            fresh = self._flushed_rows.read(file.file_name, batch_rows, batch_bytes)
             if fresh is not None:
                 for batch in fresh:
                     columns = [batch.column(name) for name in names]

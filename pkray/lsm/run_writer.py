@@ -37,6 +37,7 @@ class RunWriter(Abortable):
         self._open: _OpenFile | None = None
 
     def write(self, rows: pa.RecordBatch) -> None:
+        """Append rows, sorted by key after those before."""
         for start in range(0, rows.num_rows, step := self._rows_between_looks(rows)):
             self._write(rows.slice(start, step))
 

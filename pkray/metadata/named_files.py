@@ -14,13 +14,13 @@ from pkray.storage.object_store import FileStatus, ObjectStore
 
 
 def named_files(
-    store: ObjectStore, prefix: str, is_meant: Callable[[str], bool] = bool
+    store: ObjectStore, prefix: str, matches: Callable[[str], bool] = bool
 ) -> Iterator[tuple[str, FileStatus]]:
     """Yield what follows the prefix in the names of a folder's files, with the files.
 
     Args:
         prefix: the folder, and the beginning of names: ``tag/tag-``.
-        is_meant: whether a name is one of those, by what follows the prefix.
+        matches: whether a name is one of those, by what follows the prefix.
 
     Raises:
         CorruptFileError: a folder has such a name, so that something would seem not to be there.
@@ -28,7 +28,7 @@ def named_files(
     folder = prefix.rpartition("/")[0]
     if store.local_path(folder) is not None:
         for path in store.list_dirs(folder):
-            if path.startswith(prefix) and is_meant(path.removeprefix(prefix)):
+            if path.startswith(prefix) and matches(path.removeprefix(prefix)):
                 raise CorruptFileError(
                     f"{store.location(path)!r} is a directory where a file belongs: move it away, "
                     "and restore what was there",
@@ -36,7 +36,7 @@ def named_files(
                 )
     for file in store.list(folder, recursive=False):
         name = file.path.removeprefix(prefix)
-        if file.path.startswith(prefix) and is_meant(name):
+        if file.path.startswith(prefix) and matches(name):
             yield name, file
 
 

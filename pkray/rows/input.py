@@ -65,7 +65,7 @@ def conform_prefixes(data: object, schema: TableSchema) -> pa.Table:
     trimmed = schema.trimmed_primary_keys
     if isinstance(data, list | tuple) and not data:
         data = pa.schema([schema.arrow_schema.field(trimmed[0])]).empty_table()
-    rows = _Rows.of(data)
+    rows = _Rows.from_data(data)
     partition = [name for name in schema.partition_keys if name in rows.names]
     given = [name for name in rows.names if name not in partition]
     fits = given and set(given) == set(trimmed[: len(given)])
@@ -97,7 +97,7 @@ def _required(schema: TableSchema, missing: Missing) -> list[str]:
 def _conform(data: object, schema: TableSchema, required: Sequence[str]) -> pa.Table:
     if isinstance(data, list | tuple) and not data:
         return schema.arrow_schema.empty_table()
-    rows = _Rows.of(data, required)
+    rows = _Rows.from_data(data, required)
     _check_columns(rows.names, schema, required, rows.index)
     columns = []
     for column in schema.fields:
@@ -181,7 +181,7 @@ class _Rows:
         self.index = index
 
     @staticmethod
-    def of(data: object, required: Sequence[str] | None = None) -> _Rows:
+    def from_data(data: object, required: Sequence[str] | None = None) -> _Rows:
         """Take dicts; the columns must be in each, by default all."""
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])

@@ -31,7 +31,7 @@ class BucketFilter:
         self._known: dict[int, npt.NDArray[np.int32]] = {}
 
     @classmethod
-    def of(cls, predicate: Predicate, schema: TableSchema) -> BucketFilter | None:
+    def from_predicate(cls, predicate: Predicate, schema: TableSchema) -> BucketFilter | None:
         """Make it from equalities and INs on the whole bucket key; None without, or of dynamic
         buckets."""
         if schema.core.bucket < 1:

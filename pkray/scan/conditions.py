@@ -91,6 +91,7 @@ class IsNull:
         return frozenset((self.column,))
 
     def expression(self) -> pc.Expression:
+        """Make the pyarrow expression."""
         field = pc.field(self.column)
         return field.is_valid() if self.negated else field.is_null()
 
@@ -113,6 +114,7 @@ class Compare:
         return frozenset((self.column,))
 
     def expression(self) -> pc.Expression:
+        """Make the pyarrow expression."""
         field, value = pc.field(self.column), self.value
         if _is_nan(value):
             is_nan = pc.is_nan(field)
@@ -160,6 +162,7 @@ class OneOf:
         return frozenset((self.column,))
 
     def expression(self) -> pc.Expression:
+        """Make the pyarrow expression."""
         field = pc.field(self.column)
         found = field.isin(self.values)
         return field.is_valid() & ~found if self.negated else found
@@ -196,6 +199,7 @@ class Like:
         return frozenset((self.column,))
 
     def expression(self) -> pc.Expression:
+        """Make the pyarrow expression."""
         found = pc.match_like(pc.field(self.column), self.pattern, ignore_case=self.ignore_case)
         return ~found if self.negated else found
 

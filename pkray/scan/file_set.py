@@ -63,7 +63,7 @@ class FileSet:
         self._whole: dict[str, pa.Array] = {}
 
     @classmethod
-    def of(cls, entries: Iterable[ManifestEntry]) -> FileSet:
+    def from_entries(cls, entries: Iterable[ManifestEntry]) -> FileSet:
         """Make a set of the files that these entries add."""
         return cls(_table(list(entries)))
 
@@ -93,6 +93,7 @@ class FileSet:
         return self.column(column).to_numpy()
 
     def column(self, name: str) -> pa.Array:
+        """Return a column of the table of files, in one chunk."""
         if name not in self._whole:
             self._whole[name] = _one_chunk(self.table.column(name))
         return self._whole[name]

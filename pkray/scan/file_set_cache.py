@@ -16,7 +16,7 @@ from pkray.storage.object_store import ObjectStore
 CACHED_BYTES = 128 << 20
 """Kept in a process, some 2 KB a file."""
 
-_EMPTY = FileSet.of(())
+_EMPTY = FileSet.from_entries(())
 _Names = tuple[str, ...]
 _Marks = tuple[Hashable, ...]
 
@@ -76,6 +76,7 @@ class FileSetCache:
         return files
 
     def clear(self) -> None:
+        """Let go of all that is held."""
         with self._lock:
             self._held.clear()
             self._bytes = 0

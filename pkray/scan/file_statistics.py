@@ -47,7 +47,7 @@ class FileStatistics:
         nulls = {name: _is_null(column) for name, column in values.items()}
         return Statistics(values, values, nulls, np.ones(len(partitions), np.int64))
 
-    def of(self, columns: Iterable[str], places: Places) -> Statistics:
+    def select(self, columns: Iterable[str], places: Places) -> Statistics:
         """Return statistics of these columns of the files at these places."""
         schema = self._schema
         least: dict[str, pa.Array] = {}

@@ -90,7 +90,7 @@ class ScanPlanner:
         if snapshot is None:
             return []
         of_files = predicate and predicate.of_stored(self._schema)
-        buckets = BucketFilter.of(of_files, self._schema) if of_files else None
+        buckets = BucketFilter.from_predicate(of_files, self._schema) if of_files else None
         manifests = data_manifests(self._store, snapshot)
         kept = self._matching(manifests, of_files, buckets)
         if 2 * _entries(kept) > _entries(manifests) or file_sets.knows(self._store, manifests):
@@ -119,7 +119,7 @@ class ScanPlanner:
         if snapshot is None:
             return ScanReport(self._location.name, None, wanted, written)
         of_files = predicate and predicate.of_stored(self._schema)
-        buckets = BucketFilter.of(of_files, self._schema) if of_files else None
+        buckets = BucketFilter.from_predicate(of_files, self._schema) if of_files else None
         manifests = data_manifests(self._store, snapshot)
         kept = self._matching(manifests, of_files, buckets)
         files = file_sets.read(self._store, manifests)
@@ -141,7 +141,7 @@ class ScanPlanner:
         manifests = data_manifests(self._store, snapshot) if snapshot else []
         files = file_sets.read(self._store, manifests)
         every = np.arange(len(files))
-        return FileStatistics(files, self._schema, self._schemas.read).of(wanted, every)
+        return FileStatistics(files, self._schema, self._schemas.read).select(wanted, every)
 
     def _known(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         names = self._schema.names
@@ -190,11 +190,11 @@ class ScanPlanner:
         columns: tuple[str, ...],
         predicate: Predicate | None,
     ) -> list[Split]:
-        codes, partitions = files.partitions
+        indices, partitions = files.partitions
         buckets = files.numbers("bucket")
         found: dict[tuple[bytes, int], list[DataFileMeta]] = defaultdict(list)
         for place, file in zip(pruned.places.tolist(), files.files(pruned.places), strict=True):
-            found[partitions[codes[place]], int(buckets[place])].append(file)
+            found[partitions[indices[place]], int(buckets[place])].append(file)
         vectors: dict[tuple[bytes, int], list[IndexFileMeta]] = {}
         if self._schema.core.deletion_vectors_enabled:
             vectors = index_files(self._store, snapshot, DELETION_VECTORS)

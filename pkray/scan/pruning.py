@@ -97,9 +97,9 @@ def prune(
         from_level: leave out the files of lower levels.
     """
     places = np.arange(len(files))
-    lowest = int(skips_level_0(schema)) if from_level is None else from_level
-    if lowest:
-        places = places[files.numbers("level") >= lowest]
+    min_level = int(skips_level_0(schema)) if from_level is None else from_level
+    if min_level:
+        places = places[files.numbers("level") >= min_level]
     by_level = len(files) - len(places)
     if predicate is None or not len(places):
         return Pruned(places, by_level)
@@ -119,10 +119,10 @@ def prune(
     columns = set(predicate.columns)
     keys = columns & {*schema.partition_keys, *schema.trimmed_primary_keys}
     if keys & set(schema.trimmed_primary_keys):
-        places = places[condition.may_match(statistics.of(keys, places))]
+        places = places[condition.may_match(statistics.select(keys, places))]
     counts.append(len(places))
     if columns - keys and len(places):
-        matches = condition.may_match(statistics.of(columns, places))
+        matches = condition.may_match(statistics.select(columns, places))
         places = places[needed(files, places, matches, schema)]
     counts.append(len(places))
     return Pruned(places, by_level, *(-np.diff(counts)).tolist())

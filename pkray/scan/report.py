@@ -111,7 +111,7 @@ class ScanReport:
 
 def counted(files: FileSet, pruned: Pruned) -> ScanReport:
     """Return the counts that are of files."""
-    codes, partitions = files.partitions
+    indices, partitions = files.partitions
     sizes, rows, places = files.numbers("size"), files.numbers("rows"), pruned.places
     return ScanReport(
         files_total=len(files),
@@ -128,7 +128,7 @@ def counted(files: FileSet, pruned: Pruned) -> ScanReport:
         buckets_total=_buckets(files, np.arange(len(files))),
         buckets_read=_buckets(files, places),
         partitions_total=len(partitions),
-        partitions_read=len(np.unique(codes[places])),
+        partitions_read=len(np.unique(indices[places])),
     )
 
 

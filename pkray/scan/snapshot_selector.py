@@ -60,7 +60,7 @@ class SnapshotSelector:
         ]
 
     @classmethod
-    def of(
+    def from_arguments(
         cls,
         snapshot_id: int | None = None,
         tag: str | None = None,

@@ -37,6 +37,8 @@ class AddColumn:
 
 @dataclass(frozen=True)
 class DropColumn:
+    """Removes a column."""
+
     name: ColumnName
 
 
@@ -83,6 +85,8 @@ class CommentColumn:
 
 @dataclass(frozen=True)
 class SetOptions:
+    """Sets options of the table."""
+
     options: Options
 
 
@@ -95,6 +99,8 @@ class ChangeBuckets:
 
 @dataclass(frozen=True)
 class UnsetOptions:
+    """Takes options of the table back to their defaults."""
+
     keys: Sequence[str]
 
 

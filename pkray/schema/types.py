@@ -270,6 +270,7 @@ class DataField:
         return pa.field(self.name, self.type.arrow, nullable=self.type.nullable)
 
     def to_json(self) -> dict[str, Any]:
+        """Make the field's JSON, as schema files have it."""
         json: dict[str, Any] = {"id": self.id, "name": self.name, "type": self.type.to_json()}
         if self.description is not None:
             json["description"] = self.description
@@ -277,6 +278,7 @@ class DataField:
 
     @staticmethod
     def from_json(json: Mapping[str, Any]) -> DataField:
+        """Parse the field's JSON."""
         number, name, description = json["id"], json["name"], json.get("description")
         if type(number) is not int or not isinstance(name, str):
             raise TypeError(f"a column has the id {number!r} and the name {name!r}")

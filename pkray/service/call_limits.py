@@ -27,7 +27,7 @@ class CallLimits:
 
     @classmethod
     def checked(cls, call_timeout: object, lookup_timeout: object) -> CallLimits:
-        """As a user gives them, in seconds.
+        """Check limits as a user gives them, in seconds.
 
         Raises:
             OptionError: one is no number of at least 1.
@@ -38,11 +38,12 @@ class CallLimits:
         )
 
     def total(self, is_lookup: bool) -> float | None:
-        """Seconds after which a call is given up though it gets on; None: never."""
+        """Return the seconds after which a call is ended though it gets on; None: never."""
         return self.lookup_seconds if is_lookup else None
 
     def patience(self, is_lookup: bool = False) -> float:
-        """Seconds in which a call that fails is made again: once more where it has hung."""
+        """Return the seconds in which a call that fails is made again: once more where it has
+        hung."""
         return self.total(is_lookup) or max(_RESTART_SECONDS, 1.25 * self.call_seconds)
 
 

@@ -91,7 +91,7 @@ class OwnerClient(Client):
         """Note that a session is committed; whether compactions are pending."""
 
     @method(_WRITE)
-    def give_up(self, session_id: SessionId) -> None:
+    def abort_prepare(self, session_id: SessionId) -> None:
         """Note that what was prepared is not published, though the session goes on."""
 
     @method(_WRITE)
@@ -123,7 +123,7 @@ class OwnerClient(Client):
         self,
         session_id: SessionId,
         partitions: Sequence[bytes],
-        codes: np.ndarray,
+        indices: np.ndarray,
         hashes: np.ndarray,
     ) -> Assigned:
         """Assign dynamic buckets to rows that are to be pushed."""
@@ -132,7 +132,7 @@ class OwnerClient(Client):
     def locate(
         self,
         partitions: Sequence[bytes],
-        codes: np.ndarray,
+        indices: np.ndarray,
         hashes: np.ndarray,
         snapshot_id: int | None = None,
         expected: Sequence[Holding] = (),
@@ -145,7 +145,7 @@ class OwnerClient(Client):
         session_id: SessionId,
         index: int,
         partitions: Sequence[bytes],
-        codes: np.ndarray,
+        indices: np.ndarray,
         keys: KeyIds,
         removes: np.ndarray,
     ) -> RowsPlaced:

@@ -66,7 +66,7 @@ class CommittedFiles:
         return self.buckets.get(bucket, _EMPTY)
 
     def total_buckets(self, partition: bytes, snapshot_id: int | None = None) -> int | None:
-        """The number of buckets that a partition's rows are spread over; None without rows.
+        """Count the buckets that a partition's rows are spread over; None without rows.
 
         Args:
             snapshot_id: one that `version` has just answered; by default the newest known.
@@ -104,7 +104,7 @@ class CommittedFiles:
         return self.snapshot_id
 
     def version(self, snapshot_id: int | None) -> tuple[int, Mapping[BucketId, Levels]]:
-        """A snapshot's id and levels by bucket; the newest known by default.
+        """Return a snapshot's id and levels by bucket; the newest known by default.
 
         Raises:
             SnapshotNotFoundError: it has expired.
@@ -116,7 +116,7 @@ class CommittedFiles:
             return number, self._versions[number]
 
     def appended_by(self, user: str, after: int, until: int) -> Iterator[tuple[int, set[str]]]:
-        """The files that a user's APPEND snapshots added, by id, after one snapshot and up to
+        """List the files that a user's APPEND snapshots added, by id, after one snapshot and up to
         another; those that expired are left out."""
         for snapshot in self._snapshots.range(after + 1, until):
             if snapshot.commit_user == user and snapshot.commit_kind == APPEND:
@@ -222,7 +222,7 @@ def _file_names(buckets: Mapping[BucketId, Levels]) -> set[str]:
 
 
 def levels_by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, Levels]:
-    """Live manifest entries as levels."""
+    """Arrange live manifest entries into levels."""
     files: dict[BucketId, list[DataFileMeta]] = defaultdict(list)
     for entry in entries:
         files[entry.partition, entry.bucket].append(entry.file)

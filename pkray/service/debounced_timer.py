@@ -35,12 +35,12 @@ class DebouncedTimer:
             if self._off:
                 return
             self._timer = threading.Timer(seconds, run)
-            self._timer.name = "pkray-alarm"
+            self._timer.name = "pkray-timer"
             self._timer.daemon = True
             self._timer.start()
 
     def close(self) -> None:
-        """Nothing more is done."""
+        """Do nothing more."""
         with self._lock:
             self._off = True
             if self._timer is not None:

@@ -31,7 +31,7 @@ from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.job import UNNAMED_MILLIS
-from pkray.service.compaction.policy import due
+from pkray.service.compaction.policy import pick_due
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.handle import GLANCE_SECONDS
@@ -102,7 +102,7 @@ def _with_buckets(schema: TableSchema, there: int | None) -> TableSchema:
 
 
 def run_task(task: BucketTask) -> CommitMessage:
-    """`BucketTask.run`, for other processes."""
+    """Call `BucketTask.run`, for other processes."""
     return task.run()
 
 
@@ -155,7 +155,7 @@ class DedicatedCompaction:
         self._snapshots = SnapshotStore(self._store)
         user = commit_user or f"pkray-dedicated-{uuid.uuid4()}"
         self._committers = Committers(location, clock)
-        self._committer = self._committers.of(user, ignore_empty=True)
+        self._committer = self._committers.for_user(user, ignore_empty=True)
         newest = self._committer.committed_identifier()
         self._identifier = 0 if newest is None else newest + 1
         self._age = CompactionAge(self._store, self._schemas.newest, self._snapshots)
@@ -191,11 +191,11 @@ class DedicatedCompaction:
             latest = self._snapshots.latest()
             if latest is None:
                 return
-            upkeep = TableMaintenance(self._store, self._maintained, self._clock, at_once=True)
-            old = upkeep.after_commit(latest.id)
-            upkeep.close()
+            maintenance = TableMaintenance(self._store, self._maintained, self._clock, at_once=True)
+            old = maintenance.after_commit(latest.id)
+            maintenance.close()
             if old:
-                committer = self._committers.of(f"pkray-expiry-{uuid.uuid4()}")
+                committer = self._committers.for_user(f"pkray-expiry-{uuid.uuid4()}")
                 committer.overwrite(0, (), ExactPartitions(frozenset(old)))
         except PkrayError as error:
             _log.warning("what is old is not expired: %s; the next job tries again", error)
@@ -215,7 +215,7 @@ class DedicatedCompaction:
             unit = (
                 pick_full(levels.runs(), schema.core, self._to_purge(levels, schema))
                 if full
-                else due(schema, levels)
+                else pick_due(schema, levels)
             )
             if unit is not None:
                 under = _with_buckets(schema, committed.total_buckets(bucket[0]))
@@ -291,7 +291,7 @@ def spread_over_threads(
     parallelism: int | None,
     limits: CallLimits = DEFAULT_LIMITS,
 ) -> Iterator[tuple[int, Any]]:
-    """`Spread` over threads of this process; those that hang are left behind."""
+    """Work as `Spread` over threads of this process; those that hang are left there."""
     waiting = deque(enumerate(arguments))
     running: set[int] = set()
     ended: SimpleQueue[tuple[int, Any]] = SimpleQueue()

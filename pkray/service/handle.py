@@ -87,7 +87,7 @@ class Method(Generic[P, T]):
         self._client: type | None = None
 
     def of(self, target: object) -> Callable[P, T]:
-        """The method of an object that has it."""
+        """Bind the method to an object that has it."""
         return cast(Callable[P, T], getattr(target, self.name))
 
     def __set_name__(self, client: type, name: str) -> None:
@@ -119,11 +119,11 @@ class Handle(Protocol):
     def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]: ...
 
     def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """`submit` and wait, again while the callee restarts: for what may be done twice."""
+        """Call and wait, again while the callee restarts: for what may be done twice."""
         ...
 
     def call_once(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """`submit` and wait; what is not answered may have been done, or not."""
+        """Call and wait; what is not answered may have been done, or not."""
         ...
 
 
@@ -169,7 +169,7 @@ class Client:
 
 
 def methods_of(client: type[Client]) -> Iterator[Method[..., Any]]:
-    """What a client lists."""
+    """List a client's methods."""
     return (each for each in vars(client).values() if isinstance(each, Method))
 
 
@@ -177,7 +177,7 @@ def gather(
     pending: Sequence[Pending[T]],
     together: Callable[[Sequence[Exception]], Exception] = lambda failures: failures[0],
 ) -> list[T]:
-    """All answers, in order; failures are raised when every call has ended.
+    """Wait for all answers, in order; failures are raised when every call has ended.
 
     Args:
         together: what stands for all failures; by default the first.

@@ -17,18 +17,19 @@ class Late(Generic[T]):
 
     Args:
         make: where it fails, it is called again by whoever asks next.
-        at_work: notes the thread.
+        threads: notes the thread.
     """
 
-    def __init__(self, make: Callable[[], T], at_work: WorkingThreads) -> None:
+    def __init__(self, make: Callable[[], T], threads: WorkingThreads) -> None:
         self._make = make
-        self._at_work = at_work
+        self._threads = threads
         self._made: T | None = None
         self._lock = threading.Lock()
         threading.Thread(target=self._begin, name="pkray-start", daemon=True).start()
 
     def get(self) -> T:
-        """
+        """Return what is made.
+
         Raises:
             Exception: it cannot be made.
         """
@@ -41,6 +42,6 @@ class Late(Generic[T]):
     def _wait(self) -> T:
         with self._lock:
             if self._made is None:
-                with self._at_work:
+                with self._threads:
                     self._made = self._make()
             return self._made

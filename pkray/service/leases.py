@@ -12,7 +12,7 @@ LOOK_SECONDS = 1.0
 
 
 def beat_seconds(lease_millis: int) -> float:
-    """How often to do so where leases may be short."""
+    """Choose how often to do so where leases may be short."""
     return min(LOOK_SECONDS, lease_millis / 4000)
 
 

@@ -89,6 +89,7 @@ class LocalRuntime:
         self._closer = weakref.finalize(self, held.close)
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
+        """Find the table's service, started where it is not running."""
         found = self._services.get(location.fingerprint)
         if found is not None:
             return found
@@ -105,6 +106,7 @@ class LocalRuntime:
             return self._services[location.fingerprint]
 
     def stop(self, location: TableLocation) -> None:
+        """Stop the table's service."""
         service = self._services.pop(location.fingerprint, None)
         if service is not None:
             _stop(service)
@@ -172,7 +174,7 @@ class LocalRuntime:
             )
             for index in range(count)
         ]
-        committers, upkeep = (
+        committers, maintenance = (
             Committers(location, now_millis),
             TableMaintenance.at(location, now_millis),
         )
@@ -182,8 +184,8 @@ class LocalRuntime:
                     owners,
                     committers,
                     now_millis,
-                    alarm=DebouncedTimer(),
-                    upkeep=upkeep,
+                    timer=DebouncedTimer(),
+                    maintenance=maintenance,
                     queue=CommitQueue.of_table(location.fingerprint),
                 ),
                 f"the coordinator of table {location.name}",

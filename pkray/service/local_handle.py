@@ -177,7 +177,7 @@ class Job(Generic[T]):
         return True
 
     def answer(self) -> T:
-        """Its answer, or its error raised, once it has ended."""
+        """Return its answer, or raise its error, once it has ended."""
         if self._error is not None:
             raise self._error
         return cast(T, self._answer)

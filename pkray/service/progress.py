@@ -49,7 +49,7 @@ class WorkingThreads:
             self._ended += 1
 
     def sign(self) -> Hashable:
-        """Another one whenever something has been done."""
+        """Return a sign of life: another one whenever something has been done."""
         with self._lock:  # a thread that has ended has no clock
             return self._ended, tuple((t, _processor_time(t)) for t in sorted(self._threads))
 
@@ -65,17 +65,18 @@ class CallProgress:
         self._groups: defaultdict[str, WorkingThreads] = defaultdict(WorkingThreads)
 
     def at(self, group: str) -> WorkingThreads:
-        """To be entered by a thread that runs a call of the group."""
+        """Note a call of the group while the thread that enters this runs it."""
         return self._groups[group]
 
     def sign(self, group: str | None) -> Hashable:
-        """Another one whenever a call of the group may have got on."""
+        """Return a sign of life: another one whenever a call of the group may have got on."""
         groups = (START, *(_HELPERS.get(group or "") or sorted(self._groups)))
         return BESIDE_CALLS.sign(), tuple(self._groups[name].sign() for name in groups)
 
 
 def in_group(group: str, method: Callable[..., T]) -> Callable[..., T]:
-    """The method of an object with a `CallProgress` as ``progress``, noted there while it runs."""
+    """Bind the method of an object with a `CallProgress` as ``progress``, noted there while it
+    runs."""
 
     @wraps(method)
     def noted(self: Any, *args: Any, **kwargs: Any) -> T:

@@ -49,8 +49,9 @@ class SessionId(msgspec.Struct, frozen=True, order=True):
     def next(self) -> SessionId:
         return SessionId(self.user, self.generation, self.epoch + 1)
 
-    def refuse_fenced(self, newest: int) -> None:
-        """
+    def check_not_fenced(self, newest: int) -> None:
+        """Check that no newer writer of the user has begun.
+
         Args:
             newest: the highest generation that the user has had.
 
@@ -149,14 +150,14 @@ class RowsPlaced:
 
     Args:
         partitions: those there are.
-        codes: each one's partition, as a position in ``partitions``; -1 where a row is dropped.
+        indices: each one's partition, as a position in ``partitions``; -1 where a row is dropped.
         buckets: each one's bucket; -1 likewise.
         moved: of each delete, the row before which the row's key is to be deleted there.
         token: the same as long as the assigner remembers what it told the session.
     """
 
     partitions: Sequence[bytes]
-    codes: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
     buckets: npt.NDArray[np.int32]
     moved: npt.NDArray[np.int64]
     token: str
@@ -168,13 +169,13 @@ class KeysFound:
 
     Args:
         partitions: those there are.
-        codes: each key's partition, as a position in ``partitions``; -1 where there is no key.
+        indices: each key's partition, as a position in ``partitions``; -1 where there is no key.
         buckets: each key's bucket; -1 likewise.
         snapshot_id: the snapshot that was looked into.
     """
 
     partitions: Sequence[bytes]
-    codes: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
     buckets: npt.NDArray[np.int32]
     snapshot_id: int
 
@@ -222,6 +223,7 @@ class BucketSelection(msgspec.Struct, frozen=True, kw_only=True):
     buckets: frozenset[int] | None = None
 
     def has(self, bucket: BucketId) -> bool:
+        """Whether a bucket is one of them."""
         partition, number = bucket
         return (self.partitions is None or partition in self.partitions) and (
             self.buckets is None or number in self.buckets

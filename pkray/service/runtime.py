@@ -24,18 +24,18 @@ class TableService:
     """The running parts of one table.
 
     Args:
-        keep: holds a batch so that it can be pushed again to an owner that restarted; None
+        retain_batch: holds a batch so that it can be pushed again to an owner that restarted; None
             where owners cannot be lost without the writer.
         push_target: what the tasks of a distributed push are given, which have rows of a schema.
-        fetch: the batch that ``keep`` holds.
+        load_batch: loads what `retain_batch` holds.
         writers: those that are open in this process.
     """
 
     coordinator: CoordinatorClient
     owners: Sequence[OwnerClient]
-    keep: Callable[[RoutedBatch], KeptBatch] | None
+    retain_batch: Callable[[RoutedBatch], KeptBatch] | None
     push_target: Callable[[SessionId, TableSchema], PushTarget]
-    fetch: Callable[[KeptBatch], RoutedBatch] | None = None
+    load_batch: Callable[[KeptBatch], RoutedBatch] | None = None
     writers: OpenWriters = field(default_factory=OpenWriters)
 
 
@@ -43,7 +43,7 @@ class Runtime(Protocol):
     """Starts and finds the services of tables."""
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
-        """The table's service, started where it is not running."""
+        """Find the table's service, started where it is not running."""
         ...
 
     def stop(self, location: TableLocation) -> None:
@@ -69,14 +69,14 @@ class Runtime(Protocol):
 
 
 def default_owners(schema: TableSchema, processors: int) -> int:
-    """One owner a bucket, but no more than there are processors."""
+    """Choose one owner a bucket, but no more than there are processors."""
     many = schema.partition_keys or schema.core.bucket == DYNAMIC
     wanted = processors if many else schema.core.bucket
     return max(1, min(wanted, processors))
 
 
 def checked_owners(owners: object) -> int | None:
-    """What a user gave as the number of owners a table.
+    """Check what a user gave as the number of owners a table.
 
     Raises:
         OptionError: it is no whole number of at least 1, nor None.
@@ -85,7 +85,7 @@ def checked_owners(owners: object) -> int | None:
 
 
 def checked_directory(directory: object) -> str | None:
-    """What a user gave as the folder of caches and spooled rows.
+    """Check what a user gave as the folder of caches and spooled rows.
 
     Raises:
         OptionError: it is no path, nor None.
@@ -100,7 +100,7 @@ def checked_directory(directory: object) -> str | None:
 
 
 def checked_lease(seconds: object) -> int:
-    """What a user gave as the time that rows of silent writers are held, in milliseconds.
+    """Check what a user gave as the time that rows of silent writers are held, in milliseconds.
 
     Raises:
         OptionError: it is no number of seconds of at least 2, as writers renew it every second.

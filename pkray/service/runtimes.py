@@ -15,7 +15,7 @@ from pkray.service.runtime import Runtime
 def open_runtime(
     name: str, options: Mapping[str, Any], storage_options: Iterable[str] = ()
 ) -> Runtime:
-    """The runtime ``local`` or ``ray``.
+    """Open the runtime ``local`` or ``ray``.
 
     Args:
         storage_options: those that were given to the store, by name.

@@ -26,7 +26,7 @@ class SchemaCache:
         """As of `SchemaStore`, as far as it is the same table: whatever was made under the
         schemas of before does not fit the table any more."""
 
-    def catch_up(self, schema_id: int | None = None) -> None:
+    def refresh(self, schema_id: int | None = None) -> None:
         """Go on under the newest one; only if this one is not known yet, where it is given.
 
         Raises:
@@ -43,11 +43,11 @@ class SchemaCache:
             self.current = newest
 
     def read(self, schema_id: int) -> TableSchema:
-        """Any schema of the table."""
+        """Read any schema of the table."""
         return self._schemas.read(schema_id)
 
-    def meant(self, schema_id: int, digest: str | None) -> TableSchema:
-        """The schema that rows or keys come under, with which its holder has loaded the table.
+    def resolve(self, schema_id: int, digest: str | None) -> TableSchema:
+        """Find the schema that rows or keys come under, with which its holder has loaded the table.
 
         Args:
             digest: `TableSchema.digest`; None: whatever schema has the id.
@@ -55,10 +55,10 @@ class SchemaCache:
         Raises:
             SchemaChangedError: another schema has its place.
         """
-        self.catch_up(schema_id)
+        self.refresh(schema_id)
         found = self._find(schema_id, digest)
         if found is None:
-            self.catch_up()
+            self.refresh()
             found = self._find(schema_id, digest)
         if found is None:
             raise SchemaChangedError(

@@ -62,11 +62,12 @@ class StagingArea:
         staged.count += count
 
     def count(self, attempt: Attempt) -> int:
+        """Count the attempt's batches."""
         staged = self._attempts.get(attempt)
         return staged.count if staged else 0
 
     def take(self, attempt: Attempt) -> Iterator[RoutedBatch]:
-        """The attempt's batches in order; what has been yielded is let go."""
+        """Yield the attempt's batches in order; what has been yielded is let go."""
         staged = self._attempts.pop(attempt, None)
         if staged is None:
             return
@@ -79,6 +80,7 @@ class StagingArea:
             yield batch
 
     def clear(self) -> None:
+        """Let go of all batches."""
         for staged in self._attempts.values():
             for path, _ in staged.files:
                 spool.remove(path)

@@ -89,7 +89,7 @@ class OwnerStats:
     compaction: CompactionStats
 
     def as_dict(self) -> dict[str, object]:
-        """As `Table.service_stats` shows it."""
+        """Make a dict as `Table.service_stats` shows it."""
         assigned = {} if self.assigned is None else vars(self.assigned)
         return {**vars(self), "assigned": dict(assigned), "compaction": dict(vars(self.compaction))}
 
@@ -109,5 +109,5 @@ class CoordinatorStats:
     prepared_again: int
 
     def as_dict(self) -> dict[str, object]:
-        """As `Table.service_stats` shows it."""
+        """Make a dict as `Table.service_stats` shows it."""
         return dict(vars(self))

@@ -111,6 +111,7 @@ class ReadRequest:
         return arrow_schema(self.schema, self.columns)
 
     def splits(self) -> list[Split]:
+        """Plan the read."""
         planner = ScanPlanner(self.location, self.location.open(), self.schema)
         return planner.scan(self.snapshot, self.columns, self.predicate)
 

@@ -43,6 +43,7 @@ class SystemRequest:
         return self
 
     def read(self) -> pa.RecordBatchReader:
+        """Read the system table."""
         table = SystemTable(Reads(self.location, self.schema), self.system)
         return table.to_batches(
             self.columns, self.filter, self.snapshot_id, tag=self.tag, timestamp=self.timestamp

@@ -32,7 +32,7 @@ class BlockHasher:
         self._begun = xxhash.xxh3_64()
 
     def update(self, data: Any) -> None:
-        """Args: data: any bytes-like object."""
+        """Take the next bytes of the file, any bytes-like object."""
         data = memoryview(data).cast("B")
         size = len(data)
         at = min(-self._size % BLOCK_BYTES, size)  # where the block that was begun ends
@@ -51,7 +51,7 @@ class BlockHasher:
         self._size += size
 
     def text(self) -> str:
-        """The checksums of all that was taken, which `BlockChecksums.parse` reads."""
+        """Write the checksums of all that was taken, which `BlockChecksums.parse` reads."""
         last = [self._begun.intdigest()] if self._size % BLOCK_BYTES else []
         digests = np.array([*self._digests, *last], np.uint64).astype(_DIGEST)
         return f"{self._size}:{base64.b64encode(digests.tobytes()).decode()}"
@@ -70,7 +70,8 @@ class BlockChecksums:
 
     @classmethod
     def parse(cls, text: str) -> BlockChecksums:
-        """Raises ValueError: these are no checksums of so many bytes."""
+        """Parse the text of `BlockHasher`; raise ValueError if these are no checksums of so many
+        bytes."""
         size, _, digests = text.partition(":")
         found = np.frombuffer(base64.b64decode(digests, validate=True), _DIGEST)
         if len(found) != -(-int(size) // BLOCK_BYTES):
@@ -78,12 +79,12 @@ class BlockChecksums:
         return cls(int(size), found.tolist())
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Whole blocks that hold these bytes; what is behind the last block has no checksum."""
+        """Widen a range to whole blocks; what is behind the last block has no checksum."""
         aligned = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self.size)
         return start // BLOCK_BYTES * BLOCK_BYTES, max(end, aligned)
 
     def check(self, start: int, data: memoryview) -> None:
-        """Raises ValueError: these bytes, whole blocks from ``start`` on, are not as written."""
+        """Raise ValueError if these bytes, whole blocks from ``start`` on, are not as written."""
         for at in range(start, min(start + len(data), self.size), BLOCK_BYTES):
             block = data[at - start : min(at + BLOCK_BYTES, self.size) - start]
             if xxhash.xxh3_64_intdigest(block) & 0xFFFFFFFF != self._digests[at // BLOCK_BYTES]:
@@ -91,7 +92,7 @@ class BlockChecksums:
 
 
 def checked(file: pa.NativeFile, checksums: BlockChecksums) -> pa.NativeFile:
-    """An open file that is checked as it is read; closing it does not close the file.
+    """Wrap an open file so that it is checked as it is read; closing it does not close the file.
 
     Raises:
         pa.ArrowInvalid: bytes are not as they were written; reading raises it as well.

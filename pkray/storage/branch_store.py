@@ -102,7 +102,7 @@ class BranchStore(ObjectStore):
 
 
 def main_and_history(store: ObjectStore) -> tuple[ObjectStore, ObjectStore]:
-    """A table's root, and the root of its snapshots: the same, but for a branch."""
+    """Open a table's root, and the root of its snapshots: the same, but for a branch."""
     if isinstance(store, BranchStore):
         return store.main, store.history
     return store, store

@@ -183,7 +183,7 @@ class LocalStore(ObjectStore):
             target = self._path(path)
             folder = os.path.dirname(target)
             if folder not in inside:
-                self._refuse_outside(folder)
+                self._check_inside(folder)
                 inside.add(folder)
             try:
                 os.unlink(target)
@@ -192,7 +192,7 @@ class LocalStore(ObjectStore):
             except OSError as error:
                 raise explain(error, "delete", target) from error
 
-    def _refuse_outside(self, folder: str) -> None:
+    def _check_inside(self, folder: str) -> None:
         """Raises `StorageError`: a link on the way to the folder leads elsewhere."""
         root, real = os.path.realpath(self._within), os.path.realpath(folder)
         if real != root and not real.startswith(f"{root.rstrip('/')}/"):
@@ -302,7 +302,7 @@ def _discard(path: str) -> None:
 
 
 def explain(error: OSError, doing: str, path: str) -> StorageError:
-    """The error of pkray for one of the operating system, with its remedy."""
+    """Make the error of pkray for one of the operating system, with its remedy."""
     values = {"path": path, "errno": error.errno}
     if error.errno == errno.EISDIR or (error.errno is None and os.path.isdir(path)):
         return _misplaced(path)

@@ -36,11 +36,12 @@ class TableLocation:
         object.__setattr__(self, "storage_options", hide(self.storage_options))
 
     def open(self) -> ObjectStore:
+        """Open the table's files."""
         store = open_store(self.url, **self.storage_options)
         return store if self.branch is None else BranchStore(store, self.branch)
 
     def on_branch(self, branch: str | None) -> TableLocation:
-        """The same table on a branch of it, or on none."""
+        """Name the same table on a branch of it, or on none."""
         name = self.name.partition("$branch_")[0]
         if branch is not None:
             name = f"{name}$branch_{branch}"

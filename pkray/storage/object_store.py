@@ -16,7 +16,7 @@ Paths = list[str]
 
 
 def below(path: str) -> str:
-    """The path, which lies below the root.
+    """Check that a path lies below the root, and return it.
 
     Raises:
         StorageError: it leads out of it.
@@ -59,11 +59,11 @@ class OutputFile(Abortable):
 
     @abc.abstractmethod
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Count the bytes written so far."""
 
     @abc.abstractmethod
     def checksums(self) -> str:
-        """Of the blocks of what was written so far: see `BlockHasher`."""
+        """Return the checksums of the blocks of what was written so far: see `BlockHasher`."""
 
     @abc.abstractmethod
     def hold(self) -> None:
@@ -71,7 +71,7 @@ class OutputFile(Abortable):
 
     @abc.abstractmethod
     def held(self) -> bytes:
-        """What was kept back since `hold`; it is in the file only if it is written again."""
+        """Return what was kept back since `hold`; it is in the file only if it is written again."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -93,11 +93,11 @@ class ObjectStore(abc.ABC):
 
     @abc.abstractmethod
     def child(self, prefix: str) -> ObjectStore:
-        """The store whose root is a directory of this one."""
+        """Make a store whose root is a directory of this one."""
 
     @abc.abstractmethod
     def read(self, path: str) -> bytes:
-        """The whole content. Raises `MissingFileError`."""
+        """Read the whole content. Raises `MissingFileError`."""
 
     @abc.abstractmethod
     def write(self, path: str, data: bytes) -> None:
@@ -121,11 +121,12 @@ class ObjectStore(abc.ABC):
 
     @abc.abstractmethod
     def size(self, path: str) -> int:
-        """Bytes of a file. Raises `MissingFileError`."""
+        """Count the bytes of a file. Raises `MissingFileError`."""
 
     @abc.abstractmethod
     def fingerprint(self, path: str) -> Hashable:
-        """What changes if a file that is never rewritten is damaged, where that costs nothing.
+        """Return what changes if a file that is never rewritten is damaged, where that costs
+        nothing.
 
         None where asking would be a request of its own. Raises `MissingFileError`.
         """
@@ -134,7 +135,8 @@ class ObjectStore(abc.ABC):
     def list(
         self, prefix: str = "", *, recursive: bool = True, hidden: bool = False
     ) -> Iterator[FileStatus]:
-        """The files in a directory, none when it is absent. Links to directories are not followed.
+        """List the files in a directory, none when it is absent. Links to directories are not
+        followed.
 
         Args:
             prefix: the directory; its name is matched whole.
@@ -144,7 +146,7 @@ class ObjectStore(abc.ABC):
 
     @abc.abstractmethod
     def list_dirs(self, prefix: str = "") -> Paths:
-        """Paths of the directories directly in a directory, sorted."""
+        """List the paths of the directories directly in a directory, sorted."""
 
     @abc.abstractmethod
     def delete(self, paths: str | Iterable[str]) -> None:
@@ -164,10 +166,10 @@ class ObjectStore(abc.ABC):
 
     @abc.abstractmethod
     def local_path(self, path: str) -> str | None:
-        """The path on this machine's disk, or None."""
+        """Return the path on this machine's disk, or None."""
 
     def location(self, path: str) -> str:
-        """The whole URL of a path, for messages."""
+        """Return the whole URL of a path, for messages."""
         return f"{self.url.rstrip('/')}/{path}"
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ REMOTE_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 
 
 def open_store(url: str | os.PathLike[str], **options: Any) -> ObjectStore:
-    """The store at a URL.
+    """Open the store at a URL.
 
     Args:
         url: a local path or ``file://``, ``s3://``, ``gs://``, ``az://account/container``,

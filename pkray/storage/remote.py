@@ -70,7 +70,7 @@ class RemoteStore(ObjectStore):
         self.url = url.rstrip("/")
         self._options = hide(options)
         given = reveal(self._options)
-        limits = RequestLimits.of(given)
+        limits = RequestLimits.from_options(given)
         self._requests = Requests(limits, self._options)
         parts = urlsplit(self.url)
         if parts.scheme == "memory":

@@ -59,7 +59,7 @@ class Failure:
     cause: str = ""
 
     @classmethod
-    def of(cls, error: BaseException, options: Mapping[str, Any]) -> Failure:
+    def from_error(cls, error: BaseException, options: Mapping[str, Any]) -> Failure:
         """Read an exception.
 
         Args:
@@ -102,7 +102,7 @@ def is_transient(error: BaseException) -> bool:
     """Whether the same request may well succeed in a moment."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
-    return isinstance(error, exceptions.GenericError) and Failure.of(error, {}).is_transient
+    return isinstance(error, exceptions.GenericError) and Failure.from_error(error, {}).is_transient
 
 
 def explain(
@@ -117,7 +117,7 @@ def explain(
     """
     if isinstance(error, StorageError):
         return error
-    failure = Failure.of(error, options or {})
+    failure = Failure.from_error(error, options or {})
     values = {"path": location, "status": failure.status}
     if failure.code in _NO_BUCKET or (failure.status == 404 and doing == "list"):
         return StorageError(

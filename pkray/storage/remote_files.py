@@ -130,7 +130,7 @@ class RemoteOutput(OutputFile):
         self._written += memoryview(data).nbytes
 
     def flush(self) -> None:
-        """Parts go out when they are full: there is nothing to do."""
+        """Do nothing: parts go out when they are full."""
 
     def tell(self) -> int:
         return self._written

@@ -41,7 +41,7 @@ class RequestLimits:
     retries: int = 10
 
     @classmethod
-    def of(cls, options: dict[str, Any]) -> RequestLimits:
+    def from_options(cls, options: dict[str, Any]) -> RequestLimits:
         """Take ``retry_timeout`` and ``max_retries`` out of storage options.
 
         Raises:
@@ -54,7 +54,7 @@ class RequestLimits:
         return limits
 
     def retry_config(self) -> dict[str, Any]:
-        """obstore's configuration: it begins no repetition after a third of the time."""
+        """Make obstore's configuration: it begins no repetition after a third of the time."""
         return {
             "max_retries": self.retries,
             "retry_timeout": timedelta(seconds=self.seconds / 3),
@@ -66,7 +66,7 @@ class RequestLimits:
         }
 
     def client_options(self, given: Mapping[str, Any], *, uploads: bool) -> dict[str, Any]:
-        """obstore's options of one sending of a request, where they are not given.
+        """Make obstore's options of one sending of a request, where they are not given.
 
         Args:
             uploads: silence is no sign while the request itself is on its way.
@@ -120,7 +120,7 @@ class Requests:
 
 
 def duration(key: str, value: object) -> float:
-    """The seconds of a storage option, which is not printed.
+    """Parse the seconds of a storage option, which is not printed.
 
     Raises:
         OptionError: it is none.
@@ -132,7 +132,7 @@ def duration(key: str, value: object) -> float:
 
 
 def whole(key: str, value: object) -> int:
-    """The number of a storage option, which is not printed.
+    """Parse the number of a storage option, which is not printed.
 
     Raises:
         OptionError: it is none.

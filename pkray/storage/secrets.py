@@ -100,12 +100,13 @@ def _hidden(key: str, value: Any) -> Any:
 
 
 def shown_key(key: str) -> str:
-    """An option's key for messages: one that is no name may be a secret in the wrong place."""
+    """Write an option's key for messages: one that is no name may be a secret in the wrong
+    place."""
     return key if re.fullmatch(r"[a-z][a-z0-9_]{0,39}|[A-Z]+(_[A-Z0-9]+)+", key) else HIDDEN
 
 
 def shown_url(url: str) -> str:
-    """A URL for messages: one that may hold a secret is cut down to its scheme."""
+    """Write a URL for messages: one that may hold a secret is cut down to its scheme."""
     return f"{url.partition('://')[0]}://{HIDDEN}" if may_hold_secret(url) else url
 
 
@@ -129,7 +130,8 @@ def may_hold_secret(url: str) -> bool:
 
 
 def redact(text: str, options: Mapping[str, Any]) -> str:
-    """A text without the secrets of options and of the environment, users and signatures of URLs.
+    """Remove the secrets of options and of the environment, and users and signatures of URLs, from
+    a text.
 
     Args:
         options: as `hide` gives them.

@@ -40,7 +40,7 @@ class SpillSettings:
     directory: str | None = None
 
     @classmethod
-    def of(cls, options: TableOptions, directory: str | None = None) -> SpillSettings:
+    def from_options(cls, options: TableOptions, directory: str | None = None) -> SpillSettings:
         return cls(
             options.sort_spill_buffer_size,
             options.spill_compression,
@@ -137,14 +137,14 @@ class SpilledBatches:
             self._spill._guarded(lambda: self._write(rows))
 
     def finish(self) -> SpilledBatches:
-        """No more batches come."""
+        """Close the file: no more batches come."""
         if self._writer is not None:
             self._spill._guarded(self._writer.close)
             self._writer = None
         return self
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The batches, once: what has been read is let go."""
+        """Yield the batches, once: what has been read is let go."""
         for rows in self._memory:
             self._spill._release(rows.nbytes)
         while self._memory:

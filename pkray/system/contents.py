@@ -116,19 +116,19 @@ def files(source: Source) -> pa.Table:
     """
     found = _live(source)
     metas = found.files(np.arange(len(found)))
-    codes, partitions = found.partitions
+    indices, partitions = found.partitions
     folders = [PartitionSpec(source.schema).path(partition) for partition in partitions]
     shown = _partitions(partitions, source)
     buckets = found.numbers("bucket").tolist()
     names = [
         file.external_path
         or source.store.location(f"{folders[code]}bucket-{bucket}/{file.file_name}")
-        for code, bucket, file in zip(codes, buckets, metas, strict=True)
+        for code, bucket, file in zip(indices, buckets, metas, strict=True)
     ]
     return table(
         _FILES,
         {
-            "partition": [shown[code] for code in codes],
+            "partition": [shown[code] for code in indices],
             "bucket": buckets,
             "file_path": names,
             "file_format": [file.file_name.rpartition(".")[2] for file in metas],
@@ -151,9 +151,9 @@ def files(source: Source) -> pa.Table:
 def partitions(source: Source) -> pa.Table:
     """Show the partitions, as ``dt=a/hour=1``; none in a table without partitions."""
     found = _live(source)
-    codes, rows = found.partitions
+    indices, rows = found.partitions
     spec = PartitionSpec(source.schema)
-    totals = _totals(found, codes[:, np.newaxis])
+    totals = _totals(found, indices[:, np.newaxis])
     places = [int(code) for (code,) in totals.pop("group")]
     buckets = found.numbers("total_buckets")
     return table(
@@ -161,7 +161,7 @@ def partitions(source: Source) -> pa.Table:
         {
             "partition": [spec.text(rows[code]) for code in places],
             **totals,
-            "total_buckets": [int(buckets[codes == code].max()) for code in places],
+            "total_buckets": [int(buckets[indices == code].max()) for code in places],
         },
     ).sort_by("partition")
 
@@ -169,8 +169,8 @@ def partitions(source: Source) -> pa.Table:
 def buckets(source: Source) -> pa.Table:
     """Show the buckets of each partition."""
     found = _live(source)
-    codes, rows = found.partitions
-    totals = _totals(found, np.stack([codes, found.numbers("bucket")], axis=1))
+    indices, rows = found.partitions
+    totals = _totals(found, np.stack([indices, found.numbers("bucket")], axis=1))
     groups = totals.pop("group")
     shown = _partitions(rows, source)
     return table(
@@ -211,7 +211,7 @@ def table_indexes(source: Source) -> pa.Table:
 
 def _live(source: Source) -> FileSet:
     if source.snapshot is None:
-        return FileSet.of(())
+        return FileSet.from_entries(())
     return file_sets.read(source.store, data_manifests(source.store, source.snapshot))
 
 

@@ -80,8 +80,8 @@ def read_optimized(source: Source) -> pa.RecordBatchReader:
     def batches() -> Iterator[pa.RecordBatch]:
         planner = ScanPlanner(source.location, source.store, source.schema)
         is_compacted = skips_level_0(source.schema)
-        lowest = 1 if is_compacted else source.schema.core.num_levels - 1
-        for split in planner.scan(source.snapshot, from_level=lowest):
+        min_level = 1 if is_compacted else source.schema.core.num_levels - 1
+        for split in planner.scan(source.snapshot, from_level=min_level):
             yield from split.read(source.store)
 
     return pa.RecordBatchReader.from_batches(source.schema.arrow_schema, batches())

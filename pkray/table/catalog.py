@@ -176,7 +176,7 @@ class Catalog(Closeable):
         return self._load(location)
 
     def load_table(self, name: NameOfTable) -> Table:
-        """The table of that name.
+        """Load the table of that name.
 
         ``db.t$branch_b`` is the branch ``b`` of ``db.t``, as ``table.branch("b")``; ``db.t$files``
         and ``db.t$branch_b$files`` are system tables, each a `SystemTable`: of a table's methods
@@ -294,11 +294,11 @@ class Catalog(Closeable):
         self._databases.drop(name)
 
     def list_databases(self) -> list[str]:
-        """In order."""
+        """List the databases, in order."""
         return self._databases.names()
 
     def list_tables(self, database: Name | None = None) -> list[str]:
-        """``database.table`` of every table, in order.
+        """List ``database.table`` of every table, in order.
 
         Args:
             database: of this one alone.

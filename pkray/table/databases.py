@@ -26,7 +26,7 @@ class Databases:
         self._warehouse = warehouse
 
     def names(self) -> list[str]:
-        """In order."""
+        """List the databases, in order."""
         folders = map(_last_part, self._store.list_dirs(""))
         return sorted(name.removesuffix(_SUFFIX) for name in folders if name.endswith(_SUFFIX))
 
@@ -35,7 +35,8 @@ class Databases:
         return checked_database(name) in self.names()
 
     def require(self, name: str) -> None:
-        """
+        """Check that there is one of this name.
+
         Raises:
             DatabaseNotFoundError: there is none of this name.
         """
@@ -47,7 +48,8 @@ class Databases:
             )
 
     def create(self, name: str, *, if_not_exists: bool = False) -> None:
-        """
+        """Create a database.
+
         Raises:
             DatabaseExistsError: it is there and ``if_not_exists`` is false.
         """
@@ -67,23 +69,23 @@ class Databases:
         remove_folders(folder)
 
     def table_names(self, name: str) -> list[str]:
-        """``database.table`` of each folder in a database that may be a table's."""
+        """List ``database.table`` of each folder in a database that may be a table's."""
         folders = self._store.list_dirs(f"{name}{_SUFFIX}/")
         return [f"{name}.{_last_part(folder)}" for folder in folders]
 
     def folder_of(self, name: str) -> ObjectStore:
-        """The files of ``database.table``, where what is deleted lies in the warehouse."""
+        """Open the files of ``database.table``, where what is deleted lies in the warehouse."""
         return self._store.child(self.table_folder(name))
 
     @staticmethod
     def table_folder(name: str) -> str:
-        """Where in the warehouse ``database.table`` is."""
+        """Say where in the warehouse ``database.table`` is."""
         database, _, table = name.partition(".")
         return f"{database}{_SUFFIX}/{table}"
 
 
 def remove_folders(store: ObjectStore) -> None:
-    """A disk keeps folders that have no files any more."""
+    """Remove the folders that a disk keeps although they have no files any more."""
     folder = store.local_path("")
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)

@@ -41,7 +41,7 @@ class Lookups:
         visibility: Visibility,
         selector: SnapshotSelector,
     ) -> pa.Table:
-        """As of ``Table.lookup``."""
+        """Look rows up, as ``Table.lookup``."""
         schema, rows = self._rows(visibility, selector)
         wanted = _wanted(schema, columns)
         checked = conform(keys, schema, keys_only=True).select(schema.primary_keys)
@@ -54,7 +54,7 @@ class Lookups:
         visibility: Visibility,
         selector: SnapshotSelector,
     ) -> pa.Table:
-        """As of ``Table.lookup_prefix``."""
+        """Look rows up, as ``Table.lookup_prefix``."""
         schema, rows = self._rows(visibility, selector)
         wanted = _wanted(schema, columns)
         prefixes = conform_prefixes(keys, schema)

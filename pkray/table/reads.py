@@ -97,7 +97,7 @@ class Reads:
         return Changes(self.location, self.store, self.schema)
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """As of ``Table.snapshot``."""
+        """Read one snapshot, as ``Table.snapshot``."""
         found = self._planner.snapshot(snapshot_id)
         if found is None:
             raise SnapshotNotFoundError(
@@ -106,7 +106,7 @@ class Reads:
         return found
 
     def latest_snapshot(self) -> Snapshot | None:
-        """As of ``Table.latest_snapshot``."""
+        """Read the newest snapshot, as ``Table.latest_snapshot``."""
         return self._planner.snapshot()
 
     def open_system(
@@ -117,11 +117,11 @@ class Reads:
         tag: str | None = None,
         timestamp: Timestamp | None = None,
     ) -> pa.RecordBatchReader:
-        """As of ``Table.open_system``."""
+        """Read a system table, as ``Table.open_system``."""
         self.identity.check_same_table()
         moment = None
         if (snapshot_id, tag, timestamp) != (None, None, None):
-            moment = self.at(SnapshotSelector.of(snapshot_id, tag, timestamp)).snapshot
+            moment = self.at(SnapshotSelector.from_arguments(snapshot_id, tag, timestamp)).snapshot
         return SystemTables(self.location, self.store, self.schema).open(name, moment)
 
     def _names_changes(self, selector: SnapshotSelector) -> bool:

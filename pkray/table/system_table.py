@@ -56,7 +56,7 @@ class SystemTable:
         tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> pa.Table:
-        """The rows.
+        """Read the rows.
 
         Args:
             columns, filter: as of ``Table.to_arrow``, with the system table's columns.
@@ -78,7 +78,7 @@ class SystemTable:
         tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> pa.RecordBatchReader:
-        """As `to_arrow`, batch by batch."""
+        """Read as `to_arrow`, batch by batch."""
         rows = self.table.open_system(self.system_name, snapshot_id, tag=tag, timestamp=timestamp)
         schema = _described(rows.schema)
         wanted = arrow_schema(schema, columns).names
@@ -96,7 +96,7 @@ class SystemTable:
         tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> Any:
-        """As `to_arrow`, as a pandas DataFrame.
+        """Read as `to_arrow`, as a pandas DataFrame.
 
         Raises:
             MissingExtraError: pandas is not installed.

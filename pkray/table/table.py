@@ -39,7 +39,7 @@ from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.push_session import PushSession
 from pkray.service.client.writer import TableWriter
-from pkray.service.compaction.bucket_selection import choose
+from pkray.service.compaction.bucket_selection import select_buckets
 from pkray.service.dedicated_compaction import CompactionReport, DedicatedCompaction, Progress
 from pkray.service.protocol import Visibility
 from pkray.service.runtime import Runtime, TableService
@@ -144,7 +144,9 @@ class Table:
             TableNotFoundError: the table was dropped.
             TableReplacedError: and another one was created in its place.
         """
-        return self._reads.at(SnapshotSelector.of(snapshot_id, tag, timestamp, watermark))
+        return self._reads.at(
+            SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
+        )
 
     view = at  # its older name
 
@@ -170,7 +172,7 @@ class Table:
             InputError: a column the table does not have, or a filter that is not understood.
             SnapshotNotFoundError: the snapshot has expired or was never made.
         """
-        selector = SnapshotSelector.of(snapshot_id, tag, timestamp, watermark)
+        selector = SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
         return self._reads.to_arrow(selector, columns, filter)
 
     def to_batches(
@@ -184,7 +186,7 @@ class Table:
         watermark: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read as `to_arrow`, batch by batch in bounded memory."""
-        selector = SnapshotSelector.of(snapshot_id, tag, timestamp, watermark)
+        selector = SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
         return self._reads.to_batches(selector, columns, filter)
 
     def to_pandas(
@@ -495,7 +497,7 @@ class Table:
             InputError: the keys do not fit the table, or a column that it has not, or named twice.
             OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
         """
-        selector = SnapshotSelector.of(snapshot_id, tag, timestamp, watermark)
+        selector = SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
         return self._lookups.find(keys, columns, visibility, selector)
 
     def lookup_prefix(
@@ -523,7 +525,7 @@ class Table:
         Raises:
             InputError, OptionError: as `lookup`.
         """
-        selector = SnapshotSelector.of(snapshot_id, tag, timestamp, watermark)
+        selector = SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
         return self._lookups.find_prefixes(keys, columns, visibility, selector)
 
     @property
@@ -564,8 +566,8 @@ class Table:
             service.coordinator,
             service.owners,
             checked_user(commit_user),
-            keep=service.keep,
-            fetch=service.fetch,
+            retain_batch=service.retain_batch,
+            load_batch=service.load_batch,
             writers=service.writers,
             missing=missing,
             grow=self.alter.merge_schema if merge_schema else None,
@@ -640,7 +642,7 @@ class Table:
             return writer.commit(commit_identifier) if found else None
 
     def open_push(self, commit_user: Label, commit_identifier: int) -> PushSession:
-        """A distributed push: tasks send rows straight to the owners, then it is committed.
+        """Open a distributed push: tasks send rows straight to the owners, then it is committed.
 
         It takes over from others of its commit user, as `open_writer` does.
 
@@ -708,8 +710,8 @@ class Table:
         Returns:
             The COMPACT snapshot, or None when there was nothing to compact.
         """
-        chosen = choose(self._store, self.schema, full, partitions, buckets)
-        return self._service().coordinator.compact(chosen).snapshot
+        selection = select_buckets(self._store, self.schema, full, partitions, buckets)
+        return self._service().coordinator.compact(selection).snapshot
 
     @property
     def tags(self) -> Tags:
@@ -726,7 +728,8 @@ class Table:
         )
 
     def branch(self, name: Name) -> Table:
-        """A branch of the table, to be read and written as a table; ``main`` is the table itself.
+        """Open a branch of the table, to be read and written as a table; ``main`` is the table
+        itself.
 
         Raises:
             BranchNotFoundError: there is none.
@@ -888,18 +891,18 @@ class Table:
         self.schema.core.require_supported()
         if parallelism is not None:
             whole_number("parallelism", parallelism, 1, "buckets at a time")
-        chosen = choose(self._store, self.schema, full, partitions, buckets)
+        selection = select_buckets(self._store, self.schema, full, partitions, buckets)
         job = DedicatedCompaction(self.location, self.runtime.spread, now_millis)
-        return job.run(chosen, parallelism, progress)
+        return job.run(selection, parallelism, progress)
 
     def service_stats(self) -> dict[str, list[dict[str, object]]]:
-        """What the coordinator and the owners of the running service say of themselves."""
+        """Show what the coordinator and the owners of the running service say of themselves."""
         service = self._service()
         owners = [owner.stats().as_dict() for owner in service.owners]
         return {"coordinator": [service.coordinator.stats().as_dict()], "owners": owners}
 
     def write_stall_reason(self) -> str | None:
-        """Of the running service, for people; None where nothing is waited for."""
+        """Say why writers of the running service wait, for people; None where they do not."""
         owners = self._service().owners
         waiting = sum(owner.stats().compaction.writers_waiting for owner in owners)
         return f"waits for the compaction of {waiting} buckets" if waiting else None

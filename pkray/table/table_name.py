@@ -34,7 +34,7 @@ class TableName:
 
     @classmethod
     def parse(cls, name: object) -> TableName:
-        """Raises `TableNotFoundError` where no table can have the name."""
+        """Parse a name, or raise `TableNotFoundError` where no table can have it."""
         text = name if isinstance(name, str) else ""
         database, _, rest = text.partition(".")
         table, *marks = rest.split("$")
@@ -67,7 +67,7 @@ class TableName:
         return self.rows if self.system is None else f"{self.rows}${self.system}"
 
     def require_itself(self) -> str:
-        """`itself`.
+        """Return the table itself: see `itself`.
 
         Raises:
             TableError: it names a branch or a system table.
@@ -88,7 +88,7 @@ class TableName:
 
 
 def checked_database(name: object) -> str:
-    """The name of a database.
+    """Check the name of a database.
 
     Raises:
         TableError: none can have it.

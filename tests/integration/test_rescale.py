@@ -356,7 +356,7 @@ def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkey
             monkeypatch.setattr(rescale.OverwriteWriter, "finish", finish)
         return original(self)
 
-    monkeypatch.setattr("pkray.service.schema_cache.SchemaCache.catch_up", lambda *_: None)
+    monkeypatch.setattr("pkray.service.schema_cache.SchemaCache.refresh", lambda *_: None)
     monkeypatch.setattr(rescale.OverwriteWriter, "finish", finish)
     table.rescale(3)
     assert len(calls) == 2

@@ -116,31 +116,31 @@ def pick_small(runs: Sequence[SortedRun], options: TableOptions) -> CompactionUn
 
 
 def pick_level_0(
-    runs: Sequence[SortedRun], options: TableOptions, busy: Collection[str] = ()
+    runs: Sequence[SortedRun], options: TableOptions, compacting: Collection[str] = ()
 ) -> CompactionUnit | None:
     """Pick level 0 with what is not much larger, upwards; None where level 0 is empty.
 
     Args:
-        busy: names of files that another compaction is merging: they are left out. It must have
-            left level 1 free (see `is_free`).
+        compacting: names of files that another compaction is merging: they are left out. It must
+            have left level 1 free (see `is_free`).
     """
     fresh = _count_level_0(runs)
     if not fresh:
         return None
     unit = _by_size_ratio(runs, options, fresh, triggered=True)
     assert unit is not None
-    if any(is_busy(run, busy) for run in unit.runs):
+    if any(is_compacting(run, compacting) for run in unit.runs):
         unit = _unit(runs, options, fresh)
     return unit if _changes_something(unit) else None
 
 
-def is_free(runs: Sequence[SortedRun], busy: Collection[str]) -> bool:
+def is_free(runs: Sequence[SortedRun], compacting: Collection[str]) -> bool:
     """Whether level 0 can go up without the files that another compaction is merging."""
-    return not any(run.level <= 1 and is_busy(run, busy) for run in runs)
+    return not any(run.level <= 1 and is_compacting(run, compacting) for run in runs)
 
 
-def is_busy(run: SortedRun, busy: Collection[str]) -> bool:
-    return any(file.file_name in busy for file in run.files)
+def is_compacting(run: SortedRun, compacting: Collection[str]) -> bool:
+    return any(file.file_name in compacting for file in run.files)
 
 
 def pick_full(
@@ -181,25 +181,25 @@ def pick_for_commit(
     runs: Sequence[SortedRun],
     schema: TableSchema,
     engine: MergeEngine,
-    busy: Collection[str] = (),
+    compacting: Collection[str] = (),
     *,
     inline: bool,
 ) -> CompactionUnit | None:
     """Pick what a commit compacts itself; None where that is nothing.
 
     Args:
-        busy: names of files that are being compacted elsewhere; they are left alone.
+        compacting: names of files that are being compacted elsewhere; they are left alone.
         inline: whatever is due. Otherwise only what the commit promises: the rest is compacted
             elsewhere.
     """
     options, forced = schema.core, forces_level_0_up(schema)
-    if inline or (options.commit_force_compact and not busy):
+    if inline or (options.commit_force_compact and not compacting):
         unit = pick(runs, options, force_level_0=forced)
     elif forced:
-        unit = pick_level_0(runs, options, busy) if options.lookup_wait else None
+        unit = pick_level_0(runs, options, compacting) if options.lookup_wait else None
     else:
-        unit = pick_small(runs, options) if shows_compaction(schema) and not busy else None
-    return unit if busy else with_single_version(unit, runs, options, engine)
+        unit = pick_small(runs, options) if shows_compaction(schema) and not compacting else None
+    return unit if compacting else with_single_version(unit, runs, options, engine)
 
 
 def comparable_sizes(runs: Sequence[SortedRun]) -> list[int]:

@@ -86,6 +86,7 @@ class ScanLookup:
         self._passed: KeyBound | None = None
 
     def find(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> pa.RecordBatch:
+        """Find keys by reading the runs whole, as `UpperLookup.find`."""
         order = row_order(runs, self._schema)
         if self._engine.keeps_newest and order.columns == order.key_columns:
             positions, found = self.newest(keys, runs)
@@ -94,6 +95,7 @@ class ScanLookup:
         return self._merged(keys, order)
 
     def newest(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> FoundRows:
+        """Find the newest rows of keys by reading the runs whole."""
         self._go_to(keys, runs)
         left = np.arange(keys.num_rows)
         positions: list[np.ndarray] = [np.empty(0, np.intp)]
@@ -114,6 +116,7 @@ class ScanLookup:
         vectors: Vectors,
         columns: Sequence[str],
     ) -> LocatedRows:
+        """Find where keys are by reading the runs whole."""
         wanted = self._order.keys(keys)
         names = list(dict.fromkeys([*self._order.key_columns, *columns]))
         first = wanted.bound(0)

@@ -9,6 +9,8 @@ from pkray.lsm.merge.merge_function import MergeEngine
 
 
 class Deduplicate(MergeEngine):
+    """Keeps the newest row of a key."""
+
     needs_order = False
     keeps_newest = True
     images_replace = True

@@ -205,6 +205,7 @@ def valid_at(array: pa.Array, numbers: Ints) -> Bools:
 
 
 def bits_at(bits: pa.Buffer, offset: int, numbers: Ints) -> Bools:
+    """Read bits of a bitmap: bool, one a number."""
     places = numbers + offset if offset else numbers
     octets = np.frombuffer(bits, np.uint8)[places >> 3]
     return ((octets >> (places & 7).astype(np.uint8)) & 1).view(np.bool_)

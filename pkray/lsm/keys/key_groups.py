@@ -233,5 +233,6 @@ def row_schema(schema: TableSchema) -> pa.Schema:
 
 
 def empty_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Make a batch without rows."""
     arrays = [pa.array([], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

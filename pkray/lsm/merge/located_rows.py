@@ -56,7 +56,7 @@ class LocatedRows:
         positions = self.rows.column(POSITION).to_numpy()[by_file]
         parts = np.split(positions, starts[1:])
         return {
-            self.files[number]: DeletionVector.of(part)
+            self.files[number]: DeletionVector.from_positions(part)
             for number, part in zip(chosen.tolist(), parts, strict=False)
         }
 

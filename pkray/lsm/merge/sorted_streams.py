@@ -47,7 +47,7 @@ class MergeLimits:
         return cls(
             options.sort_spill_threshold or options.num_sorted_run_stop_trigger + 1,
             options.sort_spill_buffer_size,
-            SpillSettings.of(options, directory),
+            SpillSettings.from_options(options, directory),
         )
 
 

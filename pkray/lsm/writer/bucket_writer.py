@@ -154,13 +154,13 @@ class BucketWriter:
         self._levels = self._levels.apply(result.before, result.after, result.marked)
 
     def prepare_commit(
-        self, *, full_compact: bool = False, busy: Collection[str] = ()
+        self, *, full_compact: bool = False, compacting: Collection[str] = ()
     ) -> CommitMessage:
         """Flush, compact as the table's options ask, and hand the work over.
 
         Args:
             full_compact: compact everything first, even on a write-only table.
-            busy: names of files that are being compacted elsewhere; they are left alone. Not
+            compacting: names of files that are being compacted elsewhere; they are left alone. Not
                 with ``full_compact``.
         """
         if full_compact:
@@ -168,7 +168,7 @@ class BucketWriter:
         self._write_memory()
         if not self._options.write_only:
             runs, inline = self._levels.runs(), self._inline
-            self._run(pick_for_commit(runs, self.schema, self._engine, busy, inline=inline))
+            self._run(pick_for_commit(runs, self.schema, self._engine, compacting, inline=inline))
         message = self._increment.message(self.schema, self.partition, self.bucket)
         if self._options.deletion_vectors_enabled:
             message = self._prepared.with_vectors(message, self._base, self._levels, self._files)

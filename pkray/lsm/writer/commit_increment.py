@@ -64,6 +64,7 @@ class CommitIncrement:
         self.marked = united(self.marked, result.marked)
 
     def undo_compactions(self) -> None:
+        """Forget what was compacted since the last message."""
         self.compact_before.clear()
         self.compact_after.clear()
         self.compact_changelog.clear()

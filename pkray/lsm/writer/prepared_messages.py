@@ -28,6 +28,7 @@ class PreparedMessages:
         return [file for message in self._messages for file in message.changelog_files]
 
     def add(self, message: CommitMessage, marked: Vectors) -> None:
+        """Keep a message."""
         self._messages.append(message)
         self._marked = united(self._marked, marked)
 

@@ -72,13 +72,13 @@ class BucketAssigner:
         self,
         session_id: SessionId,
         partitions: Sequence[bytes],
-        codes: npt.NDArray[np.int32],
+        indices: npt.NDArray[np.int32],
         hashes: Hashes,
     ) -> Assigned:
-        """Buckets for rows that a session is to write; asking again gives the same ones.
+        """Choose buckets for rows that a session is to write; asking again gives the same ones.
 
         Args:
-            codes: each row's partition, as a position in ``partitions``.
+            indices: each row's partition, as a position in ``partitions``.
 
         Raises:
             CommitConflictError: another process assigned keys of these partitions meanwhile.
@@ -89,8 +89,8 @@ class BucketAssigner:
         is_new = np.empty(len(hashes), np.bool_)
         with self._lock:
             session = self._session(session_id)
-            for partition, rows in _by_partition(partitions, codes):
-                self._refuse_changed(session, partition)
+            for partition, rows in _by_partition(partitions, indices):
+                self._check_unchanged(session, partition)
                 buckets[rows], is_new[rows] = self._assign(session, partition, hashes[rows])
             self._keys.let_go()
         return Assigned(buckets, is_new, session.token)
@@ -98,12 +98,12 @@ class BucketAssigner:
     def locate(
         self,
         partitions: Sequence[bytes],
-        codes: npt.NDArray[np.int32],
+        indices: npt.NDArray[np.int32],
         hashes: Hashes,
         snapshot_id: int | None = None,
         expected: Sequence[Holding] = (),
     ) -> tuple[Buckets, int]:
-        """The bucket of each key, `ABSENT` where there is no key of its hash.
+        """Find the bucket of each key, `ABSENT` where there is no key of its hash.
 
         Args:
             snapshot_id: look into this snapshot; by default into the newest and into what is not
@@ -125,7 +125,7 @@ class BucketAssigner:
             self._keys.refresh()
             answered = self._keys.snapshot_id if snapshot_id is None else snapshot_id
             files = self._keys.files_at(answered)
-            for partition, rows in _by_partition(partitions, codes):
+            for partition, rows in _by_partition(partitions, indices):
                 keys = ordered(hashes[rows])
                 found = self._keys.keys(partition, files.get(partition, {})).find(keys.wanted)
                 if snapshot_id is None:
@@ -137,7 +137,7 @@ class BucketAssigner:
         return buckets, answered
 
     def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
-        """What a session was assigned holds on top of snapshot ``base``.
+        """Check that what a session was assigned holds on top of snapshot ``base``.
 
         Args:
             tokens: what `assign` said to those whose rows are to be committed.
@@ -153,10 +153,10 @@ class BucketAssigner:
             self._keys.await_commit(session_id, base)
             if session is not None:
                 for partition in session.used:
-                    self._refuse_changed(session, partition)
+                    self._check_unchanged(session, partition)
 
     def committed(self, session_id: SessionId, changes: Iterable[HashFile]) -> None:
-        """The session is committed, with these index files for buckets of the table."""
+        """Note that the session is committed, with these index files for buckets of the table."""
         with self._lock:
             session = self._open.get(session_id) or Assignments()
             by_partition: dict[bytes, list[HashFile]] = {}
@@ -166,7 +166,7 @@ class BucketAssigner:
                 self._keys.take(partition, changed, session.new.get(partition))
             self.drop(session_id)
 
-    def give_up(self, session_id: SessionId) -> None:
+    def abort_prepare(self, session_id: SessionId) -> None:
         """See other commits again: the session's own did not happen."""
         with self._lock:
             self._keys.ended(session_id)
@@ -184,16 +184,17 @@ class BucketAssigner:
             self._keys.ended(session_id)
 
     def token(self, session_id: SessionId) -> str | None:
-        """What a session is told with each answer, None where it is not known."""
+        """Return what a session is told with each answer, None where it is not known."""
         session = self._open.get(session_id)
         return None if session is None else session.token
 
     def file(self, partition: bytes, bucket: int) -> IndexFileMeta | None:
-        """The bucket's committed index file, as this assigner knows it."""
+        """Return the bucket's committed index file, as this assigner knows it."""
         with self._lock:
             return self._keys.files(partition).get(bucket)
 
     def stats(self) -> HashIndexStats:
+        """Count what is held."""
         with self._lock:
             return self._keys.stats(uncommitted=len(self._open))
 
@@ -241,7 +242,7 @@ class BucketAssigner:
             sizes[bucket] = sizes.get(bucket, 0) + file.row_count
         return sizes
 
-    def _refuse_changed(self, session: Assignments, partition: bytes) -> None:
+    def _check_unchanged(self, session: Assignments, partition: bytes) -> None:
         state = self._keys.state(partition)
         if session.used.setdefault(partition, state) != state:
             raise CommitConflictError(
@@ -253,14 +254,14 @@ class BucketAssigner:
 
 
 def _by_partition(
-    partitions: Sequence[bytes], codes: npt.NDArray[np.int32]
+    partitions: Sequence[bytes], indices: npt.NDArray[np.int32]
 ) -> Iterator[tuple[bytes, Any]]:
     """Each partition with the positions of its rows, as numpy takes them."""
     if len(partitions) == 1:
         yield partitions[0], slice(None)
         return
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(partitions)))
+    order = np.argsort(indices, kind="stable")
+    ends = np.cumsum(np.bincount(indices, minlength=len(partitions)))
     for partition, rows in zip(partitions, np.split(order, ends[:-1]), strict=True):
         if len(rows):
             yield partition, rows

@@ -28,7 +28,7 @@ class Assignments:
     used: dict[bytes, int] = field(default_factory=dict)
 
     def find(self, partition: bytes, hashes: Packed) -> Buckets:
-        """The bucket of each hash, `ABSENT` where it was assigned none."""
+        """Find the bucket of each hash, `ABSENT` where it was assigned none."""
         return self.new.get(partition, KeyIndex()).find(hashes)
 
     def add(self, partition: bytes, hashes: Packed, buckets: Buckets) -> None:
@@ -57,7 +57,7 @@ class OpenAssignments(OpenSessions[Assignments]):
                 found[absent] = each.find(partition, hashes[absent])
 
     def sizes(self, partition: bytes) -> dict[int, int]:
-        """Keys by bucket."""
+        """Count keys by bucket."""
         sizes: dict[int, int] = {}
         for each in self:
             for bucket, count in each.counts.get(partition, {}).items():

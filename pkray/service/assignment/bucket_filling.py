@@ -29,7 +29,7 @@ class BucketFilling:
         self._target = target
 
     def place(self, hashes: Hashes, sizes: Mapping[int, int]) -> Buckets:
-        """Buckets of new hashes, class by class.
+        """Choose buckets of new hashes, class by class.
 
         Args:
             sizes: keys by bucket.

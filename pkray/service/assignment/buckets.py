@@ -74,60 +74,67 @@ class DynamicBuckets:
             directory = f"{settings.local_directory}/keys"
 
             def newest() -> TableSchema:
-                schema.catch_up()
+                schema.refresh()
                 return schema.current
 
             self._keys = KeyAssigner(store, newest, directory, clock, refresh_millis)
             if peers is not None:
                 directory = f"{settings.local_directory}/staged"
-                self._staged = StagedPushes(directory, settings.staging_memory, schema.meant, peers)
+                self._staged = StagedPushes(
+                    directory, settings.staging_memory, schema.resolve, peers
+                )
 
     def assign(
         self,
         session_id: SessionId,
         partitions: Sequence[bytes],
-        codes: np.ndarray,
+        indices: np.ndarray,
         hashes: np.ndarray,
     ) -> Assigned:
-        return self._known().assign(session_id, partitions, codes, hashes)
+        return self._known().assign(session_id, partitions, indices, hashes)
 
     def locate(
         self,
         partitions: Sequence[bytes],
-        codes: np.ndarray,
+        indices: np.ndarray,
         hashes: np.ndarray,
         snapshot_id: int | None,
         expected: Sequence[Holding],
     ) -> tuple[np.ndarray, int]:
-        return self._known().locate(partitions, codes, hashes, snapshot_id, expected)
+        return self._known().locate(partitions, indices, hashes, snapshot_id, expected)
 
     def place(
         self,
         session_id: SessionId,
         index: int,
         partitions: Sequence[bytes],
-        codes: np.ndarray,
+        indices: np.ndarray,
         keys: KeyIds,
         removes: Bools,
     ) -> RowsPlaced:
+        """Choose where rows go whose keys cross partitions: see `KeyAssigner.place`."""
         assert self._keys is not None
-        return self._keys.place(session_id, index, partitions, codes, keys, removes)
+        return self._keys.place(session_id, index, partitions, indices, keys, removes)
 
     def locate_keys(
         self, keys: KeyIds, snapshot_id: int | None, latest: bool, expected: Sequence[Holding]
     ) -> KeysFound | None:
+        """Find where keys are that cross partitions: see `KeyAssigner.locate`."""
         assert self._keys is not None
         return self._keys.locate(keys, snapshot_id, latest=latest, expected=expected)
 
     def stage(self, push: Push, batch: RoutedBatch) -> None:
+        """Hold rows of an attempt until it is known whether it counts."""
         assert self._staged is not None
         self._staged.stage(push, batch)
 
     def place_staged(self, session_id: SessionId, attempts: Attempts) -> PushReport:
+        """Choose where the rows of the attempts that count go."""
         assert self._staged is not None
         return self._staged.place(session_id, attempts)
 
     def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
+        """Check that what a session was told holds on top of snapshot ``base``."""
         known = self._assigner or self._keys
         if known is not None:
             known.check(session_id, tokens, base)
@@ -135,7 +142,7 @@ class DynamicBuckets:
     def indexed(
         self, messages: Sequence[CommitMessage], new_hashes: Mapping[BucketId, Sequence[bytes]]
     ) -> list[CommitMessage]:
-        """The messages, with a new index file where a bucket has new keys."""
+        """Add a new index file to the messages where a bucket has new keys."""
         if self._assigner is None:
             return list(messages)
         return [self._indexed(message, new_hashes) for message in messages]
@@ -147,6 +154,7 @@ class DynamicBuckets:
         hash_files: Sequence[HashFile],
         new: bool,
     ) -> None:
+        """Note that the session is committed."""
         if self._assigner is not None:
             self._assigner.committed(session_id, hash_files)
         if self._keys is not None:
@@ -154,13 +162,15 @@ class DynamicBuckets:
         if self._staged is not None:
             self._staged.end(session_id)
 
-    def give_up(self, session_id: SessionId) -> None:
-        """What was checked for the session is not published, though the session goes on."""
+    def abort_prepare(self, session_id: SessionId) -> None:
+        """Forget what was checked for the session: it is not published, though the session goes
+        on."""
         known = self._assigner or self._keys
         if known is not None:
-            known.give_up(session_id)
+            known.abort_prepare(session_id)
 
     def drop(self, session_id: SessionId) -> None:
+        """Forget the session."""
         known = self._assigner or self._keys
         if known is not None:
             known.drop(session_id)
@@ -176,11 +186,12 @@ class DynamicBuckets:
             self._staged.forget(session_id)
 
     def token(self, session_id: SessionId) -> str | None:
-        """What a session is told with each answer, None where it is not known."""
+        """Return what a session is told with each answer, None where it is not known."""
         known = self._assigner or self._keys
         return None if known is None else known.token(session_id)
 
     def stats(self) -> HashIndexStats | KeyIndexStats | None:
+        """Count what is held."""
         known = self._assigner or self._keys
         return None if known is None else known.stats()
 

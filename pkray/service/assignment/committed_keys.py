@@ -60,15 +60,16 @@ class CommittedKeys:
         return self._snapshot.id if self._snapshot else 0
 
     def files(self, partition: bytes) -> Mapping[int, IndexFileMeta]:
-        """A partition's index files by bucket."""
+        """List a partition's index files by bucket."""
         return self._files.get(partition, {})
 
     def state(self, partition: bytes) -> int:
-        """Another number whenever others have changed the partition's index."""
+        """Number the state of the partition's index: another one whenever others have changed
+        it."""
         return self._states.get(partition, 0)
 
     def keys(self, partition: bytes, files: Mapping[int, IndexFileMeta] | None = None) -> KeyIndex:
-        """The hashes of this owner's classes, in these files (the partition's by default)."""
+        """Read the hashes of this owner's classes, in these files (the partition's by default)."""
         files = self.files(partition) if files is None else files
         version = partition, _names(files)
         if version not in self._loaded:
@@ -77,7 +78,7 @@ class CommittedKeys:
         return self._loaded[version]
 
     def files_at(self, snapshot_id: int) -> HashFiles:
-        """The index files of any snapshot; 0 is the empty table.
+        """List the index files of any snapshot; 0 is the empty table.
 
         Raises:
             SnapshotNotFoundError: the snapshot has expired.
@@ -97,12 +98,13 @@ class CommittedKeys:
         self._watch.expire()
 
     def await_commit(self, session_id: SessionId, base: int) -> None:
-        """The session is being committed on top of a snapshot: see this one until it is."""
+        """Note that the session is being committed on top of a snapshot: see this one until it
+        is."""
         self._move(self._snapshots.read(base) if base else None)
         self._watch.await_commit(session_id)
 
     def ended(self, session_id: SessionId) -> None:
-        """The session is committed, or never will be."""
+        """Note that the session is committed, or never will be."""
         self._watch.ended(session_id)
 
     def take(

@@ -25,7 +25,7 @@ from pkray.service.assignment.key_locations import KeyLocations
 from pkray.service.assignment.key_reading import KeyReading
 from pkray.service.assignment.location_runs import NOWHERE
 from pkray.service.assignment.partition_numbers import PartitionNumbers
-from pkray.service.assignment.placement import is_there, place_of
+from pkray.service.assignment.placement import is_there, locations_of
 from pkray.service.assignment.snapshot_watch import SnapshotWatch
 from pkray.service.client.key_ids import KeyIds, Words
 from pkray.service.protocol import SessionId
@@ -46,7 +46,7 @@ class GlobalKeyIndex:
         refresh_millis: look for other processes' snapshots at most this often.
 
     Attributes:
-        partitions: the numbers by which places name them.
+        partitions: the numbers by which locations name them.
         additions: how often others have added rows, or it is unknown what they did.
     """
 
@@ -64,7 +64,7 @@ class GlobalKeyIndex:
         self._snapshots = snapshots
         self._directory = directory
         self._watch = SnapshotWatch(clock, refresh_millis)
-        self._places: KeyLocations | None = None
+        self._locations: KeyLocations | None = None
         self._snapshot: Snapshot | None = None
         self._sizes: defaultdict[int, Counter[int]] = defaultdict(Counter)
         self.partitions = PartitionNumbers()
@@ -72,21 +72,21 @@ class GlobalKeyIndex:
 
     @property
     def snapshot_id(self) -> int:
-        """The snapshot that the places are of; 0 before the first."""
+        """The snapshot that the locations are of; 0 before the first."""
         return self._snapshot.id if self._snapshot else 0
 
     def sizes(self, number: int) -> Counter[int]:
-        """Keys by bucket of a partition."""
+        """Count the keys of a partition by bucket."""
         return self._sizes[number]
 
     def find(self, keys: KeyIds) -> Words:
-        """The place of each key, `NOWHERE` without one.
+        """Find the location of each key, `NOWHERE` without one.
 
         Args:
             keys: in order.
         """
-        assert self._places is not None
-        found = self._places.find(keys)
+        assert self._locations is not None
+        found = self._locations.find(keys)
         found[~is_there(found) | self.partitions.are_gone(found)] = NOWHERE
         return found
 
@@ -96,16 +96,16 @@ class GlobalKeyIndex:
         Args:
             keys: distinct and in order.
             before: what `find` says of them.
-            after: their places now, or `DELETED`.
+            after: their locations now, or `DELETED`.
         """
-        assert self._places is not None
-        self._places.put(keys, after)
+        assert self._locations is not None
+        self._locations.put(keys, after)
         self._count(before, -1)
         self._count(after, 1)
 
     def refresh(self) -> None:
         """See the newest snapshot, if no commit is under way whose own changes it may have."""
-        if self._places is None or self._watch.is_due():
+        if self._locations is None or self._watch.is_due():
             with self._watch.looking():
                 self._move(self._snapshots.latest)
 
@@ -114,31 +114,33 @@ class GlobalKeyIndex:
         self._watch.expire()
 
     def await_commit(self, session_id: SessionId, base: int) -> None:
-        """The session is being committed on top of a snapshot: see this one until it is."""
-        if self._places is not None:
+        """Note that the session is being committed on top of a snapshot: see this one until it
+        is."""
+        if self._locations is not None:
             self._move(lambda: self._snapshots.read(base) if base else None)
         self._watch.await_commit(session_id)
 
     def is_awaited(self, session_id: SessionId) -> bool:
         """Whether nothing that came after the session's base has been looked at."""
-        return self._watch.is_awaited(session_id) and self._places is not None
+        return self._watch.is_awaited(session_id) and self._locations is not None
 
     def committed(self, session_id: SessionId, snapshot_id: int) -> None:
-        """What the session placed has been `put`: go on to its snapshot."""
+        """Go on to the session's snapshot: what it placed has been `put`."""
         self._move(lambda: self._snapshots.read(snapshot_id), own=session_id.user)
 
     def ended(self, session_id: SessionId) -> None:
-        """The session is committed, or never will be."""
+        """Note that the session is committed, or never will be."""
         self._watch.ended(session_id)
 
     def forget(self) -> None:
         """Read all keys again when they are next needed."""
-        self._places = self._snapshot = None
+        self._locations = self._snapshot = None
         self.partitions.retire_all()
         self._sizes.clear()
         self.additions += 1
 
     def stats(self, uncommitted: int) -> KeyIndexStats:
+        """Count what is held."""
         keys = sum(sum(sizes.values()) for sizes in self._sizes.values())
         return KeyIndexStats(keys, uncommitted)
 
@@ -163,14 +165,14 @@ class GlobalKeyIndex:
 
     def _follow(self, target: Snapshot | None, own: str | None) -> None:
         held = self._snapshot
-        if self._places is not None and target == held:
+        if self._locations is not None and target == held:
             return
         if held is not None and not self._snapshots.rests_on(held):
             self.forget()
         elif held is not None and (target is None or target.id <= held.id):
             return
-        if self._places is None:
-            self._places = KeyLocations(self._directory, self.partitions.are_gone)
+        if self._locations is None:
+            self._locations = KeyLocations(self._directory, self.partitions.are_gone)
             if target is not None:
                 self._read(target, None)
         elif target is not None:
@@ -204,11 +206,11 @@ class GlobalKeyIndex:
         for entry in live_files(self._store, snapshot, schema, partitions=partitions):
             files[entry.partition, entry.bucket].append(entry.file)
         marked = index_files(self._store, snapshot, DELETION_VECTORS)
-        assert self._places is not None
-        reading = KeyReading(self._store, schema, self._places)
+        assert self._locations is not None
+        reading = KeyReading(self._store, schema, self._locations)
         numbers = self.partitions.numbers([partition for partition, _ in files])
-        places = place_of(numbers, np.array([bucket for _, bucket in files], np.int32))
-        at = dict(zip(files, places, strict=True))
+        locations = locations_of(numbers, np.array([bucket for _, bucket in files], np.int32))
+        at = dict(zip(files, locations, strict=True))
 
         def read(bucket: BucketId) -> int:
             return reading.read(bucket, files[bucket], marked.get(bucket, ()), at[bucket])
@@ -218,8 +220,8 @@ class GlobalKeyIndex:
                 self._sizes[self.partitions.number(partition)][bucket] = count
         reading.finish()
 
-    def _count(self, places: Words, sign: int) -> None:
-        distinct, counts = np.unique(places[is_there(places)], return_counts=True)
+    def _count(self, locations: Words, sign: int) -> None:
+        distinct, counts = np.unique(locations[is_there(locations)], return_counts=True)
         for place, count in zip(distinct.tolist(), counts.tolist(), strict=True):
             number, bucket = divmod(place, 1 << 16)
             if not self.partitions.is_gone(number):

@@ -24,7 +24,7 @@ class HashFiles:
         self._kept: OrderedDict[str, Hashes] = OrderedDict()
 
     def extend(self, base: IndexFileMeta | None, added: Sequence[bytes]) -> IndexFileMeta | None:
-        """A new file of what ``base`` holds and these hashes, or None if it holds them all.
+        """Write a new file of what ``base`` holds and these hashes; None if it holds them all.
 
         Args:
             added: int32 hashes, repeated ones among them.

@@ -32,8 +32,8 @@ from pkray.service.assignment.placement import (
     Placement,
     Rule,
     is_there,
-    number_of,
-    place_of,
+    locations_of,
+    numbers_of,
 )
 from pkray.service.assignment.session_locations import PendingLocations, SessionLocations
 from pkray.service.client.key_ids import Bools, KeyIds, Words
@@ -65,7 +65,7 @@ class KeyAssigner:
         self._keys = GlobalKeyIndex(
             store, schema, SnapshotStore(store), directory, clock, refresh_millis
         )
-        self._rule = Rule.of(schema())
+        self._rule = Rule.from_schema(schema())
         self._filling = BucketFilling(1, schema().core.dynamic_bucket_target_row_num)
         self._open = PendingLocations()
         self._lock = threading.RLock()
@@ -75,15 +75,15 @@ class KeyAssigner:
         session_id: SessionId,
         index: int,
         partitions: Sequence[bytes],
-        codes: npt.NDArray[np.int32],
+        indices: npt.NDArray[np.int32],
         keys: KeyIds,
         removes: Bools,
     ) -> RowsPlaced:
-        """Where rows that a session is to write go.
+        """Choose where rows go that a session is to write.
 
         Args:
             index: 0, 1, 2 … within the session; asking again for the last one changes nothing.
-            codes: each row's own partition, as a position in ``partitions``.
+            indices: each row's own partition, as a position in ``partitions``.
             removes: whether the row leaves none of its key.
 
         Raises:
@@ -105,8 +105,8 @@ class KeyAssigner:
                     expected=session.answers,
                     got=index,
                 )
-            self._refuse_changed(session)
-            answer = self._place(session, partitions, codes, keys, removes)
+            self._check_unchanged(session)
+            answer = self._place(session, partitions, indices, keys, removes)
             session.answer = answer
             session.answers += 1
             return answer
@@ -119,7 +119,7 @@ class KeyAssigner:
         latest: bool,
         expected: Sequence[Holding] = (),
     ) -> KeysFound | None:
-        """Where keys are; None for a snapshot that is neither the newest nor about to be.
+        """Find where keys are; None for a snapshot that is neither the newest nor about to be.
 
         Args:
             latest: what is not committed counts too.
@@ -140,11 +140,11 @@ class KeyAssigner:
             committed = self._keys.find(ordered)
             found = np.empty(keys.count, np.uint64)
             found[order] = self._open.latest(ordered, committed) if latest else committed
-            partitions, codes, buckets = self._keys.partitions.named(found)
-            return KeysFound(partitions, codes, buckets, self._keys.snapshot_id)
+            partitions, indices, buckets = self._keys.partitions.named(found)
+            return KeysFound(partitions, indices, buckets, self._keys.snapshot_id)
 
     def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
-        """What a session was told holds on top of snapshot ``base``.
+        """Check that what a session was told holds on top of snapshot ``base``.
 
         Raises:
             LostBatchesError: this assigner has restarted, or dropped the session, since.
@@ -156,10 +156,10 @@ class KeyAssigner:
             check_tokens(held, tokens, ASSIGNER, session_id)
             self._keys.await_commit(session_id, base)
             if session is not None:
-                self._refuse_changed(session)
+                self._check_unchanged(session)
 
     def committed(self, session_id: SessionId, snapshot_id: int, *, new: bool) -> None:
-        """The session is committed.
+        """Note that the session is committed.
 
         Args:
             new: what it was told is what the snapshot holds; else an earlier attempt's is.
@@ -175,7 +175,7 @@ class KeyAssigner:
                     self._keys.forget()
             self.drop(session_id)
 
-    def give_up(self, session_id: SessionId) -> None:
+    def abort_prepare(self, session_id: SessionId) -> None:
         """See other commits again: the session's own did not happen."""
         with self._lock:
             self._keys.ended(session_id)
@@ -193,11 +193,12 @@ class KeyAssigner:
             self._keys.ended(session_id)
 
     def token(self, session_id: SessionId) -> str | None:
-        """What a session is told with each answer, None where it is not known."""
+        """Return what a session is told with each answer, None where it is not known."""
         session = self._open.get(session_id)
         return None if session is None else session.token
 
     def stats(self) -> KeyIndexStats:
+        """Count what is held."""
         with self._lock:
             return self._keys.stats(uncommitted=len(self._open))
 
@@ -216,7 +217,7 @@ class KeyAssigner:
         self,
         session: SessionLocations,
         partitions: Sequence[bytes],
-        codes: npt.NDArray[np.int32],
+        indices: npt.NDArray[np.int32],
         keys: KeyIds,
         removes: Bools,
     ) -> RowsPlaced:
@@ -225,34 +226,34 @@ class KeyAssigner:
         ordered = keys.at(order)
         firsts = ordered.firsts()
         distinct = ordered.at(firsts)
-        told = session.places.find(distinct)
+        told = session.locations.find(distinct)
         committed = self._keys.find(distinct)
         before = np.where(told == NOWHERE, committed, told)
-        wanted = numbers[codes[order]]
+        wanted = numbers[indices[order]]
         placement = Placement(self._rule, firsts, before, wanted, removes[order])
         added: defaultdict[int, Counter[int]] = defaultdict(Counter)
         # Back in its committed partition a key goes to its bucket: it is an update there.
         fresh = committed[(np.cumsum(firsts) - 1)[placement.fresh]]
-        new = np.flatnonzero(number_of(fresh) != wanted[placement.fresh])
+        new = np.flatnonzero(numbers_of(fresh) != wanted[placement.fresh])
         rows = placement.fresh[new]
-        fresh[new] = self._fresh(wanted[rows], ordered.at(rows).shards(), added)
+        fresh[new] = self._new_locations(wanted[rows], ordered.at(rows).shards(), added)
         placed = placement.place(fresh)
         changed = np.flatnonzero(placed.after != told)
-        session.places.put(distinct.at(changed), placed.after[changed])
+        session.locations.put(distinct.at(changed), placed.after[changed])
         for number, sizes in added.items():
             session.sizes[number].update(sizes)
-        for places in (before, placed.places, placed.after):
-            session.used.update(np.unique(number_of(places[is_there(places)])).tolist())
+        for locations in (before, placed.locations, placed.after):
+            session.used.update(np.unique(numbers_of(locations[is_there(locations)])).tolist())
         return self._answer(session, order, placed)
 
-    def _fresh(
+    def _new_locations(
         self,
         numbers: Words,
         shards: npt.NDArray[np.int32],
         added: defaultdict[int, Counter[int]],
     ) -> Words:
-        """New places in partitions."""
-        places = np.empty(len(numbers), np.uint64)
+        """New locations in partitions."""
+        locations = np.empty(len(numbers), np.uint64)
         order = np.argsort(numbers, kind="stable")
         distinct, starts = np.unique(numbers[order], return_index=True)
         for number, rows in zip(distinct.tolist(), np.split(order, starts)[1:], strict=True):
@@ -262,30 +263,30 @@ class KeyAssigner:
             counts = np.bincount(buckets)
             for bucket in np.flatnonzero(counts).tolist():
                 added[number][bucket] += int(counts[bucket])
-            places[rows] = place_of(numbers[rows], buckets)
-        return places
+            locations[rows] = locations_of(numbers[rows], buckets)
+        return locations
 
     def _answer(
         self, session: SessionLocations, order: npt.NDArray[np.int64], placed: Placed
     ) -> RowsPlaced:
         moves = np.flatnonzero(placed.left != NOWHERE)
-        places = np.empty(len(order) + len(moves), np.uint64)
-        places[order] = placed.places
-        places[len(order) :] = placed.left[moves]
-        partitions, codes, buckets = self._keys.partitions.named(places)
-        return RowsPlaced(partitions, codes, buckets, order[moves], session.token)
+        locations = np.empty(len(order) + len(moves), np.uint64)
+        locations[order] = placed.locations
+        locations[len(order) :] = placed.left[moves]
+        partitions, indices, buckets = self._keys.partitions.named(locations)
+        return RowsPlaced(partitions, indices, buckets, order[moves], session.token)
 
     def _take(self, session: SessionLocations) -> None:
         """Put what was told into the table's index."""
-        for piece in session.places.chunks():
+        for piece in session.locations.chunks():
             before = self._keys.find(piece.keys)
-            after = piece.places
+            after = piece.locations
             changed = np.flatnonzero((before != after) & (is_there(before) | is_there(after)))
             keys = piece.keys.at(changed)
             self._keys.put(keys, before[changed], after[changed])
             self._open.overtake(keys)
 
-    def _refuse_changed(self, session: SessionLocations) -> None:
+    def _check_unchanged(self, session: SessionLocations) -> None:
         changed = (
             session.is_overtaken
             or session.additions != self._keys.additions

@@ -33,7 +33,7 @@ class Ordered(NamedTuple):
 
 
 def ordered(hashes: Hashes) -> Ordered:
-    """Sorting hash and row as one number is several times an argsort's speed."""
+    """Sort hashes and rows as one number, which is several times an argsort's speed."""
     packed = pack(hashes)
     packed |= np.arange(len(hashes), dtype=np.uint64)
     packed.sort()
@@ -43,21 +43,21 @@ def ordered(hashes: Hashes) -> Ordered:
 
 
 def distinct(wanted: Packed) -> tuple[Packed, npt.NDArray[np.int64]]:
-    """Of ascending numbers the distinct ones, and each number's position in these."""
+    """Drop duplicates of ascending numbers, and say each number's position in the rest."""
     is_first = np.ones(len(wanted), np.bool_)
     np.not_equal(wanted[1:], wanted[:-1], out=is_first[1:])
     return wanted[is_first], np.cumsum(is_first) - 1
 
 
 def pack(hashes: Hashes) -> Packed:
-    """The hashes in the upper halves of numbers, their order kept."""
+    """Put the hashes in the upper halves of numbers, their order kept."""
     packed = (hashes.view(np.uint32) ^ _SIGN).astype(np.uint64)
     packed <<= _HALF
     return packed
 
 
 def unpack(wanted: Packed) -> Hashes:
-    """The hashes again."""
+    """Return the hashes of such numbers."""
     return ((wanted >> _HALF).astype(np.uint32) ^ _SIGN).view(np.int32)
 
 
@@ -78,7 +78,7 @@ class KeyIndex:
         return sum(run.nbytes for run in self._runs)
 
     def find(self, wanted: Packed) -> Buckets:
-        """The bucket of each hash, `ABSENT` where there is none.
+        """Find the bucket of each hash, `ABSENT` where there is none.
 
         Args:
             wanted: ascending, which makes the search several times as fast.
@@ -102,7 +102,7 @@ class KeyIndex:
         self._runs.append(run)
 
     def items(self) -> Iterator[tuple[Packed, Buckets]]:
-        """The hashes of each run, ascending, with their buckets."""
+        """Yield the hashes of each run, ascending, with their buckets."""
         for run in self._runs:
             yield run & ~_LOW, (run & _LOW).astype(np.int32)
 

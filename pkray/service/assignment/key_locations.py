@@ -11,13 +11,13 @@ from pkray.service.client.key_ids import Bools, KeyIds, Words
 
 
 class KeyLocations:
-    """Maps keys to places by sorted runs, each at least twice as long as the next.
+    """Maps keys to locations by sorted runs, each at least twice as long as the next.
 
     Adding costs amortised merges alone; memory is bounded whatever the number of keys.
 
     Args:
         directory: on the local disk.
-        forgets: of places, which mean no more than `DELETED`. By default none do.
+        forgets: of locations, which mean no more than `DELETED`. By default none do.
     """
 
     def __init__(self, directory: str, forgets: Callable[[Words], Bools] | None = None) -> None:
@@ -31,7 +31,7 @@ class KeyLocations:
         return sum(run.count for run in self._runs)
 
     def find(self, wanted: KeyIds) -> Words:
-        """The newest place of each key, perhaps `DELETED`; `NOWHERE` without one.
+        """Find the newest location of each key, perhaps `DELETED`; `NOWHERE` without one.
 
         Args:
             wanted: in order.
@@ -44,8 +44,8 @@ class KeyLocations:
             found[absent] = run.find(wanted.at(absent))
         return found
 
-    def put(self, keys: KeyIds, places: Words) -> None:
-        """Set the places of keys, which are distinct and in order.
+    def put(self, keys: KeyIds, locations: Words) -> None:
+        """Set the locations of keys, which are distinct and in order.
 
         Raises:
             StorageError: the local disk is full or fails; the map is as it was.
@@ -53,13 +53,13 @@ class KeyLocations:
         if not keys.count:
             return
         runs = list(self._runs)
-        run = save([LocationRun(keys, places)], self._directory, keys.count)
+        run = save([LocationRun(keys, locations)], self._directory, keys.count)
         while runs and runs[-1].count < 2 * run.count:
             run = self._merge(runs.pop(), run, at_bottom=not runs)
         self._runs = [*runs, run]
 
     def chunks(self) -> Iterator[LocationRun]:
-        """All keys with their newest places, in order, piece by piece."""
+        """Yield all keys with their newest locations, in order, piece by piece."""
         if len(self._runs) > 1:
             runs = list(self._runs)
             run = runs.pop()
@@ -78,5 +78,5 @@ class KeyLocations:
     def _kept(self, pieces: Iterator[LocationRun]) -> Iterator[LocationRun]:
         assert self._forgets is not None
         for piece in pieces:
-            kept = ~((piece.places == DELETED) | self._forgets(piece.places))
-            yield LocationRun(piece.keys.at(kept), piece.places[kept])
+            kept = ~((piece.locations == DELETED) | self._forgets(piece.locations))
+            yield LocationRun(piece.keys.at(kept), piece.locations[kept])

@@ -28,7 +28,7 @@ class KeyReading:
 
     Args:
         store: the table's root.
-        into: what the keys' places are put into.
+        into: what the keys' locations are put into.
     """
 
     def __init__(self, store: ObjectStore, schema: TableSchema, into: KeyLocations) -> None:
@@ -36,7 +36,7 @@ class KeyReading:
         self._schema = schema
         self._into = into
         self._keys: list[KeyIds] = []
-        self._places: list[Words] = []
+        self._locations: list[Words] = []
         self._held = 0
         self._lock = threading.Lock()
 
@@ -45,11 +45,11 @@ class KeyReading:
         bucket: BucketId,
         files: Sequence[DataFileMeta],
         vectors: Iterable[IndexFileMeta],
-        place: np.uint64,
+        location: np.uint64,
     ) -> int:
         """Read a bucket's keys, which are all at one place; how many. Thread-safe."""
         found = self._found(bucket, files, vectors)
-        return sum(self._take(keys, place) for keys in found)
+        return sum(self._take(keys, location) for keys in found)
 
     def finish(self) -> None:
         """Put what is held."""
@@ -60,8 +60,8 @@ class KeyReading:
         ordered = keys.at(order)
         # A key that is there twice: writers that know nothing of each other had it.
         firsts = ordered.firsts()
-        self._into.put(ordered.at(firsts), np.concatenate(self._places)[order][firsts])
-        self._keys, self._places, self._held = [], [], 0
+        self._into.put(ordered.at(firsts), np.concatenate(self._locations)[order][firsts])
+        self._keys, self._locations, self._held = [], [], 0
 
     def _found(
         self, bucket: BucketId, files: Sequence[DataFileMeta], vectors: Iterable[IndexFileMeta]
@@ -75,10 +75,10 @@ class KeyReading:
         for rows in merge_read(runs, reader, merge_engine(schema), schema, columns=names):
             yield identify([rows.column(name) for name in names])
 
-    def _take(self, keys: KeyIds, place: np.uint64) -> int:
+    def _take(self, keys: KeyIds, location: np.uint64) -> int:
         with self._lock:
             self._keys.append(keys)
-            self._places.append(np.full(keys.count, place))
+            self._locations.append(np.full(keys.count, location))
             self._held += keys.count
             if self._held >= CHUNK_ROWS:
                 self.finish()

@@ -1,4 +1,4 @@
-"""Sorted runs of keys with their places: in memory while they are small, else mapped files.
+"""Sorted runs of keys with their locations: in memory while they are small, else mapped files.
 
 Arrays on the local disk, mapped and searched by numpy, answer sorted batches of keys several times
 as fast as a RocksDB of an entry a key, and take no memory that the system cannot have back. A file
@@ -37,14 +37,14 @@ class LocationRun:
     """Distinct keys in the order of their ids, each with its place."""
 
     keys: KeyIds
-    places: Words
+    locations: Words
 
     @property
     def count(self) -> int:
-        return len(self.places)
+        return len(self.locations)
 
     def find(self, wanted: KeyIds) -> Words:
-        """The place of each key, `NOWHERE` where it is not here.
+        """Find the location of each key, `NOWHERE` where it is not here.
 
         Args:
             wanted: in order.
@@ -61,28 +61,28 @@ class LocationRun:
             same = self.keys.high[held] == wanted.high[rows]
             rows, held = rows[same], held[same]
             hit = self.keys.low[held] == wanted.low[rows]
-            found[rows[hit]] = self.places[held[hit]]
+            found[rows[hit]] = self.locations[held[hit]]
             rows = rows[~hit]
             at[rows] += 1
         return found
 
     def chunks(self) -> Iterator[LocationRun]:
-        """The run in pieces."""
+        """Yield the run in pieces."""
         for start in range(0, self.count, CHUNK_ROWS):
             yield self._between(start, start + CHUNK_ROWS)
 
     def cut(self, bounds: Ints) -> Iterator[LocationRun]:
-        """The pieces between these positions."""
+        """Yield the pieces between these positions."""
         for start, end in pairwise(bounds.tolist()):
             yield self._between(start, end)
 
     def _between(self, start: int, end: int) -> LocationRun:
         piece = slice(start, end)
-        return LocationRun(self.keys.at(piece), self.places[piece])
+        return LocationRun(self.keys.at(piece), self.locations[piece])
 
 
 def merged(older: LocationRun, newer: LocationRun) -> Iterator[LocationRun]:
-    """Both runs as one, piece by piece; of a key in both the newer place."""
+    """Merge both runs, piece by piece; of a key in both the newer location stays."""
     larger = max(older, newer, key=lambda run: run.count)
     cuts = np.unique(larger.keys.high[CHUNK_ROWS::CHUNK_ROWS])
     pieces = zip(
@@ -98,13 +98,13 @@ def merged(older: LocationRun, newer: LocationRun) -> Iterator[LocationRun]:
             continue
         order = keys.order()
         ordered = keys.at(order)
-        places = np.concatenate((old.places, new.places))[order]
+        locations = np.concatenate((old.locations, new.locations))[order]
         is_last = np.append(ordered.firsts()[1:], True)
-        yield LocationRun(ordered.at(is_last), places[is_last])
+        yield LocationRun(ordered.at(is_last), locations[is_last])
 
 
 def save(pieces: Iterable[LocationRun], directory: str, expected: int) -> LocationRun:
-    """The pieces as one run: in memory, or in files if it may have more than `MEMORY_ROWS`.
+    """Save the pieces as one run: in memory, or in files if it may have more than `MEMORY_ROWS`.
 
     Raises:
         StorageFullError: the local disk is full.
@@ -113,7 +113,7 @@ def save(pieces: Iterable[LocationRun], directory: str, expected: int) -> Locati
     if expected <= MEMORY_ROWS:
         held = list(pieces)
         keys = join([piece.keys for piece in held]) if held else _NONE.keys
-        return LocationRun(keys, np.concatenate([_NONE.places, *(p.places for p in held)]))
+        return LocationRun(keys, np.concatenate([_NONE.locations, *(p.locations for p in held)]))
     try:
         return _save(pieces, directory)
     except OSError as error:
@@ -137,18 +137,18 @@ def _save(pieces: Iterable[LocationRun], directory: str) -> LocationRun:
         columns = [files.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(3)]
         for piece in pieces:
             for file, values in zip(
-                columns, (piece.keys.high, piece.keys.low, piece.places), strict=True
+                columns, (piece.keys.high, piece.keys.low, piece.locations), strict=True
             ):
                 file.write(np.ascontiguousarray(values).data)
             count += piece.count
-        high, low, places = (_mapped(file, count) for file in columns)
-    return LocationRun(KeyIds(high, low), places)
+        high, low, locations = (_mapped(file, count) for file in columns)
+    return LocationRun(KeyIds(high, low), locations)
 
 
 def _mapped(file: IO[bytes], count: int) -> Words:
     file.flush()
     if not count:
-        return _NONE.places
+        return _NONE.locations
     values: Any = np.memmap(file, np.uint64, "r", shape=(count,))
     mapped: Words = values.view(np.ndarray)
     return mapped

@@ -38,8 +38,8 @@ class OpenSessions(Generic[T]):
         ended = self._ended.get(session_id.user)
         return ended is not None and session_id <= ended
 
-    def of(self, user: str) -> list[SessionId]:
-        """The open sessions of a commit user."""
+    def for_user(self, user: str) -> list[SessionId]:
+        """List the open sessions of a commit user."""
         return [each for each in self._sessions if each.user == user]
 
     def take_over(self, session_id: SessionId) -> list[SessionId]:
@@ -48,7 +48,7 @@ class OpenSessions(Generic[T]):
         Raises:
             CommitFencedError: the session has ended, or has itself been replaced.
         """
-        rivals = self.of(session_id.user)
+        rivals = self.for_user(session_id.user)
         if self.has_ended(session_id) or any(session_id < other for other in rivals):
             raise CommitFencedError(
                 f"this session of commit user {session_id.user!r} has ended, or a newer writer "

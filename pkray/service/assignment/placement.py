@@ -27,42 +27,42 @@ class Rule(Enum):
     IGNORED = "it is dropped"
 
     @classmethod
-    def of(cls, schema: TableSchema) -> Rule:
-        """As the table's merge engine has it."""
+    def from_schema(cls, schema: TableSchema) -> Rule:
+        """Take the rule of the table's merge engine."""
         return {"deduplicate": cls.MOVES, "first-row": cls.IGNORED}.get(
             schema.core.merge_engine, cls.STAYS
         )
 
 
-def place_of(numbers: npt.NDArray[np.uint64], buckets: npt.NDArray[np.int32]) -> Words:
-    """Places: a partition's number and a bucket in one."""
+def locations_of(numbers: npt.NDArray[np.uint64], buckets: npt.NDArray[np.int32]) -> Words:
+    """Pack locations: a partition's number and a bucket in one int64."""
     return (numbers << _BUCKET_BITS) | buckets.astype(np.uint64)
 
 
-def number_of(places: Words) -> Words:
-    """The partitions' numbers."""
-    return places >> _BUCKET_BITS
+def numbers_of(locations: Words) -> Words:
+    """Unpack the partitions' numbers of locations."""
+    return locations >> _BUCKET_BITS
 
 
-def bucket_of(places: Words) -> npt.NDArray[np.int32]:
-    return (places & _BUCKET).astype(np.int32)
+def bucket_of(locations: Words) -> npt.NDArray[np.int32]:
+    return (locations & _BUCKET).astype(np.int32)
 
 
-def is_there(places: Words) -> Bools:
-    """Whether a row is at the place: neither `NOWHERE` nor `DELETED`."""
-    return places < DELETED
+def is_there(locations: Words) -> Bools:
+    """Whether a row is at the location: neither `NOWHERE` nor `DELETED`."""
+    return locations < DELETED
 
 
 class Placed(NamedTuple):
-    """Rows' places.
+    """Rows' locations.
 
     Args:
-        places: of each row, `NOWHERE` where it is dropped.
+        locations: of each row, `NOWHERE` where it is dropped.
         left: of each row the place at which its key is to be deleted before, or `NOWHERE`.
         after: of each key the place at last, or `DELETED`.
     """
 
-    places: Words
+    locations: Words
     left: Words
     after: Words
 
@@ -95,10 +95,10 @@ class Placement:
         """Rows that need a new place in their own partitions."""
 
     def place(self, fresh: Words) -> Placed:
-        """The rows' places.
+        """Choose the rows' locations.
 
         Args:
-            fresh: the new places.
+            fresh: the new locations.
         """
         count = len(self._wanted)
         known = np.full(count, NOWHERE)
@@ -113,27 +113,27 @@ class Placement:
         left[moves] = held[moves - 1]
         at_first = self._moves[self._firsts]
         left[self._firsts[at_first]] = self._before[at_first]
-        places = held.copy()
-        places[self._is_absent & self._removes] = NOWHERE
+        locations = held.copy()
+        locations[self._is_absent & self._removes] = NOWHERE
         if self._rule is Rule.IGNORED:
-            places[self._changes] = NOWHERE
+            locations[self._changes] = NOWHERE
         lasts = np.append(self._firsts, count)[1:] - 1
         after = np.where(self._removes[lasts], DELETED, held[lasts])
-        return Placed(places, left, after)
+        return Placed(locations, left, after)
 
     def _numbers_before(self) -> Words:
         """Of each row, the number of the partition that its key was in just before."""
         numbers = np.empty(len(self._wanted), np.uint64)
         if self._rule is Rule.MOVES:
             numbers[1:] = self._wanted[:-1]
-            numbers[self._firsts] = number_of(self._before)
+            numbers[self._firsts] = numbers_of(self._before)
             return numbers
         # Until it is removed, a key stays where its first row has put it.
         starts = np.zeros(len(numbers), np.int64)
         starts[self._firsts] = self._firsts
         again = np.flatnonzero(self._is_absent)
         starts[again] = again
-        homes = self._wanted.copy()
+        targets = self._wanted.copy()
         there = is_there(self._before)
-        homes[self._firsts[there]] = number_of(self._before[there])
-        return homes[np.maximum.accumulate(starts)]
+        targets[self._firsts[there]] = numbers_of(self._before[there])
+        return targets[np.maximum.accumulate(starts)]

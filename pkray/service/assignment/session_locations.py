@@ -18,16 +18,16 @@ class SessionLocations:
     """What one session was told.
 
     Args:
-        places: of all keys that it asked for, as they will be.
+        locations: of all keys that it asked for, as they will be.
         additions: `GlobalKeyIndex.additions` when it began.
         token: told with each answer; another one means that the session was forgotten.
-        sizes: keys that were given new places, by partition and bucket.
+        sizes: keys that were given new locations, by partition and bucket.
         used: the numbers of the partitions that its keys are or were in.
         answer: the last one, to be repeated where it was lost.
-        is_overtaken: another session was committed that changed places of its keys.
+        is_overtaken: another session was committed that changed locations of its keys.
     """
 
-    places: KeyLocations
+    locations: KeyLocations
     additions: int
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     sizes: defaultdict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
@@ -42,30 +42,30 @@ class PendingLocations(OpenSessions[SessionLocations]):
 
     def __len__(self) -> int:
         """Keys that are not committed."""
-        return sum(each.places.count for each in self)
+        return sum(each.locations.count for each in self)
 
     def latest(self, keys: KeyIds, committed: Words) -> Words:
-        """Places with what is not committed; where two sessions disagree, of either.
+        """Find locations with what is not committed; where two sessions disagree, of either.
 
         Args:
             keys: in order.
-            committed: their places in the table.
+            committed: their locations in the table.
         """
         found = committed.copy()
         for each in self:
-            told = each.places.find(keys)
+            told = each.locations.find(keys)
             changed = (told != NOWHERE) & (told != committed)
             found[changed] = told[changed]
         return found
 
     def sizes(self, partition: int) -> Counter[int]:
-        """Keys that were given new places in a partition, by bucket."""
+        """Count the keys that were given new locations in a partition, by bucket."""
         sizes: Counter[int] = Counter()
         for each in self:
             sizes.update(each.sizes.get(partition, {}))
         return sizes
 
     def overtake(self, keys: KeyIds) -> None:
-        """Other places of these keys were committed."""
+        """Note that other locations of these keys were committed."""
         for each in self:
-            each.is_overtaken |= bool((each.places.find(keys) != NOWHERE).any())
+            each.is_overtaken |= bool((each.locations.find(keys) != NOWHERE).any())

@@ -37,7 +37,7 @@ class SnapshotWatch:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """While the newest snapshot is read; what fails is due again."""
+        """Hold the watch while the newest snapshot is read; what fails is due again."""
         begun = self._clock()
         yield
         self._looked = begun
@@ -47,14 +47,14 @@ class SnapshotWatch:
         self._looked = None
 
     def await_commit(self, session_id: SessionId) -> None:
-        """The session is being committed: do not look until it is."""
+        """Note that the session is being committed: do not look until it is."""
         self._awaited = session_id, self._clock()
 
     def is_awaited(self, session_id: SessionId) -> bool:
         return self._awaited is not None and self._awaited[0] == session_id
 
     def ended(self, session_id: SessionId) -> None:
-        """The session is committed, or never will be."""
+        """Note that the session is committed, or never will be."""
         if self.is_awaited(session_id):
             self._awaited = None
         self.expire()

@@ -121,18 +121,18 @@ class StagedPushes:
         return staged.report
 
     def end(self, session_id: SessionId) -> None:
-        """The session is committed or dropped."""
+        """Drop the batches of a session that is committed or dropped."""
         with self._lock:
             self._clear(self._open.get(session_id))
             self._open.end(session_id)
 
     def forget(self, session_id: SessionId) -> None:
-        """The session's writer is gone, or pushes again."""
+        """Drop the batches of a session whose writer is gone, or pushes again."""
         with self._lock:
             self._clear(self._open.forget(session_id))
 
     def _begin(self, push: Push) -> _Staged:
-        rivals = {other: self._open.get(other) for other in self._open.of(push.session.user)}
+        rivals = {other: self._open.get(other) for other in self._open.for_user(push.session.user)}
         for ended in self._open.take_over(push.session):
             self._clear(rivals[ended])
         name = f"{push.session.generation}-{push.session.epoch}"

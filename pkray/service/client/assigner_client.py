@@ -44,10 +44,10 @@ class AssignerClient:
         self._assigners = assigner_count(schema.core, len(owners))
 
     @classmethod
-    def of(
+    def for_schema(
         cls, schema: TableSchema, owners: Sequence[OwnerClient], writers: OpenWriters | None = None
     ) -> AssignerClient | None:
-        """The client of a table with dynamic buckets whose keys stay in their partitions, None
+        """Make the client of a table with dynamic buckets whose keys stay in their partitions, None
         for other tables."""
         stays = schema.core.bucket == DYNAMIC and not schema.crosses_partitions
         return cls(schema, owners, writers) if stays else None
@@ -55,7 +55,7 @@ class AssignerClient:
     def assign(
         self, session: SessionId, rows: pa.RecordBatch, tokens: dict[int, str]
     ) -> RowRouting:
-        """Buckets for rows to be written.
+        """Ask for buckets of rows to be written.
 
         Args:
             tokens: of the owners, by what they assigned before; new ones are added.
@@ -64,39 +64,39 @@ class AssignerClient:
             LostBatchesError: an owner forgot what it assigned before.
             CommitConflictError: another process assigned keys of these partitions meanwhile.
         """
-        codes, partitions, hashes = self._hashes(rows)
+        indices, partitions, hashes = self._hashes(rows)
         buckets = np.empty(len(hashes), np.int32)
         is_new = np.empty(len(hashes), np.bool_)
-        asked = list(self._by_owner(partitions, codes, hashes))
+        asked = list(self._by_owner(partitions, indices, hashes))
         answers = gather(
             [
-                self._owners[owner].assign.submit(session, partitions, codes[at], hashes[at])
+                self._owners[owner].assign.submit(session, partitions, indices[at], hashes[at])
                 for owner, at in asked
             ]
         )
         for (owner, at), answer in zip(asked, answers, strict=True):
             note_token(tokens, owner, answer.token, session)
             buckets[at], is_new[at] = answer.buckets, answer.is_new
-        return RowRouting(codes, partitions, buckets, hashes, is_new)
+        return RowRouting(indices, partitions, buckets, hashes, is_new)
 
     def locate(
         self, keys: pa.Table, snapshot_id: int | None, *, latest: bool
     ) -> tuple[RowRouting, int]:
-        """Buckets of keys, -1 where there is none, and the snapshot they were found in.
+        """Find the buckets of keys, -1 where there is none, and the snapshot they were found in.
 
         Args:
             snapshot_id: by default the newest, and what is not committed.
             latest: all that writers in this process have pushed is to be among that.
         """
-        codes, partitions, hashes = self._hashes(keys)
-        asked = list(self._by_owner(partitions, codes, hashes))
+        indices, partitions, hashes = self._hashes(keys)
+        asked = list(self._by_owner(partitions, indices, hashes))
 
         def ask(snapshot_id: int | None) -> list[tuple[Buckets, int]]:
             return gather(
                 [
                     self._owners[owner].locate.submit(
                         partitions,
-                        codes[at],
+                        indices[at],
                         hashes[at],
                         snapshot_id,
                         self._writers.expected(owner) if latest else (),
@@ -113,17 +113,17 @@ class AssignerClient:
         buckets = np.empty(len(hashes), np.int32)
         for (_, at), (found, _) in zip(asked, answers, strict=True):
             buckets[at] = found
-        return RowRouting(codes, partitions, buckets), oldest
+        return RowRouting(indices, partitions, buckets), oldest
 
     def _hashes(self, rows: pa.RecordBatch | pa.Table) -> tuple[Codes, list[bytes], Hashes]:
-        codes, partitions = self._partitions.encode(rows)
+        indices, partitions = self._partitions.encode(rows)
         hashes = hash_rows([rows.column(name) for name in self._keys], self._types)
-        return codes, partitions, hashes
+        return indices, partitions, hashes
 
     def _by_owner(
-        self, partitions: Sequence[bytes], codes: Codes, hashes: Hashes
+        self, partitions: Sequence[bytes], indices: Codes, hashes: Hashes
     ) -> Iterator[tuple[int, npt.NDArray[np.int64] | slice]]:
-        owners = assigning_owners(partitions, codes, hashes, self._assigners, len(self._owners))
+        owners = assigning_owners(partitions, indices, hashes, self._assigners, len(self._owners))
         present = np.flatnonzero(np.bincount(owners)).tolist()
         for owner in present:
             yield owner, slice(None) if len(present) == 1 else np.flatnonzero(owners == owner)

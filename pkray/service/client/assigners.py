@@ -19,33 +19,33 @@ from pkray.options import TableOptions
 
 
 def assigner_count(options: TableOptions, owners: int) -> int:
-    """Assigners a partition: one an owner, if the options do not ask for fewer."""
+    """Count the assigners of a partition: one an owner, if the options do not ask for fewer."""
     wanted = (options.dynamic_bucket_assigner_parallelism, options.dynamic_bucket_initial_buckets)
     return min(owners, *(count for count in wanted if count is not None)) if any(wanted) else owners
 
 
 def classes(hashes: Hashes, count: int) -> npt.NDArray[np.int64]:
-    """The number of each hash's assigner within its partition, 0 … count-1."""
+    """Number each hash's assigner within its partition, 0 … count-1."""
     return np.mod(hashes, np.int64(count))
 
 
 def assigning_owner(partition: bytes, number: int, owners: int) -> int:
-    """The owner that is the partition's assigner of this number."""
+    """Find the owner that is the partition's assigner of this number."""
     return (zlib.crc32(partition) + number) % owners
 
 
 def assigning_owners(
     partitions: Sequence[bytes],
-    codes: npt.NDArray[np.int32],
+    indices: npt.NDArray[np.int32],
     hashes: Hashes,
     count: int,
     owners: int,
 ) -> npt.NDArray[np.int64]:
-    """The owner that assigns each row; ``codes`` are the rows' positions in the partitions."""
+    """Find the owner that assigns each row; ``codes`` are the rows' positions in the partitions."""
     if owners == 1:
         return np.zeros(len(hashes), np.int64)
     starts = np.array([assigning_owner(partition, 0, owners) for partition in partitions], np.int64)
-    return (starts[codes] + classes(hashes, count)) % owners
+    return (starts[indices] + classes(hashes, count)) % owners
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class KeyShare:
     assigners: int
 
     def has_hashes(self, partition: bytes, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """Of each hash, whether this owner is its assigner."""
+        """Say of each hash whether this owner is its assigner."""
         first = assigning_owner(partition, 0, self.owners)
         mine: npt.NDArray[np.bool_] = (
             first + classes(hashes, self.assigners)

@@ -14,9 +14,9 @@ DynamicClient: TypeAlias = AssignerClient | KeyClient
 
 
 def dynamic_client(schema: TableSchema, owners: Sequence[OwnerClient]) -> DynamicClient | None:
-    """The client that a table's writers ask; None of a table with fixed buckets.
+    """Make the client that a table's writers ask; None of a table with fixed buckets.
 
     Raises:
         UnsupportedError: options under which the keys could not be kept unique.
     """
-    return KeyClient.of(schema, owners) or AssignerClient.of(schema, owners)
+    return KeyClient.for_schema(schema, owners) or AssignerClient.for_schema(schema, owners)

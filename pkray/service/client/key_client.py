@@ -46,17 +46,17 @@ class KeyClient:
         self._partitions = PartitionSpec(schema)
 
     @classmethod
-    def of(
+    def for_schema(
         cls, schema: TableSchema, owners: Sequence[OwnerClient], writers: OpenWriters | None = None
     ) -> KeyClient | None:
-        """The client of a table whose keys cross partitions, None for other tables."""
+        """Make the client of a table whose keys cross partitions, None for other tables."""
         crosses = schema.crosses_partitions and schema.core.bucket == DYNAMIC
         return cls(schema, owners, writers) if crosses else None
 
     def place(
         self, session: SessionId, index: int, rows: pa.RecordBatch, tokens: dict[int, str]
     ) -> tuple[pa.RecordBatch, RowRouting]:
-        """The rows to be written for some rows, and where they go.
+        """Ask where rows go; return the rows to be written for them, and their targets.
 
         Args:
             index: 0, 1, 2 … within the session.
@@ -67,11 +67,11 @@ class KeyClient:
             CommitConflictError: another writer changed where keys are.
         """
         rows = accepted_rows(rows, self._schema)
-        codes, partitions = self._partitions.encode(rows)
+        indices, partitions = self._partitions.encode(rows)
         keys = identify([rows.column(name) for name in self._schema.primary_keys])
         removes = _removing(rows, self._schema)
         placed = self._assigner.place.submit(
-            session, index, partitions, codes, keys, removes
+            session, index, partitions, indices, keys, removes
         ).result()
         note_token(tokens, ASSIGNER, placed.token, session)
         return self._rewritten(rows, placed)
@@ -79,7 +79,7 @@ class KeyClient:
     def locate(
         self, keys: pa.Table, snapshot_id: int | None, *, latest: bool
     ) -> tuple[RowRouting, int] | None:
-        """Where keys are, and the snapshot that says so; None where none says it any more.
+        """Find where keys are, and the snapshot that says so; None where none says it any more.
 
         Args:
             snapshot_id: by default the newest.
@@ -94,7 +94,7 @@ class KeyClient:
         found = persist(ask, self._assigner.limits.lookup_seconds)
         if found is None:
             return None
-        return RowRouting(found.codes, found.partitions, found.buckets), found.snapshot_id
+        return RowRouting(found.indices, found.partitions, found.buckets), found.snapshot_id
 
     def _rewritten(
         self, rows: pa.RecordBatch, placed: RowsPlaced
@@ -102,16 +102,16 @@ class KeyClient:
         count, moves = rows.num_rows, len(placed.moved)
         sources = np.concatenate((np.arange(count), placed.moved))
         is_delete = np.arange(count + moves) >= count
-        if moves or (placed.codes < 0).any():
+        if moves or (placed.indices < 0).any():
             order = np.lexsort((~is_delete, sources))
-            order = order[placed.codes[order] >= 0]
+            order = order[placed.indices[order] >= 0]
             sources, is_delete = sources[order], is_delete[order]
-            codes, buckets = placed.codes[order], placed.buckets[order]
+            indices, buckets = placed.indices[order], placed.buckets[order]
             rows = self._with_deletes(rows.take(pa.array(sources)), is_delete)
         else:
-            codes, buckets = placed.codes, placed.buckets
-        return self._in_partitions(rows, codes, placed.partitions), RowRouting(
-            codes, placed.partitions, buckets
+            indices, buckets = placed.indices, placed.buckets
+        return self._in_partitions(rows, indices, placed.partitions), RowRouting(
+            indices, placed.partitions, buckets
         )
 
     def _with_deletes(self, rows: pa.RecordBatch, is_delete: Bools) -> pa.RecordBatch:
@@ -122,12 +122,12 @@ class KeyClient:
         return rows if column is None else _replaced(rows, column, is_delete, pa.scalar("-D"))
 
     def _in_partitions(
-        self, rows: pa.RecordBatch, codes: npt.NDArray[np.int32], partitions: Sequence[bytes]
+        self, rows: pa.RecordBatch, indices: npt.NDArray[np.int32], partitions: Sequence[bytes]
     ) -> pa.RecordBatch:
         """The rows with the partitions' values in the partition columns."""
         if not rows.num_rows:
             return rows
-        at = pa.array(codes)
+        at = pa.array(indices)
         for name, values in zip(
             self._partitions.names, self._partitions.values(partitions), strict=True
         ):

@@ -40,8 +40,8 @@ class LookupClient:
         self._schema = schema
         self._writers = writers or OpenWriters()
         self._owners = owners
-        self._assigner = AssignerClient.of(schema, owners, self._writers)
-        self._keys = KeyClient.of(schema, owners, self._writers)
+        self._assigner = AssignerClient.for_schema(schema, owners, self._writers)
+        self._keys = KeyClient.for_schema(schema, owners, self._writers)
         is_fixed = self._assigner is None and self._keys is None
         self._router = Router(schema, len(owners)) if is_fixed else None
         self._prefixes = PrefixRouter(schema, self._router, len(owners))
@@ -53,7 +53,7 @@ class LookupClient:
         visibility: Visibility,
         snapshot_id: int | None,
     ) -> pa.Table:
-        """Rows of the keys found, in the keys' order, from one snapshot.
+        """Find the rows of keys, in the keys' order, from one snapshot.
 
         Args:
             keys: the primary key columns.
@@ -79,7 +79,7 @@ class LookupClient:
         visibility: Visibility,
         snapshot_id: int | None,
     ) -> pa.Table:
-        """All rows of keys that begin so: in the order asked, and each one's in key order.
+        """Find all rows of keys that begin so: in the order asked, and each one's in key order.
 
         Args:
             keys: leading columns of the trimmed primary key, with the partition columns or not.

@@ -32,6 +32,7 @@ _answers = msgspec.msgpack.Decoder(_Answer)
 
 
 def encode_request(asked: Lookup) -> bytes:
+    """Encode what an owner is asked as bytes."""
     request = _Request(
         _to_bytes(pa.Table.from_batches([asked.keys])),
         list(asked.slices),
@@ -47,6 +48,7 @@ def encode_request(asked: Lookup) -> bytes:
 
 
 def decode_request(data: bytes) -> Lookup:
+    """Decode what an owner is asked."""
     request = _requests.decode(data)
     (keys,) = _to_table(request.keys).to_batches()
     return Lookup(
@@ -63,11 +65,13 @@ def decode_request(data: bytes) -> Lookup:
 
 
 def encode_answer(positions: np.ndarray, rows: pa.Table, snapshot_id: int) -> bytes:
+    """Encode an owner's answer as bytes; ``positions``: int64, of each row, in the keys asked."""
     answer = _Answer(positions.astype(np.int64).tobytes(), _to_bytes(rows), snapshot_id)
     return msgspec.msgpack.encode(answer)
 
 
 def decode_answer(data: bytes) -> LookupAnswer:
+    """Decode an owner's answer: positions, rows and the snapshot."""
     answer = _answers.decode(data)
     return np.frombuffer(answer.positions, np.int64), _to_table(answer.rows), answer.snapshot_id
 

@@ -27,7 +27,7 @@ class OpenWriter(Protocol):
         ...
 
     def expected(self, owner: int) -> Holding | None:
-        """What an owner is to hold of its session; None where that is nothing."""
+        """Say what an owner is to hold of its session; None where that is nothing."""
         ...
 
     def restore(self) -> None:
@@ -69,7 +69,7 @@ class OpenWriters:
             writer.stop()
 
     def expected(self, owner: int) -> tuple[Holding, ...]:
-        """What an owner is to hold by now."""
+        """Say what an owner is to hold by now."""
         if not self._writers:
             return ()
         found = (writer.expected(owner) for writer in self._open())

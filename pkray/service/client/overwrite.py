@@ -118,7 +118,7 @@ class OverwriteWriter:
                 self._writers[largest].flush()
 
     def finish(self) -> list[CommitMessage]:
-        """The files of each bucket; what was made on the way to them is deleted."""
+        """Return the files of each bucket; what was made on the way to them is deleted."""
         messages = []
         for bucket, writer in self._writers.items():
             made = writer.prepare_commit(full_compact=True)
@@ -168,13 +168,13 @@ class _DynamicBuckets:
         self._names = paths.FileNames()
 
     def cells(self, rows: pa.RecordBatch) -> RowRouting:
-        codes, partitions = self._partitions.encode(rows)
+        indices, partitions = self._partitions.encode(rows)
         hashes = hash_rows([rows.column(name) for name in self._keys], self._types)
         buckets = np.empty(len(hashes), np.int32)
-        for code, partition in enumerate(partitions):
-            at = np.flatnonzero(codes == code)
+        for index, partition in enumerate(partitions):
+            at = np.flatnonzero(indices == index)
             buckets[at] = self._assign(partition, hashes[at])
-        return RowRouting(codes, partitions, buckets)
+        return RowRouting(indices, partitions, buckets)
 
     def indexed(self, message: CommitMessage, store: ObjectStore) -> CommitMessage:
         known, buckets = self._known[message.partition]

@@ -33,7 +33,7 @@ class PrefixRouter:
         self._partitions = PartitionSpec(schema)
 
     def requests(self, keys: pa.Table, totals: Mapping[bytes, int]) -> dict[int, Request]:
-        """What to ask of whom.
+        """Plan what to ask of which owner.
 
         Args:
             keys: partition columns, all or none, and leading columns of the trimmed primary key.
@@ -66,9 +66,9 @@ class PrefixRouter:
         self, keys: pa.Table, by_bucket: bool, by_partition: bool
     ) -> Iterator[tuple[tuple[bytes, int], np.ndarray]]:
         if by_partition:
-            codes, partitions = self._partitions.encode(keys)
-            for code, partition in enumerate(partitions):
-                yield (partition, ANY_BUCKET), np.flatnonzero(codes == code)
+            indices, partitions = self._partitions.encode(keys)
+            for index, partition in enumerate(partitions):
+                yield (partition, ANY_BUCKET), np.flatnonzero(indices == index)
         elif by_bucket and self._router is not None:
             buckets = self._router.buckets(keys)
             for bucket in np.unique(buckets).tolist():

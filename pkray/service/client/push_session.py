@@ -67,7 +67,7 @@ class SpoolTarget:
         self._session = session
 
     def take_over(self, report: PushReport) -> Push:
-        """What names an attempt's batches, which owners are to take over."""
+        """Name an attempt's batches, which owners are to take over."""
         schema = self._schema
         return Push(self._session, report.source, report.attempt, 0, schema.id, schema.digest)
 
@@ -79,19 +79,20 @@ class SpoolTarget:
         return f"{self.directory}/{source}-{attempt}-{owner}.arrow"
 
     def open(self, source: int, attempt: int) -> Pusher:
+        """Open a pusher for an attempt of a task: see `PushTarget`."""
         kind = _SpoolPusher if self._schema.core.bucket != DYNAMIC else _UnassignedSpool
         return kind(self, self._schema, self._owners, self._session, source, attempt)
 
     def assigner(self, owners: Sequence[OwnerClient]) -> DynamicClient | None:
-        """Asks for buckets, where the table has dynamic ones."""
+        """Make the client that asks for buckets, where the table has dynamic ones."""
         return dynamic_client(self._schema, owners)
 
     def pusher(self, send: Send, source: int, attempt: int, assigner: DynamicClient) -> Pusher:
-        """Pushes, for an attempt, the rows that it had left."""
+        """Make a pusher for the rows that an attempt had left."""
         return Pusher(self._schema, self._owners, send, self._session, source, attempt, assigner)
 
     def unassigned(self, report: PushReport) -> Iterator[pa.RecordBatch]:
-        """The rows of an attempt on a table with dynamic buckets."""
+        """Read the rows of an attempt on a table with dynamic buckets."""
         if UNASSIGNED in report.batches:
             for batch in spool.read_spool(self.path(report.source, report.attempt, UNASSIGNED)):
                 yield batch.rows
@@ -279,5 +280,5 @@ class PushSession:
 
 
 def in_order(reports: Sequence[PushReport]) -> list[PushReport]:
-    """The order in which tasks' rows are taken."""
+    """Sort reports into the order in which tasks' rows are taken."""
     return sorted(reports, key=lambda report: report.source)

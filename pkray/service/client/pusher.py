@@ -82,7 +82,7 @@ class Pusher:
     def push_checked(self, batch: pa.RecordBatch) -> None:
         """Send rows that `incoming` has checked."""
         self._rows += batch.num_rows
-        batch, cells = self._homes(batch)
+        batch, cells = self._routed(batch)
         self._deliver(cells.route(batch, self._owners))
 
     def _deliver(self, routes: dict[int, RoutedBatch]) -> None:
@@ -127,13 +127,13 @@ class Pusher:
             self._in_flight.popleft().result()
 
     def finish(self) -> PushReport:
-        """`settle`, and say what was pushed."""
+        """Wait as `settle`, and say what was pushed."""
         self.settle()
         return PushReport(
             self._source, self._attempt, self._rows, dict(self._counts), dict(self._tokens)
         )
 
-    def _homes(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, RowRouting]:
+    def _routed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, RowRouting]:
         """The rows to be sent for a batch, and where they go."""
         if isinstance(self._assigner, KeyClient):
             placed = self._assigner.place(self._session, self._placed, batch, self._tokens)
@@ -152,7 +152,7 @@ def incoming(
     kind: int = row_kind.INSERT,
     missing: Missing = "error",
 ) -> Iterator[pa.RecordBatch]:
-    """Rows as owners take them: the schema's columns and ``_VALUE_KIND``.
+    """Shape rows as owners take them: the schema's columns and ``_VALUE_KIND``.
 
     Args:
         rows: a pa.Table, RecordBatch, pandas DataFrame or list of dicts.
@@ -177,7 +177,7 @@ def incoming(
 
 
 def deletions(keys: object, schema: TableSchema) -> Iterator[pa.RecordBatch]:
-    """Keys as rows of kind -D, their other columns null."""
+    """Make keys into rows of kind -D, their other columns null."""
     table = conform_deletes(keys, schema)
     if schema.core.rowkind_field is not None:
         position = table.schema.get_field_index(schema.core.rowkind_field)

@@ -35,7 +35,7 @@ from pkray.storage.object_store import ObjectStore
 
 MAX_TRIES = 20
 """Times that one partition is rewritten while other processes change its rows."""
-MAX_UNANSWERED = 3
+MAX_IN_DOUBT = 3
 """Times that one partition is rewritten as long as nobody says that it is."""
 
 Files = dict[int, list[DataFileMeta]]
@@ -109,7 +109,7 @@ class Rescale:
         return {e.partition for e in entries if e.total_buckets != schema.core.bucket}
 
     def _rewrite(self, schema: TableSchema, partition: bytes) -> None:
-        tries = unanswered = 0
+        tries = in_doubt = 0
         while True:
             snapshot = self._snapshots.latest()
             files = self._files(snapshot, schema, partition)
@@ -138,16 +138,16 @@ class Rescale:
             except (CommitUnknownError, ServiceUnavailableError):
                 # Whether it happened, the partition shows. Its files are not sent again: a
                 # rollback may have met them.
-                unanswered += 1
-                if unanswered >= MAX_UNANSWERED:
+                in_doubt += 1
+                if in_doubt >= MAX_IN_DOUBT:
                     raise
                 self._coordinator().ping()
 
     @staticmethod
     def _is_untold(schema: TableSchema, files: Files) -> bool:
         """Whether changelogs are still to tell of some rows: an overwrite has none."""
-        lowest = min_changelog_level(schema.core)
-        return any(file.level < lowest for held in files.values() for file in held)
+        min_level = min_changelog_level(schema.core)
+        return any(file.level < min_level for held in files.values() for file in held)
 
     def _tell(self, partition: bytes) -> None:
         """Compact it, which makes the changelog."""

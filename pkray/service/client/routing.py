@@ -18,7 +18,7 @@ from pkray.service.protocol import RoutedBatch, Slice
 
 
 def owner_of(partition: bytes, bucket: int, owners: int) -> int:
-    """The owner's index: buckets of one partition go to owners in turn."""
+    """Choose the owner's index: buckets of one partition go to owners in turn."""
     return (zlib.crc32(partition) + bucket) % owners
 
 
@@ -27,14 +27,14 @@ class RowRouting:
     """Where rows go.
 
     Args:
-        codes: each row's partition, as a position in ``partitions``.
+        indices: each row's partition, as a position in ``partitions``.
         buckets: each row's bucket, int32; negative ones are left out of `positions`.
         hashes: each row's key hash, int32, where buckets are dynamic.
         is_new: whether that hash may be missing in the bucket's committed index.
         totals: the number of buckets of partitions that have another than the table.
     """
 
-    codes: np.ndarray
+    indices: np.ndarray
     partitions: Sequence[bytes]
     buckets: np.ndarray
     hashes: np.ndarray | None = None
@@ -45,25 +45,25 @@ class RowRouting:
         """Whether all rows are in the same buckets of the same partitions."""
         if not np.array_equal(self.buckets, others.buckets):
             return False
-        mine = {partition: code for code, partition in enumerate(self.partitions)}
-        code_of = np.array([mine.get(partition, -1) for partition in others.partitions], np.int32)
+        mine = {partition: index for index, partition in enumerate(self.partitions)}
+        index_of = np.array([mine.get(partition, -1) for partition in others.partitions], np.int32)
         known = self.buckets >= 0
-        return np.array_equal(self.codes[known], code_of[others.codes[known]])
+        return np.array_equal(self.indices[known], index_of[others.indices[known]])
 
     def route(self, rows: pa.RecordBatch, owners: int) -> dict[int, RoutedBatch]:
-        """Rows by owner, in arrival order within each bucket."""
+        """Split rows by owner, in arrival order within each bucket."""
         if rows.num_rows == 0:
             return {}
-        order, homes, starts = self._grouped(owners)
+        order, targets, starts = self._grouped(owners)
         routed: dict[int, RoutedBatch] = {}
-        for owner in sorted({home[0] for home in homes}):
+        for owner in sorted({target[0] for target in targets}):
             slices: list[Slice] = []
             pieces: list[np.ndarray] = []
             offset = 0
-            for (home, partition, bucket), start, end in zip(
-                homes, starts[:-1], starts[1:], strict=True
+            for (target, partition, bucket), start, end in zip(
+                targets, starts[:-1], starts[1:], strict=True
             ):
-                if home == owner:
+                if target == owner:
                     length = int(end - start)
                     taken = slice(None) if order is None else order[start:end]
                     new = self._new_hashes(taken)
@@ -76,23 +76,23 @@ class RowRouting:
         return routed
 
     def positions(self, owners: int) -> dict[int, list[tuple[Slice, np.ndarray]]]:
-        """Row positions by owner, with the bucket they fall in."""
+        """Split row positions by owner, with the bucket they fall in."""
         if len(self.buckets) == 1 and self.buckets[0] >= 0:  # most lookups are for one key
-            partition, bucket = self.partitions[self.codes[0]], int(self.buckets[0])
+            partition, bucket = self.partitions[self.indices[0]], int(self.buckets[0])
             piece = Slice(partition, bucket, 0, 1, b"", self.totals.get(partition, 0))
             return {owner_of(partition, bucket, owners): [(piece, np.zeros(1, np.intp))]}
         known = np.flatnonzero(self.buckets >= 0)
         if len(known) < len(self.buckets):
-            some = RowRouting(self.codes[known], self.partitions, self.buckets[known])
+            some = RowRouting(self.indices[known], self.partitions, self.buckets[known])
             found = some.positions(owners) if len(known) else {}
             return {
                 owner: [(piece, known[rows]) for piece, rows in pieces]
                 for owner, pieces in found.items()
             }
-        order, homes, starts = self._grouped(owners)
+        order, targets, starts = self._grouped(owners)
         found = {}
         for (owner, partition, bucket), start, end in zip(
-            homes, starts[:-1], starts[1:], strict=True
+            targets, starts[:-1], starts[1:], strict=True
         ):
             rows = np.arange(start, end) if order is None else order[start:end]
             taken = sum(piece.length for piece, _ in found.get(owner, ()))
@@ -105,14 +105,14 @@ class RowRouting:
         self, owners: int
     ) -> tuple[np.ndarray | None, list[tuple[int, bytes, int]], np.ndarray]:
         width = int(self.buckets.max(initial=0)) + 1
-        cells = self.codes.astype(np.int64) * width + self.buckets
+        cells = self.indices.astype(np.int64) * width + self.buckets
         order, cell_ids, starts = _group(cells, len(self.partitions) * width)
-        homes = []
+        targets = []
         for cell in cell_ids.tolist():
-            code, bucket = divmod(cell, width)
-            partition = self.partitions[code]
-            homes.append((owner_of(partition, bucket, owners), partition, bucket))
-        return order, homes, starts
+            index, bucket = divmod(cell, width)
+            partition = self.partitions[index]
+            targets.append((owner_of(partition, bucket, owners), partition, bucket))
+        return order, targets, starts
 
     def _new_hashes(self, rows: np.ndarray | slice) -> bytes:
         if self.hashes is None or self.is_new is None:
@@ -145,35 +145,35 @@ class Router:
         self._bucket_types = schema.types(schema.bucket_keys)
 
     def buckets(self, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
-        """The bucket of each row, int32."""
+        """Find the bucket of each row: int32, one a row."""
         core = self.schema.core
         if core.bucket == 1:
             return np.zeros(rows.num_rows, np.int32)
         return self._hashed(rows, core.bucket)
 
     def route(self, rows: pa.RecordBatch) -> dict[int, RoutedBatch]:
-        """Rows by owner, in arrival order within each bucket."""
+        """Split rows by owner, in arrival order within each bucket."""
         return self.cells(rows).route(rows, self.owners)
 
     def positions(self, keys: pa.Table) -> dict[int, list[tuple[Slice, np.ndarray]]]:
-        """Row positions by owner, with the bucket they fall in."""
+        """Split row positions by owner, with the bucket they fall in."""
         return self.cells(keys).positions(self.owners)
 
     def cells(
         self, rows: pa.Table | pa.RecordBatch, totals: Mapping[bytes, int] | None = None
     ) -> RowRouting:
-        """Where rows go.
+        """Find where rows go.
 
         Args:
             totals: the number of buckets of partitions that have another than the table.
         """
-        codes, partitions = self._partitions.encode(rows)
+        indices, partitions = self._partitions.encode(rows)
         buckets = self.buckets(rows)
-        for code, partition in enumerate(partitions if totals else ()):
+        for index, partition in enumerate(partitions if totals else ()):
             if totals and partition in totals:
-                at = np.flatnonzero(codes == code)
+                at = np.flatnonzero(indices == index)
                 buckets[at] = self._hashed(rows.take(pa.array(at)), totals[partition])
-        return RowRouting(codes, partitions, buckets, totals=totals or {})
+        return RowRouting(indices, partitions, buckets, totals=totals or {})
 
     def _hashed(self, rows: pa.Table | pa.RecordBatch, total: int) -> np.ndarray:
         keys = [rows.column(name) for name in self.schema.bucket_keys]

@@ -27,6 +27,7 @@ class SpoolWriter:
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
 
     def append(self, batch: RoutedBatch) -> None:
+        """Append a batch to the file, which is opened by the first."""
         try:
             if self._writer is None:
                 private_directory(Path(self.path).parent)
@@ -40,6 +41,7 @@ class SpoolWriter:
         self.batches += 1
 
     def close(self) -> None:
+        """Finish the file."""
         if self._writer is not None and self._sink is not None:
             try:
                 self._writer.close()
@@ -50,7 +52,7 @@ class SpoolWriter:
 
 
 def read_spool(path: str) -> Iterator[RoutedBatch]:
-    """The batches of a closed spool file, mapped rather than read."""
+    """Yield the batches of a closed spool file, mapped rather than read."""
     try:
         with pa.memory_map(path) as source:
             reader = pa.ipc.open_file(source)

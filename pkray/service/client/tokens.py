@@ -39,7 +39,7 @@ def require_tokens(
 
 
 def check_tokens(held: str | None, tokens: Iterable[str], owner: int, session: SessionId) -> None:
-    """What an assigner answered is still known.
+    """Check that what an assigner answered is still known.
 
     Args:
         held: the token of the session now, None without one.

@@ -48,7 +48,7 @@ class TableWriter(Closeable):
     exception aborts; leaving it otherwise drops what was not committed.
 
     Args:
-        keep, fetch, writers, alone: as `WriterSession` takes them.
+        retain_batch, load_batch, writers, alone: as `WriterSession` takes them.
         missing: as `conform` takes it.
         grow: gives the table the columns that rows have and it lacks, if it can; by default
             such rows are refused.
@@ -61,8 +61,8 @@ class TableWriter(Closeable):
         owners: Sequence[OwnerClient],
         commit_user: str,
         *,
-        keep: Callable[[RoutedBatch], KeptBatch] | None,
-        fetch: Callable[[KeptBatch], RoutedBatch] | None = None,
+        retain_batch: Callable[[RoutedBatch], KeptBatch] | None,
+        load_batch: Callable[[KeptBatch], RoutedBatch] | None = None,
         writers: OpenWriters | None = None,
         missing: Missing = "error",
         grow: Callable[[object, str | None], TableSchema] | None = None,
@@ -74,7 +74,7 @@ class TableWriter(Closeable):
         self._schema = schema
         self._coordinator = coordinator
         session = WriterSession(
-            schema, coordinator, owners, commit_user, keep, fetch, writers, alone
+            schema, coordinator, owners, commit_user, retain_batch, load_batch, writers, alone
         )
         self._session = session
         weakref.finalize(self, session.stop).atexit = False

@@ -71,9 +71,9 @@ class WriterSession:
     lost some: what is held on to is pushed again.
 
     Args:
-        keep: holds on to pushed batches until the commit, for owners that can be lost alone;
-            None: what is lost is lost.
-        fetch: a batch that is held on to.
+        retain_batch: holds on to pushed batches until the commit, for owners that can be lost
+            alone; None: what is lost is lost.
+        load_batch: loads a batch that is held on to.
         writers: those of the table in this process.
         alone: nobody else has the commit user.
 
@@ -89,16 +89,16 @@ class WriterSession:
         coordinator: CoordinatorClient,
         owners: Sequence[OwnerClient],
         commit_user: str,
-        keep: Callable[[RoutedBatch], KeptBatch] | None,
-        fetch: Callable[[KeptBatch], RoutedBatch] | None,
+        retain_batch: Callable[[RoutedBatch], KeptBatch] | None,
+        load_batch: Callable[[KeptBatch], RoutedBatch] | None,
         writers: OpenWriters | None = None,
         alone: bool = False,
     ) -> None:
         self._schema = schema
         self._coordinator = coordinator
         self._owners = owners
-        self._keep = keep
-        self._fetch = fetch
+        self._retain_batch = retain_batch
+        self._load_batch = load_batch
         self._assigner = dynamic_client(schema, owners)
         self._unassigned: list[KeptBatch] = []
         self.id = coordinator.begin(commit_user, alone)
@@ -115,13 +115,13 @@ class WriterSession:
         self._pulse = Pulse(self._beat, self._writers.beat_seconds, "pkray-heartbeat")
 
     def push(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Returns when the owners have the rows: lookups see them from then on."""
+        """Send batches, and return when the owners have the rows: lookups see them from then on."""
         with self.lock:
             for batch in batches:
                 self.has_rows = True
                 self._pulse.start()
-                if self._assigner is not None and self._keep is not None:
-                    self._unassigned.append(self._keep(RoutedBatch(batch, ())))
+                if self._assigner is not None and self._retain_batch is not None:
+                    self._unassigned.append(self._retain_batch(RoutedBatch(batch, ())))
                 self._heal(partial(self._pusher.push_checked, batch))
             self._heal(self._pusher.settle)
             self._note()
@@ -150,7 +150,7 @@ class WriterSession:
             try:
                 return work()
             except (LostBatchesError, ServiceUnavailableError) as error:
-                if self._keep is None or left == 1 or time.monotonic() > end:
+                if self._retain_batch is None or left == 1 or time.monotonic() > end:
                     raise
                 lost += isinstance(error, LostBatchesError)
             time.sleep(wait)
@@ -173,7 +173,7 @@ class WriterSession:
         self._writers.remove(self)
 
     def expected(self, owner: int) -> Holding | None:
-        """What an owner is to hold by now; None where that is nothing.
+        """Say what an owner is to hold by now; None where that is nothing.
 
         Raises:
             ServiceUnavailableError: it is being pushed again, and that takes long.
@@ -205,7 +205,7 @@ class WriterSession:
                     "happened is not known: commit again as before, or abort",
                     user=self.id.user,
                 )
-            if lost and self._keep is None:
+            if lost and self._retain_batch is None:
                 raise LostBatchesError(
                     f"rows that {self.id.user!r} wrote since its last commit are lost: call "
                     "abort() of its writer, then write them again",
@@ -227,7 +227,7 @@ class WriterSession:
         try:
             work()
         except (LostBatchesError, ServiceUnavailableError):
-            if self._keep is None:
+            if self._retain_batch is None:
                 raise
             self.persist(self._push_again)
 
@@ -238,7 +238,7 @@ class WriterSession:
         pushed = self._pushed
         try:
             lost = self._lost()
-            if not lost or self._keep is None or not self.lock.acquire(blocking=False):
+            if not lost or self._retain_batch is None or not self.lock.acquire(blocking=False):
                 return True
             try:
                 if pushed is self._pushed and not self.is_in_doubt:
@@ -329,11 +329,11 @@ class WriterSession:
 
     def _assign_again(self) -> None:
         """In a new session, as an owner may have forgotten what it had assigned in this one."""
-        assert self._fetch is not None
+        assert self._load_batch is not None
         self._leave()
         self._pusher = self._open_pusher()
         for kept in self._unassigned:
-            self._pusher.push_checked(self._fetch(kept).rows)
+            self._pusher.push_checked(self._load_batch(kept).rows)
         self._pusher.settle()
 
     def _leave(self) -> None:
@@ -342,9 +342,9 @@ class WriterSession:
         self.id = self.id.next()
 
     def _send(self, owner: int, push: Push, batch: RoutedBatch) -> Pending[None]:
-        if self._keep is None or self._assigner is not None:
+        if self._retain_batch is None or self._assigner is not None:
             return self._owners[owner].push.submit(push, batch)
-        kept = self._keep(batch)
+        kept = self._retain_batch(batch)
         self._kept[owner].append(kept)
         return self._owners[owner].push.submit(push, kept)
 

@@ -31,29 +31,29 @@ class CompactionBackoff:
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
-        self._rests: dict[BucketId, _Rest] = {}
+        self._back_off: dict[BucketId, _Rest] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._rests)
+        return bool(self._back_off)
 
     def buckets(self) -> list[BucketId]:
-        """Those whose last compaction failed, rested or not."""
-        return list(self._rests)
+        """List the buckets whose last compaction failed, rested or not."""
+        return list(self._back_off)
 
     def has(self, bucket: BucketId) -> bool:
         """Whether the bucket is to be left alone now."""
-        rest = self._rests.get(bucket)
+        rest = self._back_off.get(bucket)
         return rest is not None and not elapsed(rest.since, self._clock(), rest.millis)
 
     def reason(self, bucket: BucketId) -> BaseException | None:
-        """Why the bucket's last compaction failed, while it rests."""
-        return self._rests[bucket].error if self.has(bucket) else None
+        """Say why the bucket's last compaction failed, while it rests."""
+        return self._back_off[bucket].error if self.has(bucket) else None
 
     def add(self, bucket: BucketId, error: BaseException) -> None:
-        """A compaction of the bucket failed."""
-        last = self._rests.get(bucket)
+        """Note that a compaction of the bucket failed."""
+        last = self._back_off.get(bucket)
         millis = min(2 * last.millis, LONGEST_REST_MILLIS) if last else FIRST_REST_MILLIS
-        self._rests[bucket] = _Rest(self._clock(), millis, error)
+        self._back_off[bucket] = _Rest(self._clock(), millis, error)
         _log.warning(
             "compacting bucket %s failed (%s); it is tried again in %.0f s at the earliest",
             bucket[1],
@@ -62,5 +62,6 @@ class CompactionBackoff:
         )
 
     def end(self, bucket: BucketId) -> None:
-        """A compaction of the bucket succeeded, or there is nothing to compact any more."""
-        self._rests.pop(bucket, None)
+        """Note that a compaction of the bucket succeeded, or that there is nothing to compact any
+        more."""
+        self._back_off.pop(bucket, None)

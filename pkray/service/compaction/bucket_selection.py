@@ -18,14 +18,14 @@ from pkray.service.protocol import BucketSelection
 from pkray.storage.object_store import ObjectStore
 
 
-def choose(
+def select_buckets(
     store: ObjectStore,
     schema: TableSchema,
     full: bool,
     partitions: Sequence[Mapping[str, object]] | None,
     buckets: Sequence[int] | None,
 ) -> BucketSelection:
-    """The buckets of these partitions and numbers; all by default.
+    """Select the buckets of these partitions and numbers; all by default.
 
     Args:
         partitions: values by partition column; columns left out may have any.

@@ -26,7 +26,7 @@ class CancellationToken:
         self._asked.set()
 
     def check(self) -> None:
-        """Raises CompactionCancelled: it is to end."""
+        """Check that it is to go on."""
         if self._asked.is_set() or not threading.main_thread().is_alive():
             raise CompactionCancelled
 

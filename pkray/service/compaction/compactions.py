@@ -43,7 +43,7 @@ class Compactions:
         self._open_compactor = open_compactor
         self._held: dict[BucketId, CompactionJob] = {}
         self._reserved: set[BucketId] = set()
-        self._rests = CompactionBackoff(clock)
+        self._back_off = CompactionBackoff(clock)
         self._counts: Counter[str] = Counter()
         self._changed = threading.Condition(threading.RLock())
         self._closed = False
@@ -61,7 +61,7 @@ class Compactions:
         with self._changed:
             if rested:
                 self._changed.wait_for(lambda: self._closed or bucket not in self._reserved)
-            alone = self._rests.has(bucket) and not rested
+            alone = self._back_off.has(bucket) and not rested
             taken = bucket in self._held or bucket in self._reserved
             if self._closed or taken or alone:
                 return False
@@ -75,8 +75,8 @@ class Compactions:
 
     @contextmanager
     def reserved(self, buckets: Collection[BucketId]) -> Iterator[None]:
-        """While a commit is prepared that may compact these itself: nothing begins in them, and
-        what waits there is not deleted."""
+        """Reserve buckets while a commit is prepared that may compact these itself: nothing begins
+        in them, and what waits there is not deleted."""
         with self._changed:
             self._reserved.update(buckets)
         try:
@@ -87,7 +87,7 @@ class Compactions:
                 self._changed.notify_all()
 
     def buckets(self) -> list[BucketId]:
-        """Those with a compaction running, or waiting to be committed."""
+        """List the buckets with a compaction running, or waiting to be committed."""
         with self._changed:
             return list(self._held)
 
@@ -95,31 +95,31 @@ class Compactions:
         """Whether one is running, or its outcome waits to be committed."""
         return bucket in self._held
 
-    def busy(self, bucket: BucketId) -> Collection[str]:
-        """Names of the files that are being compacted."""
+    def files_compacting(self, bucket: BucketId) -> Collection[str]:
+        """Name the files that are being compacted."""
         with self._changed:
             held = self._held.get(bucket)
             return held.inputs if held is not None and held.is_running else ()
 
     def finished(self) -> list[BucketId]:
-        """Buckets whose outcome waits to be committed."""
+        """List the buckets whose outcome waits to be committed."""
         with self._changed:
             return [bucket for bucket, held in self._held.items() if held.result is not None]
 
     def result(self, bucket: BucketId, levels: Levels) -> CompactionResult | None:
-        """The outcome that waits, if it fits these committed files."""
+        """Return the outcome that waits, if it fits these committed files."""
         with self._changed:
             held = self._held.get(bucket)
             return held.result if held is not None and held.fits(levels) else None
 
-    def handed_over(self, messages: Iterable[CommitMessage]) -> None:
-        """Files that these messages name are never deleted from here."""
+    def hold_prepared(self, messages: Iterable[CommitMessage]) -> None:
+        """Note that files that these messages name are never deleted from here."""
         with self._changed:
             for message in messages:
                 held = self._held.get((message.partition, message.bucket))
                 if held is not None:
                     named = (*message.compact_after, *message.compact_changelog_files)
-                    held.handed_over |= held.made.intersection(file.file_name for file in named)
+                    held.prepared |= held.made.intersection(file.file_name for file in named)
 
     def settle(self, levels_of: Callable[[BucketId], Levels]) -> None:
         """Let go of what has been committed, and of what no longer can be.
@@ -128,9 +128,9 @@ class Compactions:
             levels_of: the committed files of a bucket.
         """
         with self._changed:
-            for bucket in self._rests.buckets():
+            for bucket in self._back_off.buckets():
                 if not levels_of(bucket).files:
-                    self._rests.end(bucket)
+                    self._back_off.end(bucket)
             for bucket, held in list(self._held.items()):
                 holds = held.fits(levels_of(bucket)) and not held.is_old(UNNAMED_MILLIS)
                 if bucket in self._reserved or holds:
@@ -140,7 +140,7 @@ class Compactions:
                 else:
                     self._let_go(bucket, held, held.is_in(levels_of(bucket)))
 
-    def spend(self, levels_of: Callable[[BucketId], Levels]) -> None:
+    def release(self, levels_of: Callable[[BucketId], Levels]) -> None:
         """Let go of what was handed over, committed or not: never hand it over again.
 
         It may have been committed and rolled back since, and its files be gone.
@@ -151,7 +151,7 @@ class Compactions:
         with self._changed:
             for bucket, held in list(self._held.items()):
                 is_taken = bucket in self._reserved
-                if held.handed_over and held.result is not None and not is_taken:
+                if held.prepared and held.result is not None and not is_taken:
                     self._let_go(bucket, held, held.is_in(levels_of(bucket)))
 
     def discard(self, buckets: Iterable[BucketId]) -> None:
@@ -168,24 +168,24 @@ class Compactions:
                     self._let_go(bucket, held, committed=False)
 
     def wait(self, buckets: Collection[BucketId] | None = None) -> None:
-        """Until no compaction runs in these buckets (in any by default), nor a commit's."""
+        """Wait until no compaction runs in these buckets (in any by default), nor a commit's."""
         with self._changed:
             self._changed.wait_for(lambda: not self._runs_in(buckets))
 
     def failure(self, bucket: BucketId) -> BaseException | None:
-        """Why the bucket's last compaction did not end well, while it rests."""
+        """Say why the bucket's last compaction did not end well, while it rests."""
         with self._changed:
-            return self._rests.reason(bucket)
+            return self._back_off.reason(bucket)
 
     def failed(self) -> list[BucketId]:
-        """Buckets whose last compaction failed."""
+        """List the buckets whose last compaction failed."""
         with self._changed:
-            return self._rests.buckets()
+            return self._back_off.buckets()
 
     @property
     def are_pending(self) -> bool:
         """Whether any runs, waits to be committed or has failed."""
-        return bool(self._held or self._rests)
+        return bool(self._held or self._back_off)
 
     def stats(self) -> CompactionCounts:
         """Count since the start, and what there is now."""
@@ -216,12 +216,12 @@ class Compactions:
             if self._held.get(bucket) is held and (future.cancelled() or error is not None):
                 del self._held[bucket]
             if error is None:
-                self._rests.end(bucket)
+                self._back_off.end(bucket)
             elif isinstance(error, CompactionCancelled):
                 self._counts["dropped"] += 1
             else:
                 self._counts["failed"] += 1
-                self._rests.add(bucket, error)
+                self._back_off.add(bucket, error)
             self._changed.notify_all()
 
     def _runs_in(self, buckets: Collection[BucketId] | None) -> bool:
@@ -236,6 +236,6 @@ class Compactions:
         if result is None:
             return
         self._counts["committed" if committed else "dropped"] += 1
-        kept = held.inputs | held.handed_over
+        kept = held.inputs | held.prepared
         made = [*result.after, *result.changelog]
         held.files.delete(file for file in made if file.file_name not in kept)

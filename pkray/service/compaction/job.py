@@ -22,7 +22,7 @@ class CompactionJob:
     Args:
         levels: the bucket's committed files when it began.
         future: its outcome.
-        handed_over: names of its files that were handed over in a commit message.
+        prepared: names of its files that were handed over in a commit message.
     """
 
     unit: CompactionUnit
@@ -30,7 +30,7 @@ class CompactionJob:
     files: DataFileStore
     stop: CancellationToken
     future: Future[CompactionResult] | None = None
-    handed_over: set[str] = field(default_factory=set)
+    prepared: set[str] = field(default_factory=set)
 
     @property
     def inputs(self) -> set[str]:

@@ -8,10 +8,10 @@ from pkray.lsm.levels import Levels
 from pkray.schema.table_schema import TableSchema
 
 
-def due(
+def pick_due(
     schema: TableSchema, levels: Levels, *, commits_compact: bool = False
 ) -> CompactionUnit | None:
-    """What the table's options ask to compact of a bucket's committed files, or None.
+    """Pick what the table's options ask to compact of a bucket's committed files, or None.
 
     Args:
         commits_compact: commits bring level 0 up themselves: it is left to them, and level 1 too,

@@ -20,7 +20,7 @@ from pkray.metadata.live import BucketId
 from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.compactions import Compactions
-from pkray.service.compaction.policy import compacts_inline, due
+from pkray.service.compaction.policy import compacts_inline, pick_due
 from pkray.service.schema_cache import SchemaCache
 from pkray.service.stats import CompactionStats
 
@@ -94,7 +94,7 @@ class CompactionScheduler:
             self.consider()
 
     def overdue(self, written: Iterable[BucketId]) -> set[BucketId]:
-        """Buckets that the commit being made has to compact fully.
+        """List the buckets that the commit being made has to compact fully.
 
         All that have waited do so together, so that their changelogs belong together.
 
@@ -118,7 +118,8 @@ class CompactionScheduler:
         return self.is_inline or (forces_level_0_up(schema) and schema.core.lookup_wait)
 
     def interrupted(self, buckets: Iterable[BucketId]) -> set[BucketId]:
-        """Those that a commit was to bring up from level 0, and was killed before it did."""
+        """List the buckets that a commit was to bring up from level 0, and was killed before it
+        did."""
         if not self.commits_compact:
             return set()
         return {
@@ -126,7 +127,7 @@ class CompactionScheduler:
         }
 
     def make_room(self, written: Iterable[BucketId], full: Collection[BucketId]) -> None:
-        """Before a commit: wait where compaction is too far behind, or in the way.
+        """Wait, before a commit, where compaction is too far behind, or in the way.
 
         Args:
             written: buckets the commit is about.
@@ -215,7 +216,7 @@ class CompactionScheduler:
         for interval in self._intervals:
             if interval is not None and self._aged().is_older(bucket, self._clock(), interval):
                 return self._full(levels)
-        return due(schema, levels, commits_compact=self.commits_compact)
+        return pick_due(schema, levels, commits_compact=self.commits_compact)
 
     def _full(self, levels: Levels) -> CompactionUnit | None:
         schema = self._schema.current
@@ -224,13 +225,15 @@ class CompactionScheduler:
 
     def _is_in_the_way(self, bucket: BucketId) -> bool:
         """Whether the bucket's compaction has files that a commit itself has to compact."""
-        busy = self.compactions.busy(bucket)
-        if not busy:
+        compacting = self.compactions.files_compacting(bucket)
+        if not compacting:
             return False
         schema = self._schema.current
         if schema.core.commit_force_compact:
             return True
-        return self.commits_compact and not is_free(self._committed.levels(bucket).runs(), busy)
+        return self.commits_compact and not is_free(
+            self._committed.levels(bucket).runs(), compacting
+        )
 
     def _is_at_stop(self, bucket: BucketId) -> bool:
         options = self._schema.current.core

@@ -42,8 +42,8 @@ class Committers:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def of(self, user: str, *, ignore_empty: bool = False) -> Committer:
-        """The user's committer.
+    def for_user(self, user: str, *, ignore_empty: bool = False) -> Committer:
+        """Find the user's committer.
 
         Args:
             ignore_empty: a commit without changes makes no snapshot; of a committer that is kept,

@@ -31,7 +31,7 @@ from pkray.service.stats import CoordinatorStats
 
 _log = logging.getLogger(__name__)
 
-_ALARM_SECONDS = 5.0
+_COMMIT_SECONDS = 5.0
 """How long after a commit finished compactions are committed by themselves."""
 _ROUNDS = 8
 """Compactions one after the other, as one may make the next due."""
@@ -45,9 +45,9 @@ class Coordinator:
         owners: every owner of the table.
         committers: of the table.
         clock: epoch milliseconds.
-        alarm: commits compactions that finished when no other commit has taken them along; by
+        timer: commits compactions that finished when no other commit has taken them along; by
             default they wait for one.
-        upkeep: expires what is old after commits; by default nothing does.
+        maintenance: expires what is old after commits; by default nothing does.
         queue: of the machine's processes that commit to the table; by default none.
         sleep: takes seconds.
     """
@@ -58,21 +58,21 @@ class Coordinator:
         committers: Committers,
         clock: Callable[[], int],
         *,
-        alarm: DebouncedTimer | None = None,
-        upkeep: TableMaintenance | None = None,
+        timer: DebouncedTimer | None = None,
+        maintenance: TableMaintenance | None = None,
         queue: CommitQueue | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._owners = owners
         self._committers = committers
-        self._alarm = alarm
-        self._upkeep = upkeep
-        self._upkeep_lock = threading.Lock()
+        self._timer = timer
+        self._maintenance = maintenance
+        self._maintenance_lock = threading.Lock()
         backoff = Backoff(random.SystemRandom(), sleep)
         self._rounds = TwoPhaseCommit(owners, backoff, queue or CommitQueue(None), self.watch)
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
-        self._generations = WriterFencing(
+        self._fencing = WriterFencing(
             owners, committers.fences, clock, (self._compact_user, self._expiry_user)
         )
         self._began = clock()
@@ -91,20 +91,20 @@ class Coordinator:
         )
 
     def begin(self, user: str, alone: bool = False) -> SessionId:
-        """A new writer of the commit user; those before it are fenced, in any process.
+        """Begin a new writer of the commit user; those before it are fenced, in any process.
 
         Args:
             alone: as `WriterFencing.begin` takes it.
         """
-        return self._generations.begin(user, alone)
+        return self._fencing.begin(user, alone)
 
     def last_identifier(self, user: str) -> int | None:
-        """The newest identifier the user committed, or None."""
+        """Find the newest identifier the user committed, or None."""
         with self._lock:
-            return self._committers.of(user).committed_identifier()
+            return self._committers.for_user(user).committed_identifier()
 
     def committed(self, user: str, name: CommitName) -> CommitOutcome | None:
-        """The outcome of a commit made before, or None where it was not made.
+        """Find the outcome of a commit made before, or None where it was not made.
 
         Raises:
             CommitUnknownError: the snapshots that would tell have expired.
@@ -198,21 +198,21 @@ class Coordinator:
 
     def watch(self) -> None:
         """Look for finished compactions a little later."""
-        if self._alarm is not None:
-            self._alarm.set(_ALARM_SECONDS, self.commit_finished)
+        if self._timer is not None:
+            self._timer.set(_COMMIT_SECONDS, self.commit_finished)
 
     def close(self) -> None:
-        """Nothing more is committed by itself."""
-        if self._alarm is not None:
-            self._alarm.close()
-        if self._upkeep is not None:
-            self._upkeep.close()
+        """Commit nothing more by itself."""
+        if self._timer is not None:
+            self._timer.close()
+        if self._maintenance is not None:
+            self._maintenance.close()
 
     def _publish(self, request: CommitRequest) -> tuple[CommitOutcome, list[CommitMessage]]:
         session = request.session
-        self._generations.refuse_fenced(session)
-        committer = self._committers.of(session.user)
-        return self._rounds.run(request, committer, self._generations.fenced_by(session))
+        self._fencing.check_not_fenced(session)
+        committer = self._committers.for_user(session.user)
+        return self._rounds.run(request, committer, self._fencing.fenced_by(session))
 
     def _overwrite(
         self,
@@ -227,7 +227,7 @@ class Coordinator:
             known = self._known(user, name)
             if known is not None:
                 return known
-            committer = self._committers.of(user)
+            committer = self._committers.for_user(user)
             committer.check_files_exist(messages)
             result = committer.overwrite(
                 name, messages, replaced, watermark=watermark, read_at=read_at
@@ -249,20 +249,20 @@ class Coordinator:
 
     def _keep_up(self, outcome: CommitOutcome) -> None:
         """Expire what is old. The commit has happened: nothing here makes it fail."""
-        upkeep = self._upkeep
-        if upkeep is None or not outcome.new or outcome.snapshot is None:
+        maintenance = self._maintenance
+        if maintenance is None or not outcome.new or outcome.snapshot is None:
             return
-        if not self._upkeep_lock.acquire(blocking=False):
+        if not self._maintenance_lock.acquire(blocking=False):
             return
         try:
-            old = upkeep.after_commit(outcome.snapshot.id)
+            old = maintenance.after_commit(outcome.snapshot.id)
             if old:
                 identifier = (self.last_identifier(self._expiry_user) or 0) + 1
                 self._overwrite(self._expiry_user, identifier, (), ExactPartitions(frozenset(old)))
         except Exception as error:
             _log.warning("partitions are not expired: %s; the next check tries again", error)
         finally:
-            self._upkeep_lock.release()
+            self._maintenance_lock.release()
 
     def _commit_compactions(self, chosen: BucketSelection | None) -> CommitOutcome:
         outcome = self._try_compactions(chosen)
@@ -272,7 +272,7 @@ class Coordinator:
     def _try_compactions(self, chosen: BucketSelection | None) -> CommitOutcome:
         session = self.begin(self._compact_user)
         with self._lock:
-            committer = self._committers.of(self._compact_user, ignore_empty=True)
+            committer = self._committers.for_user(self._compact_user, ignore_empty=True)
             newest = committer.committed_identifier()
             request = CommitRequest(
                 session=session,
@@ -282,7 +282,7 @@ class Coordinator:
             return self._rounds.run(request, committer)[0]
 
     def _known(self, user: str, name: CommitName) -> CommitOutcome | None:
-        committer = self._committers.of(user)
+        committer = self._committers.for_user(user)
         identifier = committer.find(name)
         if identifier is not None:
             return CommitOutcome(committer.snapshot_of(identifier), new=False)

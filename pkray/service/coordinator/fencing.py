@@ -43,7 +43,7 @@ class WriterFencing:
         self._lock = threading.Lock()
 
     def begin(self, user: str, alone: bool = False) -> SessionId:
-        """The first session of a new writer; the user's writers before it are fenced.
+        """Begin the first session of a new writer; the user's writers before it are fenced.
 
         Args:
             alone: nobody else has this name, so that no other process needs to know.
@@ -64,12 +64,13 @@ class WriterFencing:
             return SessionId(user, generation)
 
     def fenced_by(self, session: SessionId) -> int | None:
-        """The generation by which other processes take over, None where none can."""
+        """Return the generation by which other processes take over, None where none can."""
         return None if session.user in self._alone else session.generation
 
-    def refuse_fenced(self, session: SessionId) -> None:
-        """
+    def check_not_fenced(self, session: SessionId) -> None:
+        """Check that no newer writer of the user has begun.
+
         Raises:
             CommitFencedError: a newer writer of the user has begun.
         """
-        session.refuse_fenced(self._newest.get(session.user, 0))
+        session.check_not_fenced(self._newest.get(session.user, 0))

@@ -59,7 +59,7 @@ class TableMaintenance:
 
     @classmethod
     def at(cls, location: TableLocation, clock: Callable[[], int]) -> TableMaintenance:
-        """Of the table that a location names."""
+        """Make the maintenance of the table that a location names."""
         store = location.open()
         return cls(store, SchemaStore(store, location.name).newest, clock)
 
@@ -119,7 +119,7 @@ class TableMaintenance:
 def find_expired(
     store: ObjectStore, schema: TableSchema, snapshots: SnapshotStore, now: int
 ) -> list[bytes]:
-    """The partitions of the newest snapshot that the table's options expire."""
+    """Find the partitions of the newest snapshot that the table's options expire."""
     latest = snapshots.latest()
     if latest is None:
         return []

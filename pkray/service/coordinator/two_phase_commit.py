@@ -93,7 +93,7 @@ class TwoPhaseCommit:
     def _give_up(self, session: SessionId) -> None:
         """Owners need not expect the commit's snapshot; those that are not told forget it."""
         with suppress(PkrayError):
-            gather([owner.give_up.submit(session) for owner in self._owners])
+            gather([owner.abort_prepare.submit(session) for owner in self._owners])
 
     def _try_commit(
         self, request: CommitRequest, committer: Committer, attempt_id: str, generation: int | None

@@ -20,7 +20,7 @@ The order in which locks are taken, here and around: whoever holds one waits for
 ::
 
     1   WriterSession.lock                in the client: a push or a commit of one writer
-    2   Coordinator._upkeep_lock          maintenance; tried, never waited for
+    2   Coordinator._maintenance_lock          maintenance; tried, never waited for
     3   Coordinator._lock                 one commit
     4   CommitQueue.turn                  a file of this machine: one round; passed after 5 s
     5   OwnerCommits._preparing           one `prepare` at an owner

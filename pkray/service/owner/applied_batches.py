@@ -22,19 +22,20 @@ class AppliedBatches:
         self._taken: dict[Attempt, int] = {}
 
     def count(self, attempt: Attempt) -> int:
-        """How many are in the writers; batches of an attempt are taken in order."""
+        """Count those that are in the writers; batches of an attempt are taken in order."""
         return self._taken.get(attempt, 0)
 
     def note(self, attempt: Attempt, count: int) -> None:
-        """So many are in the writers."""
+        """Note that so many are in the writers."""
         self._taken[attempt] = count
 
     def clear(self) -> None:
-        """None is in the writers any more."""
+        """Note that none is in the writers any more."""
         self._taken.clear()
 
     def require(self, attempts: Attempts) -> None:
-        """
+        """Check that batches of these attempts are in the writers or staged.
+
         Raises:
             LostBatchesError: batches of these attempts are neither in the writers nor staged.
         """

@@ -47,7 +47,7 @@ class BucketLookup:
         keys: pa.RecordBatch,
         columns: Sequence[str],
     ) -> tuple[np.ndarray, pa.Table]:
-        """Positions of the keys found, and their rows' columns.
+        """Find keys: positions of those found, and their rows' columns.
 
         Args:
             levels: the committed files.
@@ -68,7 +68,7 @@ class BucketLookup:
         keys: pa.RecordBatch,
         columns: Sequence[str],
     ) -> tuple[np.ndarray, pa.Table]:
-        """As `find`, with all rows whose keys begin so; each position's rows in key order.
+        """Find all rows whose keys begin so, as `find`; each position's rows in key order.
 
         Args:
             keys: leading columns of the trimmed primary key.

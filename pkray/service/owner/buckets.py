@@ -54,9 +54,9 @@ class OwnedBuckets:
         return self._schema.replacements
 
     def open_writer(self, bucket: BucketId) -> BucketWriter:
-        """A writer on the committed levels of a bucket."""
+        """Open a writer on the committed levels of a bucket."""
         levels = self._committed.levels(bucket)
-        self._schema.catch_up(max((file.schema_id for file in levels.files), default=0))
+        self._schema.refresh(max((file.schema_id for file in levels.files), default=0))
         schema = self._schema.current
         files = self._views.files(schema, bucket)
         return BucketWriter(
@@ -82,9 +82,9 @@ class OwnedBuckets:
     def open_compactor(
         self, bucket: BucketId, stop: CancellationToken
     ) -> tuple[Compactor, DataFileStore]:
-        """A compactor of a bucket, and the files that it reads until it is to stop."""
+        """Open a compactor of a bucket, with the files that it reads until it is to stop."""
         levels = self._committed.levels(bucket)
-        self._schema.catch_up(max((file.schema_id for file in levels.files), default=0))
+        self._schema.refresh(max((file.schema_id for file in levels.files), default=0))
         schema = self._schema.current
         files = StoppableFiles(
             self._store, schema, *bucket, schemas=self._schema.read, fresh=self._views.fresh
@@ -95,7 +95,7 @@ class OwnedBuckets:
         return Compactor(schema, files, engine, lookup, self._clock, local), files
 
     def as_current(self, schema_id: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows pushed under a schema, as the writers take them.
+        """Convert rows pushed under a schema to what the writers take.
 
         Raises:
             SchemaChangedError: they were spread over another number of buckets.
@@ -104,32 +104,33 @@ class OwnedBuckets:
         evolution = self._views.incoming(schema_id, schema)
         return rows if evolution is None else evolution.apply(rows, [*schema.names, KIND])
 
-    def refuse_misrouted(self, slices: Iterable[Slice], schema_id: int) -> None:
-        """Rows pushed under a schema that were spread over other buckets than their partition's.
+    def check_routing(self, slices: Iterable[Slice], schema_id: int) -> None:
+        """Check that rows pushed under a schema were spread over the buckets that their partition
+        has.
 
         Raises:
             SchemaChangedError: the table was rescaled since, perhaps by others.
             PartitionBucketsError: the partition was not, yet.
         """
         try:
-            self.refuse_others(slices)
+            self.check_buckets(slices)
         except PartitionBucketsError:
-            self.refuse_old(schema_id)
+            self.check_not_rescaled(schema_id)
             self._committed.advance()  # others may have rolled the table back since
-            self.refuse_others(slices)
+            self.check_buckets(slices)
 
-    def refuse_old(self, schema_id: int) -> None:
-        """Raises `SchemaChangedError` where the table was rescaled after a schema."""
-        self._schema.catch_up()
+    def check_not_rescaled(self, schema_id: int) -> None:
+        """Check that the table was not rescaled after a schema; else raise `SchemaChangedError`."""
+        self._schema.refresh()
         self._views.incoming(schema_id, self._schema.current)
 
-    def refuse_others(
+    def check_buckets(
         self,
         slices: Iterable[Slice],
         schema: TableSchema | None = None,
         snapshot_id: int | None = None,
     ) -> None:
-        """Keys or rows that were spread over other buckets than their partition's.
+        """Check that keys or rows were spread over the buckets that their partition has.
 
         Args:
             schema: by default the newest.
@@ -160,7 +161,8 @@ class OwnedBuckets:
         return self._committed.total_buckets(bucket[0], snapshot_id) in (None, total)
 
     def waiting(self, partition: bytes, snapshot_id: int) -> PartitionBucketsError:
-        """For lookups of rows that do not fit yet; without ``totals``, as there is no way round."""
+        """Make the error for lookups of rows that do not fit yet; without ``totals``, as there is
+        no way round."""
         schema = self._schema.current
         buckets = schema.core.bucket
         there = self._committed.total_buckets(partition, snapshot_id)

@@ -31,7 +31,7 @@ class OwnerCommits:
         sessions: OwnerSessions,
         dynamic: DynamicBuckets,
         committed: CommittedFiles,
-        follower: SnapshotRefresher,
+        refresher: SnapshotRefresher,
         preparation: CommitPreparation,
         compaction: CompactionScheduler,
         clock: Callable[[], int],
@@ -39,7 +39,7 @@ class OwnerCommits:
         self._sessions = sessions
         self._dynamic = dynamic
         self._committed = committed
-        self._follower = follower
+        self._refresher = refresher
         self._preparation = preparation
         self._compaction = compaction
         self._clock = clock
@@ -66,7 +66,7 @@ class OwnerCommits:
         with self._preparing:
             while True:
                 with self._sessions.lock:
-                    self._follower.advance(base)
+                    self._refresher.advance(base)
                     self._sessions.clear_in_flight()
                     session = self._sessions.get(session_id)
                     self._dynamic.check(session_id, tokens, base)
@@ -86,7 +86,7 @@ class OwnerCommits:
         hash_files: Sequence[HashFile] = (),
         new: bool = False,
     ) -> bool:
-        """The session is committed; its work is in ``snapshot_id``.
+        """Note that the session is committed; its work is in ``snapshot_id``.
 
         Args:
             hash_files: the index files of the commit, those of other owners' buckets included.
@@ -97,22 +97,23 @@ class OwnerCommits:
         """
         with self._sessions.lock:
             self._dynamic.committed(session_id, snapshot_id, hash_files, new)
-            self._follower.advance(snapshot_id)
+            self._refresher.advance(snapshot_id)
             self._sessions.clear_in_flight()
             session = self._sessions.close(session_id)
             if session is not None:
                 session.prepared.commit(snapshot_id)
                 session.staging.clear()
             self._preparation.note_interrupted()
-            self._compaction.compactions.spend(self._committed.levels)
+            self._compaction.compactions.release(self._committed.levels)
             self._compaction.settle()
             self._compaction.consider(session.writers if session is not None else ())
             return self._compaction.are_pending
 
-    def give_up(self, session_id: SessionId) -> None:
-        """What was prepared for the session is not published, though the session goes on."""
+    def abort_prepare(self, session_id: SessionId) -> None:
+        """Forget what was prepared for the session: it is not published, though the session goes
+        on."""
         with self._sessions.lock:
-            self._dynamic.give_up(session_id)
+            self._dynamic.abort_prepare(session_id)
             self._sessions.clear_in_flight()
 
     def abort(self, session_id: SessionId) -> None:
@@ -124,7 +125,7 @@ class OwnerCommits:
             if session is not None:
                 session.end()
             with suppress(TableError):  # nothing is left to be compacted
-                self._follower.advance()
+                self._refresher.advance()
             # It may be committed in part: the coordinator was killed between its two snapshots.
             self._preparation.note_interrupted(written)
             self._compaction.settle()

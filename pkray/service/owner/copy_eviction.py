@@ -19,17 +19,17 @@ class CopyEviction:
     def __init__(self, cache: LookupStore, retention_millis: int) -> None:
         self._cache = cache
         self._seconds = max(_LEAST_SECONDS, min(_MOST_SECONDS, retention_millis / 1000))
-        self._alarm = DebouncedTimer()
+        self._timer = DebouncedTimer()
         self._is_set = False
 
     def watch(self) -> None:
-        """There may be copies, made before this."""
+        """Note that there may be copies, made before this."""
         if not self._is_set:
             self._is_set = True
-            self._alarm.set(self._seconds, self._look)
+            self._timer.set(self._seconds, self._look)
 
     def close(self) -> None:
-        self._alarm.close()
+        self._timer.close()
 
     def _look(self) -> None:
         self._is_set = False

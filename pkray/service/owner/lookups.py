@@ -47,7 +47,7 @@ class OwnerLookups:
         views: ReadContexts,
         buckets: OwnedBuckets,
         sessions: OwnerSessions,
-        follower: SnapshotRefresher,
+        refresher: SnapshotRefresher,
     ) -> None:
         self._store = store
         self._schema = schema
@@ -56,7 +56,7 @@ class OwnerLookups:
         self._buckets = buckets
         self._sessions = sessions
         self._in_doubt = InDoubtCommits(sessions, committed)
-        self._follower = follower
+        self._refresher = refresher
 
     def answer(self, asked: Lookup) -> LookupAnswer:
         """Look keys up.
@@ -71,7 +71,7 @@ class OwnerLookups:
         for tries in range(1, _TRIES + 1):
             try:
                 with unless_expired(self._store, asked.snapshot_id):
-                    self._follower.refresh(at_once=tries > 1)
+                    self._refresher.refresh(at_once=tries > 1)
                     return self._find(asked)
             except MissingFileError:
                 # Others compacted it away, and the snapshot that had it has expired.
@@ -80,11 +80,11 @@ class OwnerLookups:
         raise AssertionError("unreachable")
 
     def _find(self, asked: Lookup) -> LookupAnswer:
-        answered, levels, sessions = self._moment(asked)
+        answered, levels, sessions = self._state(asked)
         positions, tables = [], []
         schema = self._schema.current
         if asked.schema_id is not None:
-            schema = self._schema.meant(asked.schema_id, asked.schema_digest)
+            schema = self._schema.resolve(asked.schema_id, asked.schema_digest)
         newest = self._schema.current
         sessions = [session for session in sessions if not session.is_replaced]
         # What is not committed is held under the owner's schema.
@@ -97,8 +97,8 @@ class OwnerLookups:
         totals = [self._total_of(session) for session in sessions]
         for session, total in zip(sessions, totals, strict=True):
             if total == newest.core.bucket:  # others will not be committed
-                self._refuse_waiting(asked, schema, session, total, answered)
-        self._buckets.refuse_others(filter(_is_named, asked.slices), schema, answered)
+                self._check_not_waiting(asked, schema, session, total, answered)
+        self._buckets.check_buckets(filter(_is_named, asked.slices), schema, answered)
         lookup = self._views.lookup(under)
         find = lookup.find_prefixes if asked.by_prefix else lookup.find
         written = (bucket for session in sessions for bucket in list(session.writers))
@@ -128,7 +128,7 @@ class OwnerLookups:
             return positions[0], tables[0], answered
         return np.concatenate(positions), pa.concat_tables(tables), answered
 
-    def _moment(
+    def _state(
         self, asked: Lookup
     ) -> tuple[int, Mapping[BucketId, Levels], Sequence[OwnerSession]]:
         """A snapshot, its levels, and the sessions whose rows are to be laid on top.
@@ -163,7 +163,7 @@ class OwnerLookups:
         schema = self._schema.current if schema_id is None else self._schema.read(schema_id)
         return schema.core.bucket
 
-    def _refuse_waiting(
+    def _check_not_waiting(
         self,
         asked: Lookup,
         schema: TableSchema,

@@ -90,7 +90,7 @@ class BucketOwner:
             in_background=True,
         )
         self._idle_copies = CopyEviction(self._cache, schema.core.lookup_cache_file_retention)
-        self._fresh = FlushedRowsCache(
+        self._flushed_rows = FlushedRowsCache(
             schema.core.write_buffer_size, lambda: self._sessions.memory_bytes
         )
         committed = self._committed = CommittedFiles(
@@ -102,7 +102,7 @@ class BucketOwner:
             identity,
         )
         committed.advance()
-        views = ReadContexts(store, self._schema.read, self._cache, self._fresh)
+        views = ReadContexts(store, self._schema.read, self._cache, self._flushed_rows)
         spill = f"{settings.local_directory}/spill"
         buckets = OwnedBuckets(store, self._schema, committed, views, clock, spill)
         self._dynamic = DynamicBuckets(store, self._schema, settings, clock, peers)
@@ -117,20 +117,20 @@ class BucketOwner:
         age = CompactionAge(store, lambda: self._schema.current, SnapshotStore(store))
         compaction = CompactionScheduler(compactions, self._schema, committed, age, clock)
         self._compaction = compaction
-        self._follower = SnapshotRefresher(
+        self._refresher = SnapshotRefresher(
             committed, self._schema, sessions, compactions, clock, settings.refresh_millis
         )
         self._commits = OwnerCommits(
             sessions,
             self._dynamic,
             committed,
-            self._follower,
+            self._refresher,
             CommitPreparation(self._schema, views, committed, compaction, buckets, sessions.lock),
             compaction,
             clock,
         )
         self._lookups = OwnerLookups(
-            store, self._schema, committed, views, buckets, sessions, self._follower
+            store, self._schema, committed, views, buckets, sessions, self._refresher
         )
 
     def ping(self) -> None:
@@ -151,7 +151,7 @@ class BucketOwner:
             session.renew(self._clock())
             if push.source == DRIVER:
                 session.write(push, batch)
-                self._fresh.trim()
+                self._flushed_rows.trim()
             else:
                 session.staging.put((push.source, push.attempt), push.index, batch)
 
@@ -167,7 +167,7 @@ class BucketOwner:
     def prepare(
         self, session_id: SessionId, wanted: PrepareRequest, tokens: Sequence[str] = ()
     ) -> list[CommitMessage]:
-        """What is to be committed of a session: see `OwnerCommits.prepare`."""
+        """Prepare what is to be committed of a session: see `OwnerCommits.prepare`."""
         self._hold(session_id)
         return self._commits.prepare(session_id, wanted, tokens)
 
@@ -178,15 +178,16 @@ class BucketOwner:
         hash_files: Sequence[HashFile] = (),
         new: bool = False,
     ) -> bool:
-        """The session is committed: see `OwnerCommits.acknowledge`."""
+        """Note that the session is committed: see `OwnerCommits.acknowledge`."""
         self._leases.end(session_id)
         pending = self._commits.acknowledge(session_id, snapshot_id, hash_files, new)
         self._idle_copies.watch()
         return pending
 
-    def give_up(self, session_id: SessionId) -> None:
-        """What was prepared for the session is not published, though the session goes on."""
-        self._commits.give_up(session_id)
+    def abort_prepare(self, session_id: SessionId) -> None:
+        """Forget what was prepared for the session: it is not published, though the session goes
+        on."""
+        self._commits.abort_prepare(session_id)
 
     def abort(self, session_id: SessionId) -> None:
         """Drop a session."""
@@ -201,7 +202,7 @@ class BucketOwner:
         Raises:
             CommitFencedError: a newer writer of the user took over.
         """
-        session_id.refuse_fenced(self._sessions.newest_generation(session_id.user))
+        session_id.check_not_fenced(self._sessions.newest_generation(session_id.user))
         if session_id in self._leases:
             self._leases.renew(session_id)
         batches, token = self._sessions.batches_of(session_id), self._dynamic.token(session_id)
@@ -222,7 +223,7 @@ class BucketOwner:
         self._sessions.renew_files()
 
     def newest_generation(self, user: str) -> int:
-        """Of the user's writers that pushed here; 0 without one."""
+        """Find the newest of the user's writers that pushed here; 0 without one."""
         with self._sessions.lock:
             return self._sessions.newest_generation(user)
 
@@ -232,9 +233,9 @@ class BucketOwner:
         Returns:
             The number of buckets with something to be committed.
         """
-        self._follower.advance()
+        self._refresher.advance()
         with self._sessions.lock:
-            self._schema.catch_up()
+            self._schema.refresh()
         buckets = [bucket for bucket in self._committed.buckets if chosen.has(bucket)]
         return len(self._compaction.compact(buckets, chosen.full))
 
@@ -259,36 +260,36 @@ class BucketOwner:
         self,
         session_id: SessionId,
         partitions: Sequence[bytes],
-        codes: np.ndarray,
+        indices: np.ndarray,
         hashes: np.ndarray,
     ) -> Assigned:
-        """Dynamic buckets for rows to be pushed: see `BucketAssigner.assign`."""
+        """Choose dynamic buckets for rows to be pushed: see `BucketAssigner.assign`."""
         self._hold(session_id)
-        return self._dynamic.assign(session_id, partitions, codes, hashes)
+        return self._dynamic.assign(session_id, partitions, indices, hashes)
 
     def locate(
         self,
         partitions: Sequence[bytes],
-        codes: np.ndarray,
+        indices: np.ndarray,
         hashes: np.ndarray,
         snapshot_id: int | None = None,
         expected: Sequence[Holding] = (),
     ) -> tuple[np.ndarray, int]:
-        """Dynamic buckets of keys: see `BucketAssigner.locate`."""
-        return self._dynamic.locate(partitions, codes, hashes, snapshot_id, expected)
+        """Find the dynamic buckets of keys: see `BucketAssigner.locate`."""
+        return self._dynamic.locate(partitions, indices, hashes, snapshot_id, expected)
 
     def place(
         self,
         session_id: SessionId,
         index: int,
         partitions: Sequence[bytes],
-        codes: np.ndarray,
+        indices: np.ndarray,
         keys: KeyIds,
         removes: np.ndarray,
     ) -> RowsPlaced:
-        """Where rows go whose keys cross partitions: see `KeyAssigner.place`."""
+        """Choose where rows go whose keys cross partitions: see `KeyAssigner.place`."""
         self._hold(session_id)
-        return self._dynamic.place(session_id, index, partitions, codes, keys, removes)
+        return self._dynamic.place(session_id, index, partitions, indices, keys, removes)
 
     def stage(self, push: Push, batch: RoutedBatch) -> None:
         """Keep a task's rows until they are placed: see `StagedPushes.stage`."""
@@ -307,11 +308,11 @@ class BucketOwner:
         latest: bool,
         expected: Sequence[Holding] = (),
     ) -> KeysFound | None:
-        """Where keys are that cross partitions: see `KeyAssigner.locate`."""
+        """Find where keys are that cross partitions: see `KeyAssigner.locate`."""
         return self._dynamic.locate_keys(keys, snapshot_id, latest, expected)
 
     def lookup(self, asked: Lookup) -> LookupAnswer:
-        """Rows by key: see `OwnerLookups.answer`."""
+        """Find rows by key: see `OwnerLookups.answer`."""
         try:
             return self._lookups.answer(asked)
         finally:
@@ -351,7 +352,7 @@ class BucketOwner:
     def _files_gone(self, file_names: Iterable[str]) -> None:
         names = list(file_names)
         self._cache.drop(names)
-        self._fresh.drop(names)
+        self._flushed_rows.drop(names)
 
     def _owns(self, partition: bytes, bucket: int) -> bool:
         return owner_of(partition, bucket, self._settings.owners) == self._settings.index

@@ -66,20 +66,20 @@ class CommitPreparation:
         if session.prepared.answers(wanted):
             return [], set()
         with self._lock:
-            self._schema.catch_up()
+            self._schema.refresh()
             self._leave_replaced_schemas()
             session.leave_replaced_schemas()
             if session.schema_id is not None:
                 self._views.incoming(session.schema_id, self._schema.current)
             if self._attempt_id != wanted.attempt_id:
                 # What became of the attempt before is not known here.
-                self._compaction.compactions.spend(self._committed.levels)
+                self._compaction.compactions.release(self._committed.levels)
                 self._attempt_id = wanted.attempt_id
             self._compaction.settle(begin=False)
         session.requeue(wanted.attempt_id)
         session.renew()
         session.rebase(self._committed.levels)
-        self._refuse_misrouted(session)
+        self._check_routing(session)
         session.promote(wanted.attempts)
         compactions = self._compaction.compactions
         with ExitStack() as reserved:
@@ -98,12 +98,12 @@ class CommitPreparation:
             self._compaction.compactions.discard(self._compaction.compactions.buckets())
             self._replacements = self._schema.replacements
 
-    def _refuse_misrouted(self, session: OwnerSession) -> None:
+    def _check_routing(self, session: OwnerSession) -> None:
         """Rows that fitted their partitions' buckets when they were written may do so no more."""
         if session.schema_id is None:
             return
         total = self._schema.read(session.schema_id).core.bucket
-        self._owned.refuse_others(
+        self._owned.check_buckets(
             Slice(*bucket, 0, 0, total_buckets=total) for bucket in session.written
         )
 
@@ -143,9 +143,11 @@ class CommitPreparation:
                 finished = compactions.result(bucket, levels)
                 if finished is not None:
                     writer.adopt(finished)
-                busy = compactions.busy(bucket)
-                messages.append(writer.prepare_commit(full_compact=bucket in full, busy=busy))
+                compacting = compactions.files_compacting(bucket)
+                messages.append(
+                    writer.prepare_commit(full_compact=bucket in full, compacting=compacting)
+                )
                 undo.callback(writer.undo_prepare)
-            compactions.handed_over(messages)
+            compactions.hold_prepared(messages)
             undo.pop_all()
         return messages

@@ -102,7 +102,7 @@ class PreparedCommit:
         return self._request == request
 
     def base_in_flight(self, now: int) -> int | None:
-        """The snapshot under messages that may be published at any moment; None without.
+        """Return the snapshot under messages that may be published at any moment; None without.
 
         Args:
             now: epoch milliseconds.
@@ -110,8 +110,8 @@ class PreparedCommit:
         with self._lock:
             if self._state is not CommitState.IN_FLIGHT or self._request is None:
                 return None
-            is_dead = elapsed(self._in_flight_since, now, PENDING_MILLIS)
-            return None if is_dead else self._request.base
+            is_over = elapsed(self._in_flight_since, now, PENDING_MILLIS)
+            return None if is_over else self._request.base
 
     def is_in_doubt(self, now: int) -> bool:
         """Whether snapshots may have files that were handed over, those of messages undone since

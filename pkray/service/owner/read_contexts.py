@@ -41,6 +41,7 @@ class ReadContexts:
         self._evolutions: dict[tuple[str, str], RowSchemaAdapter | None] = {}
 
     def files(self, schema: TableSchema, bucket: BucketId) -> DataFileStore:
+        """Make what reads and writes the files of a bucket under a schema."""
         key = (schema.digest, bucket)
         if key not in self._files:
             self._files[key] = DataFileStore(
@@ -49,12 +50,13 @@ class ReadContexts:
         return self._files[key]
 
     def lookup(self, schema: TableSchema) -> BucketLookup:
+        """Make what looks rows up under a schema."""
         if schema.digest not in self._lookups:
             self._lookups[schema.digest] = BucketLookup(schema, self._cache)
         return self._lookups[schema.digest]
 
     def incoming(self, schema_id: int, schema: TableSchema) -> RowSchemaAdapter | None:
-        """What makes rows pushed under one schema those of another; None where they are.
+        """Return what makes rows pushed under one schema those of another; None where they are.
 
         Raises:
             SchemaChangedError: the rows were spread over another number of buckets.
@@ -70,7 +72,7 @@ class ReadContexts:
         return self.evolution(old, schema)
 
     def evolution(self, old: TableSchema, new: TableSchema) -> RowSchemaAdapter | None:
-        """From rows of one schema to those of another; None where they are the same."""
+        """Return what makes rows of one schema those of another; None where they are the same."""
         key = (old.digest, new.digest)
         if key not in self._evolutions:
             evolution = RowSchemaAdapter(old, new)

@@ -26,8 +26,8 @@ _RENEWED_EVERY_MILLIS = 60 * 60 * 1000
 class OwnerSession:
     """Bucket writers, attempts that wait for their report, and the commit that is prepared.
 
-    Whoever writes is `exclusive`, and may be long; `uncommitted`, `lay_on` and `end` are for others
-    meanwhile, and do not wait.
+    Whoever writes is `exclusive`, and may be long; `uncommitted`, `rebase_when_free` and `end` are
+    for others meanwhile, and do not wait.
 
     Args:
         buckets: opens their writers.
@@ -54,7 +54,7 @@ class OwnerSession:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Alone with the session's writers.
+        """Hold the session's writers alone.
 
         Raises:
             LostBatchesError: the session has ended.
@@ -84,9 +84,9 @@ class OwnerSession:
             finally:
                 self._lock.release()
 
-    def lay_on(self, levels: Callable[[BucketId], Levels]) -> None:
+    def rebase_when_free(self, levels: Callable[[BucketId], Levels]) -> None:
         """Build on other committed files: the table was rolled back. Not at once, where somebody
-        is at work."""
+        writes."""
         self._newer = levels
         if self._lock.acquire(blocking=False):
             try:
@@ -97,7 +97,7 @@ class OwnerSession:
     def uncommitted(
         self, bucket: BucketId, committed: Levels, schema_id: int
     ) -> Uncommitted | None:
-        """What it holds of a bucket, None where that is nothing or committed.
+        """Return what it holds of a bucket, None where that is nothing or committed.
 
         Args:
             committed: the bucket's committed files, which it is to be laid on.
@@ -157,7 +157,7 @@ class OwnerSession:
         if push.index < expected:
             return
         if push.index > expected:
-            self._buckets.refuse_old(push.schema_id)
+            self._buckets.check_not_rescaled(push.schema_id)
             raise LostBatchesError(
                 f"batch {push.index} of {push.session.user!r} came, but {expected} was to come "
                 "next: the owner restarted; push from there again",
@@ -240,6 +240,7 @@ class OwnerSession:
             self._lose_rows()
 
     def writer(self, bucket: BucketId) -> BucketWriter:
+        """Find the bucket's writer, opened where it is not there."""
         if bucket not in self.writers:
             self.writers[bucket] = self._buckets.open_writer(bucket)
         writer = self.writers[bucket]
@@ -279,7 +280,7 @@ class OwnerSession:
     def _apply(self, batch: RoutedBatch) -> None:
         assert self.schema_id is not None
         current = self._buckets.as_current(self.schema_id, batch.rows)
-        self._buckets.refuse_misrouted(batch.slices, self.schema_id)
+        self._buckets.check_routing(batch.slices, self.schema_id)
         for piece in batch.slices:
             rows = current.slice(piece.offset, piece.length)
             if 2 * rows.nbytes < current.nbytes:  # a bucket of few rows would hold all the others'

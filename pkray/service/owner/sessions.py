@@ -48,13 +48,13 @@ class OwnerSessions:
         self._staging = f"{settings.local_directory}/staging"
         shutil.rmtree(self._staging, ignore_errors=True)
         self._open: OpenSessions[OwnerSession] = OpenSessions()
-        self._generations: dict[str, int] = {}
+        self._newest: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self.items())
 
     def get(self, session_id: SessionId) -> OwnerSession:
-        """The session, begun where it is not there; earlier ones of its user end.
+        """Find the session, begun where it is not there; earlier ones of its user end.
 
         Raises:
             CommitFencedError: a newer writer of the user took over.
@@ -66,7 +66,7 @@ class OwnerSessions:
         return held
 
     def receiving(self, push: Push) -> OwnerSession | None:
-        """The session of rows that come; None where it is over, and they are late.
+        """Find the session of rows that come; None where it is over, and they are late.
 
         Raises:
             CommitFencedError: a newer writer of the user took over.
@@ -77,7 +77,7 @@ class OwnerSessions:
             if self._open.has_ended(push.session):
                 return None
             session = self.get(push.session)
-            self._schema.meant(push.schema_id, push.schema_digest)
+            self._schema.resolve(push.schema_id, push.schema_digest)
             session.expect(push)
             return session
 
@@ -106,6 +106,7 @@ class OwnerSessions:
         return gone
 
     def drop_all(self) -> None:
+        """Drop every session."""
         for session_id, _ in self.items():
             self.drop(session_id)
 
@@ -119,7 +120,7 @@ class OwnerSessions:
                 session.renew()  # of those that have lost their rows their writers are told
 
     def batches_of(self, session_id: SessionId) -> int:
-        """How many of the driver's batches are in memory; without waiting for anybody."""
+        """Count the driver's batches in memory; without waiting for anybody."""
         held = self._open.get(session_id)
         return 0 if held is None else held.batches
 
@@ -145,21 +146,22 @@ class OwnerSessions:
                 )
 
     def newest_generation(self, user: str) -> int:
-        """Of the user's writers; 0 without one."""
-        return self._generations.get(user, 0)
+        """Find the newest of the user's writers; 0 without one."""
+        return self._newest.get(user, 0)
 
     def items(self) -> list[tuple[SessionId, OwnerSession]]:
         return self._open.items()
 
     def in_doubt(self) -> list[tuple[SessionId, PreparedCommit]]:
-        """The commits that may have been published for all that is known here: see
+        """List the commits that may have been published for all that is known here: see
         `PreparedCommit.is_in_doubt`."""
         now = self._clock()
         prepared = [(session_id, held.prepared) for session_id, held in self.items()]
         return [(session_id, each) for session_id, each in prepared if each.is_in_doubt(now)]
 
     def base_in_flight(self) -> int | None:
-        """The snapshot under a commit that may be published at any moment, None without one."""
+        """Return the snapshot under a commit that may be published at any moment, None without
+        one."""
         now = self._clock()
         bases = [held.prepared.base_in_flight(now) for _, held in self.items()]
         return min((base for base in bases if base is not None), default=None)
@@ -176,14 +178,14 @@ class OwnerSessions:
         return sum(writer.memory_bytes for writer in writers)
 
     def _begin(self, session_id: SessionId) -> OwnerSession:
-        self._schema.catch_up()
+        self._schema.refresh()
         directory = f"{self._staging}/{session_id.generation}-{session_id.epoch}"
         staging = StagingArea(directory, self._settings.staging_memory)
         return OwnerSession(self._buckets, staging, self._schema.current.core.write_buffer_size)
 
     def _fence(self, session_id: SessionId) -> None:
-        session_id.refuse_fenced(self.newest_generation(session_id.user))
-        self._generations[session_id.user] = session_id.generation
-        for other in self._open.of(session_id.user):
+        session_id.check_not_fenced(self.newest_generation(session_id.user))
+        self._newest[session_id.user] = session_id.generation
+        for other in self._open.for_user(session_id.user):
             if other < session_id:
                 self.drop(other)

@@ -38,7 +38,7 @@ class SnapshotRefresher:
         self._refresh_millis = refresh_millis
         self._refreshed = 0
         self._rollbacks = 0
-        self._looked_at = self._moment
+        self._looked_at = self._position
 
     def refresh(self, at_once: bool = False) -> None:
         """See what other processes have committed, if that was not done just now."""
@@ -54,11 +54,11 @@ class SnapshotRefresher:
             snapshot_id: of a commit, whose preparation has looked at the schemas itself.
         """
         self._committed.advance(snapshot_id)
-        moment = self._moment
-        if moment != self._looked_at:
+        position = self._position
+        if position != self._looked_at:
             if snapshot_id is None:
-                self._schema.catch_up()
-            self._looked_at = moment
+                self._schema.refresh()
+            self._looked_at = position
         if self._committed.rollbacks == self._rollbacks:
             return
         # Whoever comes first, lest a commit is prepared before it is seen to.
@@ -66,14 +66,14 @@ class SnapshotRefresher:
             if self._committed.rollbacks == self._rollbacks:
                 return
             self._rollbacks = self._committed.rollbacks
-            self._compactions.spend(self._committed.levels)
+            self._compactions.release(self._committed.levels)
             for session_id, session in self._sessions.items():
                 if session.prepared.is_prepared:
                     # The rollback may have taken its files: they are pushed again.
                     self._sessions.drop(session_id)
                 else:
-                    session.lay_on(self._committed.levels)
+                    session.rebase_when_free(self._committed.levels)
 
     @property
-    def _moment(self) -> tuple[int, int]:
+    def _position(self) -> tuple[int, int]:
         return self._committed.snapshot_id, self._committed.rollbacks

@@ -42,7 +42,7 @@ def coordinator_name(location: TableLocation) -> str:
 
 
 def owner_label(location: TableLocation, index: int) -> str:
-    """The owner in messages."""
+    """Name the owner in messages."""
     return f"owner {index} of table {location.name}"
 
 
@@ -53,7 +53,7 @@ def owner_client(
     look: Callable[[], None] = lambda: None,
     start: Callable[[], object] = lambda: None,
 ) -> OwnerClient:
-    """The owner's methods, wherever it runs.
+    """Make the client of an owner, wherever it runs.
 
     Args:
         look: as of `RayHandle`.
@@ -69,7 +69,7 @@ def owner_client(
 
 
 def service_name(location: TableLocation) -> str:
-    """What the names of all actors of a table begin with."""
+    """Make what the names of all actors of a table begin with."""
     return f"pkray-{location.fingerprint}-"
 
 
@@ -91,7 +91,8 @@ def in_concurrency_group(
 
 
 def sign_of_life(progress: CallProgress, group: str) -> tuple[str, object]:
-    """The actor's node, and what is another value whenever a call of the group may have got on."""
+    """Return the actor's node, and a value that is another one whenever a call of the group may
+    have got on."""
     node: Any = ray.util.get_node_ip_address  # it has no types
     return node(), (os.getpid(), progress.sign(group))
 
@@ -220,8 +221,8 @@ class _Coordinator:
                 ],
                 Committers(location, now_millis),
                 now_millis,
-                alarm=DebouncedTimer(),
-                upkeep=TableMaintenance.at(location, now_millis),
+                timer=DebouncedTimer(),
+                maintenance=TableMaintenance.at(location, now_millis),
                 queue=CommitQueue.of_table(location.fingerprint),
             )
             made.watch()  # the one before may have left compactions uncommitted

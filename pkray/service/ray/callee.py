@@ -64,7 +64,7 @@ class Callee:
         self._node: str | None = None
 
     def wait(self, ref: Any, method: Method[..., T], called: float) -> T:
-        """The answer of a call that was made at that time.
+        """Wait for the answer of a call that was made at that time.
 
         Raises:
             ServiceUnavailableError: it is dead, silent, or does not get on.
@@ -96,11 +96,11 @@ class Callee:
                 return answer
 
     def heard(self, node: str) -> None:
-        """It lives, on this node."""
+        """Note that it lives, on this node."""
         self._silent_since, self._node = None, node
 
     def silent_seconds(self) -> float:
-        """How long it has not been heard of, since that was first noticed."""
+        """Say how long it has not been heard of, since that was first noticed."""
         now = self.clock()
         if self._silent_since is None:
             self._silent_since = now
@@ -115,7 +115,8 @@ class Callee:
             ray.kill(self.actor, no_restart=False)
 
     def unavailable(self, what: str, error: Exception | None = None) -> NoReturn:
-        """
+        """Say that it does not answer.
+
         Raises:
             ServiceUnavailableError: unless `look` knows better.
         """
@@ -157,7 +158,8 @@ class CallWatch:
         self._sign: Hashable = None
 
     def check(self) -> None:
-        """
+        """Check that it gets on, and has time left.
+
         Raises:
             ServiceUnavailableError: it has had its time; a callee that does not get on is replaced.
         """

@@ -42,6 +42,7 @@ class RayPending(Generic[T]):
         self._called = time.monotonic()
 
     def result(self) -> T:
+        """Wait for the answer."""
         if self._decode is None:
             return self._callee.wait(self._ref, self._method, self._called)
         return self._decode(self._callee.wait(self._ref, self._method, self._called))
@@ -71,6 +72,7 @@ class RayHandle:
         self.limits = limits
 
     def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
+        """Begin a call of the actor."""
         callee, travels = self._callee, _AS_BYTES.get(method)
         remote: Any = method.of(callee.actor)
         if travels is None:
@@ -79,6 +81,7 @@ class RayHandle:
         return RayPending(remote.remote(encode(*args, **kwargs)), callee, method, decode)
 
     def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call the actor and wait, again while it restarts."""
         patience = self._patience
         if patience is None:
             patience = self.limits.patience(method.is_lookup)

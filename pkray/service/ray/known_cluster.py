@@ -67,7 +67,7 @@ class KnownCluster:
                 os.close(file)
 
     def find(self) -> tuple[str, int] | None:
-        """The address of the cluster, if it answers, and the process that it ends with."""
+        """Find the address of the cluster, if it answers, and the process that it ends with."""
         file = self._open()
         if file is None:
             return None
@@ -81,7 +81,7 @@ class KnownCluster:
         return (known.address, known.pid) if is_there else None
 
     def note(self, address: str) -> None:
-        """This process has started the cluster at an address."""
+        """Note that this process has started the cluster at an address."""
         file = self._open()
         if file is None:
             return
@@ -98,7 +98,8 @@ class KnownCluster:
 
 
 def lasting_cluster() -> str | None:
-    """The address of the cluster that ``ray start`` has started on this machine, if it answers."""
+    """Find the address of the cluster that ``ray start`` has started on this machine, if it
+    answers."""
     folder = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
     with suppress(OSError):
         address = (Path(folder) / "ray" / "ray_current_cluster").read_text().strip()

@@ -97,11 +97,13 @@ class RayRuntime:
         self._services: dict[str, TableService] = {}
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
+        """Find the table's actors, started where they are not there."""
         if location.fingerprint not in self._services:
             self._services[location.fingerprint] = self._start(location, schema)
         return self._services[location.fingerprint]
 
     def stop(self, location: TableLocation) -> None:
+        """Stop the table's actors."""
         service = self._services.pop(location.fingerprint, None)
         if service is not None:
             service.writers.stop()
@@ -118,6 +120,7 @@ class RayRuntime:
     def spread(
         self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
     ) -> Iterator[tuple[int, Any]]:
+        """Run work as tasks of the cluster: see `Runtime.spread`."""
         resources: Any = ray.cluster_resources  # it has no types
         count = parallelism or max(1, int(resources().get("CPU", 1)))
         workers = Workers(work, min(count, len(arguments)), self._limits)
@@ -127,6 +130,7 @@ class RayRuntime:
             workers.close()
 
     def close(self) -> None:
+        """Leave the cluster."""
         if self._started and ray.is_initialized():
             for service in self._services.values():
                 service.writers.stop()
@@ -167,7 +171,7 @@ class RayRuntime:
             return RayTarget(address, location, schema, count, session, limits)
 
         writers = _writers_of(address, location, self._lease_millis)
-        return TableService(coordinator, owners, _keep, push_target, _fetch, writers)
+        return TableService(coordinator, owners, _retain, push_target, _load, writers)
 
 
 @checked_class
@@ -195,6 +199,7 @@ class RayTarget:
         return self._schema.crosses_partitions
 
     def open(self, source: int, attempt: int) -> Pusher:
+        """Open a pusher for an attempt of a task: see `PushTarget`."""
         if not ray.is_initialized():
             os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")
             join_known(self._address)
@@ -260,11 +265,11 @@ def _writers_of(cluster: str, location: TableLocation, lease_millis: int) -> Ope
     return _writers.setdefault((cluster, location.fingerprint), found)
 
 
-def _keep(batch: RoutedBatch) -> KeptBatch:
+def _retain(batch: RoutedBatch) -> KeptBatch:
     return KeptBatch(ray.put(batch))
 
 
-def _fetch(kept: KeptBatch) -> RoutedBatch:
+def _load(kept: KeptBatch) -> RoutedBatch:
     get: Any = ray.get  # it takes its own references alone
     try:
         batch: RoutedBatch = get(kept, timeout=_FETCH_SECONDS)

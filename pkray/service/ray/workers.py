@@ -61,11 +61,13 @@ class Worker:
         self._watch: CallWatch | None = None
 
     def begin(self, number: int, argument: Any) -> None:
+        """Give it an argument to work on."""
         self.number, self.ref = number, self._actor.run.remote(argument)
         self._watch = CallWatch(self._callee, _RUN, time.monotonic())
 
     def check(self) -> None:
-        """
+        """Check that it gets on.
+
         Raises:
             ServiceUnavailableError: it does not get on.
         """
@@ -73,7 +75,7 @@ class Worker:
             self._watch.check()
 
     def answer(self) -> Any:
-        """What came of its work, an error perhaps; it is free from now on."""
+        """Take what came of its work, an error perhaps; it is free from now on."""
         ref, self.ref = self.ref, None
         self.number = self._watch = None
         try:
@@ -101,7 +103,7 @@ class Workers:
         self._patience = _STARTS * limits.call_seconds
 
     def run(self, arguments: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Positions of the arguments with what came of them, an error perhaps, as they end.
+        """Yield positions of the arguments with what came of them, an error perhaps, as they end.
 
         Raises:
             ServiceUnavailableError: no processor gets free.
@@ -128,6 +130,7 @@ class Workers:
                 )
 
     def close(self) -> None:
+        """End all workers."""
         for worker in self._workers:
             worker.end()
 

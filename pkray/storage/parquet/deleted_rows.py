@@ -13,7 +13,8 @@ class DeletedRows(Protocol):
     """Which rows of a file are gone."""
 
     def within(self, first: int, count: int) -> np.ndarray:
-        """Their positions from ``first`` on, counted from there, in the next ``count`` rows."""
+        """Return their positions from ``first`` on, counted from there, in the next ``count``
+        rows."""
         ...
 
 

@@ -52,7 +52,7 @@ class ColumnEncodings:
 
 
 def choose_encodings(table: pa.Table, options: TableOptions) -> ColumnEncodings:
-    """Encodings that fit the rows of a file's first row group.
+    """Choose encodings that fit the rows of a file's first row group.
 
     Raises:
         OptionError: ``file.compression`` names no codec of Parquet.

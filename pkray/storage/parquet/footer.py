@@ -21,7 +21,7 @@ _LENGTH_BYTES = 4
 
 
 def parse_footer(tail: bytes) -> Struct:
-    """The FileMetaData of a file's last bytes, from the metadata to the magic.
+    """Parse the FileMetaData of a file's last bytes, from the metadata to the magic.
 
     Raises:
         ValueError: these are not the last bytes of a Parquet file.
@@ -34,19 +34,19 @@ def parse_footer(tail: bytes) -> Struct:
 
 
 def footer_of(file: bytes) -> Struct:
-    """The FileMetaData of a whole file. Raises as `parse_footer`."""
+    """Parse the FileMetaData of a whole file. Raises as `parse_footer`."""
     length = int.from_bytes(file[-8:-4], "little")
     return parse_footer(file[-length - len(MAGIC) - _LENGTH_BYTES :])
 
 
 def footer_bytes(metadata: Struct) -> bytes:
-    """What `parse_footer` parses."""
+    """Write what `parse_footer` parses."""
     data = thrift.encode(metadata)
     return data + len(data).to_bytes(_LENGTH_BYTES, "little") + MAGIC
 
 
 def leaves(metadata: Struct) -> Iterator[tuple[str, Struct]]:
-    """The SchemaElements of columns that have values, by path, in the file's order."""
+    """Find the SchemaElements of columns that have values, by path, in the file's order."""
     elements: list[Struct] = metadata[FILE_SCHEMA][1][1]
     parents: list[tuple[str, int]] = []  # of the path so far: prefix, children left
     for position, element in enumerate(elements):

@@ -22,7 +22,7 @@ TAIL_BYTES = 16 << 10
 
 
 def read_footer(file: pa.NativeFile) -> Any:
-    """An open file's metadata, if it is as it was written.
+    """Read an open file's metadata, if it is as it was written.
 
     Raises:
         pa.ArrowInvalid: it is not.
@@ -38,7 +38,7 @@ def read_footer(file: pa.NativeFile) -> Any:
 
 
 def checked(file: pa.NativeFile, metadata: Any) -> pa.NativeFile:
-    """The open file, which is checked as it is read if pkray wrote it."""
+    """Check the open file as it is read, if pkray wrote it."""
     found = (metadata.metadata or {}).get(block_checksums.KEY.encode())
     if found is None:
         return file
@@ -50,14 +50,14 @@ def checked(file: pa.NativeFile, metadata: Any) -> pa.NativeFile:
 
 
 def read_metadata(store: ObjectStore, path: str) -> Any:
-    """A file's `pyarrow.parquet.FileMetaData`. Raises as `read_batches`."""
+    """Read a file's `pyarrow.parquet.FileMetaData`. Raises as `read_batches`."""
     with store.open_input(path) as file, explained(store.location(path)):
         return read_footer(file)
 
 
 @contextlib.contextmanager
 def explained(location: str) -> Iterator[None]:
-    """Errors of reading name the file, and say whether the disk or the file is damaged."""
+    """Name the file in errors of reading, and say whether the disk or the file is damaged."""
     try:
         yield
     except (StorageError, MemoryError):
@@ -80,7 +80,7 @@ def _corrupt(location: str, error: BaseException) -> CorruptFileError:
 
 
 def failure(location: str, error: BaseException) -> StorageError:
-    """The error for a data file: of the disk, or of what the file holds."""
+    """Make the error for a data file: of the disk, or of what the file holds."""
     if isinstance(error, OSError) and error.errno:
         return explain(error, "read", location)
     return _corrupt(location, error)

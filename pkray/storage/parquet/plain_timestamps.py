@@ -23,7 +23,8 @@ _UNITS = {"ms": (1, 9), "us": (2, 10)}
 
 
 def plain_timestamps(schema: pa.Schema) -> tuple[pa.Schema, dict[str, pa.DataType]]:
-    """The schema with millisecond and microsecond timestamps as int64, and these by leaf path."""
+    """Replace millisecond and microsecond timestamps in the schema by int64; return these by leaf
+    path too."""
     found: dict[str, pa.DataType] = {}
     fields = [_plain_field(field, "", found) for field in schema]
     return pa.schema(fields), found

@@ -48,7 +48,7 @@ def read_batches(
     deleted: DeletedRows | None = None,
     row_group_filter: RowGroupFilter | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, in order.
+    """Yield the rows of a file, in order.
 
     Args:
         columns: names in the order wanted; all by default.

@@ -32,7 +32,7 @@ class RowGroupFilter:
 
 
 def may_hold(condition: pc.Expression, file: pa.NativeFile, schema: pa.Schema) -> Set[int]:
-    """The numbers of an open file's row groups.
+    """Number the row groups of an open file that may hold rows that fit.
 
     Raises:
         pa.ArrowException, NotImplementedError: the condition does not fit, see `UNFIT`.
@@ -44,7 +44,7 @@ def may_hold(condition: pc.Expression, file: pa.NativeFile, schema: pa.Schema) -
 def row_groups_with(
     store: ObjectStore, path: str, condition: pc.Expression
 ) -> Iterator[tuple[int, int]]:
-    """Number and first row of each; all of them where the condition does not fit the types.
+    """List number and first row of each; all of them where the condition does not fit the types.
 
     Raises:
         MissingFileError, CorruptFileError: as `read_batches`.
@@ -64,7 +64,7 @@ def row_groups_with(
 def numbered(
     batches: Iterable[pa.RecordBatch], first: int = 0
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Each batch with the position of its first row.
+    """Yield each batch with the position of its first row.
 
     Args:
         first: position of the first row of all.

@@ -22,7 +22,7 @@ _LONG_LIST = 15
 
 
 def decode(data: bytes) -> Struct:
-    """Raises ValueError: this is no structure, or more than one."""
+    """Decode a structure; raise ValueError if this is none, or more than one."""
     reader = _Reader(data)
     try:
         found = reader.struct()
@@ -34,6 +34,7 @@ def decode(data: bytes) -> Struct:
 
 
 def encode(value: Struct) -> bytes:
+    """Encode a structure."""
     out = bytearray()
     _put_struct(out, value)
     return bytes(out)

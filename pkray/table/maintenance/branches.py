@@ -48,7 +48,7 @@ class Branches:
         return f"Branches({self._location.name!r})"
 
     def locate(self, name: Name) -> TableLocation:
-        """Where a branch is; ``main`` is the table itself.
+        """Locate a branch; ``main`` is the table itself.
 
         Raises:
             BranchNotFoundError: there is none.
@@ -107,5 +107,5 @@ class Branches:
                 self._replaced()
 
     def list(self) -> pa.Table:
-        """A row a branch, by name: ``branch_name``, ``create_time``."""
+        """List the branches, a row each, by name: ``branch_name``, ``create_time``."""
         return history.branches(Source(self._location, self._store, self._schema))

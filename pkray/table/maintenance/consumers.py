@@ -45,7 +45,8 @@ class Consumers:
         return f"Consumers({shown_url(self._url)!r})"
 
     def list(self) -> pa.Table:
-        """A row a consumer, by name: ``consumer_id``, ``next_snapshot_id``, ``modified``."""
+        """List the consumers, a row each, by name: ``consumer_id``, ``next_snapshot_id``,
+        ``modified``."""
         found = self._consumers.list()
         columns = [
             [each.name for each in found],

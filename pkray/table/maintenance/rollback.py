@@ -12,7 +12,7 @@ from pkray.storage.object_store import ObjectStore
 def roll_back(
     store: ObjectStore, schema: TableSchema, snapshot_id: int | None, tag: str | None
 ) -> RollbackReport:
-    """Raises `OptionError` unless there is one of a snapshot's id and a tag."""
+    """Make the snapshot or the tag the newest; raise `OptionError` unless there is one of both."""
     check_snapshot("snapshot_id", snapshot_id)
     if snapshot_id is not None and tag is None:
         return Rollback(store, schema).to_snapshot(snapshot_id)

@@ -88,7 +88,7 @@ class Tags:
         return self._tags.create(name, snapshot, retained, if_not_exists=if_not_exists)
 
     def get(self, name: Name) -> Tag:
-        """Raises `TagNotFoundError` where there is no such tag."""
+        """Read a tag, or raise `TagNotFoundError` where there is none of this name."""
         return self._tags.get(name)
 
     def delete(self, name: Name) -> None:
@@ -104,8 +104,8 @@ class Tags:
         return self._removal().expire()
 
     def list(self) -> pa.Table:
-        """A row a tag, by name: ``tag_name``, ``snapshot_id``, ``schema_id``, ``commit_time``,
-        ``record_count``, ``create_time``, ``time_retained``."""
+        """List the tags, a row each, by name: ``tag_name``, ``snapshot_id``, ``schema_id``,
+        ``commit_time``, ``record_count``, ``create_time``, ``time_retained``."""
         return history.tags(Source(self._location, self._store, self._schema))
 
     def _removal(self) -> TagRemoval:

@@ -39,11 +39,11 @@ def test_what_was_removed_goes_before_what_was_added(tmp_path, producer):
     assert sorted(found[3:]) == [("+I", 2, "b"), ("+I", 3, "d"), ("+I", 4, "e")]
     put(table, {1: "z"}, [2])
     table.compact()
-    follower = Follower()
+    refresher = Follower()
     last = table.latest_snapshot().id
     with table.stream(from_snapshot=1, until_snapshot=last) as stream:
-        follower.follow(stream)
-    assert follower.state == state_at(table)
+        refresher.follow(stream)
+    assert refresher.state == state_at(table)
 
 
 def test_normalised_an_overwrite_is_a_difference(tmp_path):
@@ -77,9 +77,9 @@ def test_rows_that_no_changelog_has_told_of_are_told_before_a_rescale(
         table.rescale(5)
         put(table, {5: "c"}, [6])
         table.compact_dedicated(full=True)
-        follower = Follower(complete=True)
-        follower.follow(table.stream(from_snapshot=1, until_snapshot=table.latest_snapshot().id))
-        assert follower.state == state_at(table)
+        refresher = Follower(complete=True)
+        refresher.follow(table.stream(from_snapshot=1, until_snapshot=table.latest_snapshot().id))
+        assert refresher.state == state_at(table)
 
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
@@ -89,9 +89,9 @@ def test_normalised_an_overwrite_is_told_beside_complete_changelogs(tmp_path, pr
     assert sorted(found) == sorted([("-D", 1, "a"), ("-U", 3, "c"), ("+U", 3, "d"), ("+I", 4, "e")])
     put(table, {4: "f"}, [2])
     table.compact()
-    follower = Follower(complete=True)
-    follower.follow(table.changelog_batches(normalize=True))
-    assert follower.state == state_at(table)
+    refresher = Follower(complete=True)
+    refresher.follow(table.changelog_batches(normalize=True))
+    assert refresher.state == state_at(table)
 
 
 def test_dropped_partitions_are_told_of(tmp_path):

@@ -240,11 +240,11 @@ def test_changelogs_that_outlive_their_snapshots_are_streamed(tmp_path):
             put(table, {number: "own", 0: f"at {number}"})
         table.expire_snapshots()
         assert table.snapshots().num_rows == 1
-        follower = Follower(complete=True)
+        refresher = Follower(complete=True)
         last = table.latest_snapshot().id
         with table.stream(from_snapshot=1, until_snapshot=last) as stream:
-            follower.follow(stream)
-        assert follower.state == state_at(table)
+            refresher.follow(stream)
+        assert refresher.state == state_at(table)
 
 
 def test_a_rollback_below_what_was_read_ends_a_stream(table):
@@ -348,10 +348,10 @@ def test_a_table_that_was_not_loaded_to_the_end_is_loaded_again(tmp_path):
         put(table, {1: "b"})
         table.expire_snapshots(retain_max=1, retain_min=1)
         assert table.snapshots()["snapshot_id"].to_pylist() == [1, 2], "it is held while loading"
-        follower = Follower()
+        refresher = Follower()
         with table.stream("c", until_snapshot=2) as again:
-            follower.follow(again)
-        assert follower.state == state_at(table)
+            refresher.follow(again)
+        assert refresher.state == state_at(table)
         table.expire_snapshots(retain_max=1, retain_min=1)
         assert table.snapshots()["snapshot_id"].to_pylist() == [2]
 

@@ -45,18 +45,18 @@ def test_a_stream_from_any_snapshot_gives_the_table_at_all_later_ones(tmp_path, 
         last = table.latest_snapshot().id
         expected = {number: told(table, name, number) for number in range(1, last + 1)}
         for first in range(1, last + 1, 2):
-            follower = Follower(complete=name in COMPLETE)
+            refresher = Follower(complete=name in COMPLETE)
             with table.stream(
                 mode="from-snapshot-full", from_snapshot=first, until_snapshot=last
             ) as stream:
-                after = filled(follower.follow(stream), first, last, {})
+                after = filled(refresher.follow(stream), first, last, {})
             wrong = {n for n, s in after.items() if expected[n] is not None and s != expected[n]}
             assert not wrong
             if expected[first] is None:
                 continue
-            follower = Follower(name in COMPLETE, dict(expected[first]))
+            refresher = Follower(name in COMPLETE, dict(expected[first]))
             with table.stream(from_snapshot=first + 1, until_snapshot=last) as stream:
-                after = filled(follower.follow(stream), first + 1, last, expected[first])
+                after = filled(refresher.follow(stream), first + 1, last, expected[first])
             wrong = {n for n, s in after.items() if expected[n] is not None and s != expected[n]}
             assert not wrong
 
@@ -72,16 +72,16 @@ def test_a_normalised_stream_is_complete_and_gives_the_table_at_every_snapshot(t
         told_of = name if name in COMPLETE else "none"
         expected = {number: told(table, told_of, number) for number in range(1, last + 1)}
         for first in (1, 2, last // 2):
-            follower = Follower(complete=True)
+            refresher = Follower(complete=True)
             with table.stream(
                 mode="from-snapshot-full", from_snapshot=first, until_snapshot=last, normalize=True
             ) as stream:
-                after = filled(follower.follow(stream), first, last, {})
+                after = filled(refresher.follow(stream), first, last, {})
             wrong = {n for n, s in after.items() if expected[n] is not None and s != expected[n]}
             assert not wrong
-        follower = Follower(complete=True)
+        refresher = Follower(complete=True)
         after = filled(
-            follower.follow(table.changelog_batches(normalize=True)), 1, last, follower.state
+            refresher.follow(table.changelog_batches(normalize=True)), 1, last, refresher.state
         )
         assert after[last] == expected[last] or expected[last] is None
 
@@ -109,7 +109,7 @@ def test_a_consumer_killed_anywhere_loses_and_repeats_nothing(tmp_path, name, no
             for _ in range(rng.randrange(1, 4)):
                 random_step(table, rng, overwrites=normalize)
             table.expire_snapshots(retain_max=1, retain_min=1)
-            follower = Follower(complete, dict(saved))
+            refresher = Follower(complete, dict(saved))
             stream = table.stream(
                 "job", until_snapshot=table.latest_snapshot().id, normalize=normalize
             )
@@ -117,17 +117,17 @@ def test_a_consumer_killed_anywhere_loses_and_repeats_nothing(tmp_path, name, no
             for taken, batch in enumerate(stream):
                 if taken == dies_after:
                     break  # killed: it is not even closed
-                follower.apply(batch)
+                refresher.apply(batch)
                 if stream.is_snapshot_complete:
                     stream.commit()
-                    saved = dict(follower.state)
+                    saved = dict(refresher.state)
             table.expire_snapshots(retain_max=1, retain_min=1)
         table.compact()
-        follower = Follower(complete, saved)
+        refresher = Follower(complete, saved)
         until = table.latest_snapshot().id
         with table.stream("job", until_snapshot=until, normalize=normalize) as stream:
-            follower.follow(stream)
-        assert follower.state == state_at(table)
+            refresher.follow(stream)
+        assert refresher.state == state_at(table)
         consumers = table.consumers.list().to_pylist()
         assert [(c["consumer_id"], c["next_snapshot_id"]) for c in consumers] == [
             ("job", until + 1)

@@ -246,14 +246,14 @@ def test_compacted_full_is_what_the_last_compaction_left(table, warehouse):
 def test_options_that_contradict_each_other_are_refused(warehouse, options, says):
     core = core_with(warehouse, options)
     with pytest.raises(OptionError, match=says):
-        SnapshotSelector.of().or_of(core)
+        SnapshotSelector.from_arguments().or_of(core)
 
 
 def test_what_is_no_whole_read_is_unsupported(warehouse):
     core = core_with(warehouse, {"scan.mode": "incremental"})
     with pytest.raises(UnsupportedError, match=r"table\.changelog"):
-        SnapshotSelector.of().or_of(core)
-    assert SnapshotSelector.of(snapshot_id=1).or_of(core) == SnapshotSelector(1)
+        SnapshotSelector.from_arguments().or_of(core)
+    assert SnapshotSelector.from_arguments(snapshot_id=1).or_of(core) == SnapshotSelector(1)
 
 
 def test_milliseconds_are_exact():

@@ -329,7 +329,7 @@ def test_the_interval_ends_without_another_commit(started):
 
 def test_an_overtaken_commit_is_prepared_again_and_wins(started):
     a, b = started("a"), started("b")
-    commit = b.committers.of("b").commit
+    commit = b.committers.for_user("b").commit
     overtaken = []
 
     def late(*args, **kwargs):
@@ -337,7 +337,7 @@ def test_an_overtaken_commit_is_prepared_again_and_wins(started):
             overtaken.append(a.commit({1: "a", 2: "a"}))
         return commit(*args, **kwargs)
 
-    b.committers.of("b").commit = late
+    b.committers.for_user("b").commit = late
     b.commit({1: "b", 3: "b"})
     assert b.coordinator.stats().prepared_again == 1
     for process in (a, b):
@@ -351,7 +351,7 @@ def test_an_overtaken_commit_takes_its_compaction_along_again(started):
     for number in range(3):
         b.commit({1: f"v{number}"})
     b.executor.run()
-    commit = b.committers.of("b").commit
+    commit = b.committers.for_user("b").commit
     overtaken = []
 
     def late(*args, **kwargs):
@@ -359,7 +359,7 @@ def test_an_overtaken_commit_takes_its_compaction_along_again(started):
             overtaken.append(a.commit({1: "a"}))
         return commit(*args, **kwargs)
 
-    b.committers.of("b").commit = late
+    b.committers.for_user("b").commit = late
     b.commit({2: "b"})
     assert b.levels() == [0, 0, 3]
     assert b.content() == {1: "a", 2: "b"}
@@ -369,7 +369,7 @@ def test_what_a_conflict_took_of_a_changelog_is_made_up_for(started):
     a, b = (started(n, **{"changelog-producer": "lookup"}) for n in "ab")
     a.commit({1: "a"})
     b.content()
-    publish = b.committers.of("b")._compact
+    publish = b.committers.for_user("b")._compact
     beaten = []
 
     def late(*args):
@@ -378,7 +378,7 @@ def test_what_a_conflict_took_of_a_changelog_is_made_up_for(started):
             beaten.append(a.commit({2: "a"}))
         return publish(*args)
 
-    b.committers.of("b")._compact = late
+    b.committers.for_user("b")._compact = late
     b.commit({1: "b"})
     assert 0 not in b.levels()
     assert b.content() == {1: "b", 2: "a"}

@@ -31,7 +31,7 @@ STEP = st.one_of(
 
 def overtaken(late: Process, early: Process, mine: dict, theirs: dict) -> None:
     """One commits between another's preparing and publishing."""
-    committer = late.committers.of(late.name)
+    committer = late.committers.for_user(late.name)
     plain, done = committer.commit, []
 
     def commit(*args: Any, **kwargs: Any) -> Any:

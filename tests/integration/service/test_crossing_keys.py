@@ -93,8 +93,8 @@ class Service:
             self.coordinator,
             self.owners,
             user,
-            keep=(lambda batch: batch) if keeps else None,
-            fetch=lambda batch: batch,
+            retain_batch=(lambda batch: batch) if keeps else None,
+            load_batch=lambda batch: batch,
         )
 
     def push(self, identifier):

@@ -79,9 +79,9 @@ def unanswered(process, session, rows, *, publish=True):
     """Commit, or not quite, as a coordinator that is killed before it tells the owner."""
     process.write(session, rows)
     owner = process.owner.handle.target
-    committer = process.committers.of(session.user)
+    committer = process.committers.for_user(session.user)
     acknowledge, commit = owner.acknowledge, committer.commit
-    owner.acknowledge = owner.give_up = lambda *_: False
+    owner.acknowledge = owner.abort_prepare = lambda *_: False
 
     def fail(*_, **__):
         raise CommitUnknownError("killed")
@@ -91,7 +91,7 @@ def unanswered(process, session, rows, *, publish=True):
     with contextlib.suppress(CommitUnknownError):
         process.finish(session)
     committer.commit, owner.acknowledge = commit, acknowledge
-    del owner.give_up
+    del owner.abort_prepare
 
 
 @pytest.mark.parametrize("many", [0, 70], ids=["followed", "read anew"])

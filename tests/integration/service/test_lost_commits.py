@@ -11,7 +11,7 @@ from pkray.expiration.rollback import Rollback
 
 def lose_the_answer(process, user, *, publish=True):
     """The next commit of the user happens, or not, and nobody is told."""
-    committer = process.committers.of(user)
+    committer = process.committers.for_user(user)
     plain = committer.commit
 
     def commit(*args, **kwargs):
@@ -77,7 +77,7 @@ def test_a_commit_that_others_overtook_keeps_its_files(started):
     process.commit({1: "first"})
     session = process.begin()
     process.write(session, {2: "second"})
-    committer, done = process.committers.of("a"), []
+    committer, done = process.committers.for_user("a"), []
     plain = committer.commit
 
     def commit(*args, **kwargs):

@@ -76,8 +76,8 @@ class Service:
             self.coordinator,
             self.owners,
             user,
-            keep=(lambda batch: batch) if keeps else None,
-            fetch=lambda batch: batch,
+            retain_batch=(lambda batch: batch) if keeps else None,
+            load_batch=lambda batch: batch,
             writers=self.writers,
         )
 

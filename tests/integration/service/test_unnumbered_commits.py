@@ -111,7 +111,7 @@ def test_a_commit_that_was_rolled_back_unanswered_is_pushed_again(tables, monkey
         return batch
 
     arguments = (table.schema, service.coordinator, service.owners, "job")
-    with TableWriter(*arguments, keep=itself, fetch=itself) as writer:
+    with TableWriter(*arguments, retain_batch=itself, load_batch=itself) as writer:
         writer.upsert(ones(2, 3))
         writer.commit(identifier)
         writer.upsert(ones(2))

@@ -40,7 +40,7 @@ from tests import commit_samples as samples
     ],
 )
 def test_times_of_partitions(formatter, pattern, values, expected):
-    assert PartitionTime(formatter, pattern).of(values) == expected
+    assert PartitionTime(formatter, pattern).parse(values) == expected
 
 
 def test_a_formatter_that_is_not_read_is_refused():

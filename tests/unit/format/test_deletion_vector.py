@@ -26,7 +26,7 @@ positions = st.sets(st.integers(0, 300) | st.integers(0, 2**31 - 1))
 
 
 def of(*rows: int) -> DeletionVector:
-    return DeletionVector.of(np.array(rows, np.int64))
+    return DeletionVector.from_positions(np.array(rows, np.int64))
 
 
 def one_file(vectors: dict[str, DeletionVector]) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:

@@ -125,7 +125,7 @@ def test_keys_partitions_and_buckets(table: Written) -> None:
         key = found[0].as_py()
         values = table.spec.to_dict(entry.partition)
         assert values["r"] == keys.pop(key)
-        assert table.spec.of(values) == entry.partition
+        assert table.spec.from_values(values) == entry.partition
         assert assign_buckets([found], kinds, 3).tolist() == [entry.bucket]
     assert keys == {}
 

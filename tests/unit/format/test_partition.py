@@ -88,18 +88,18 @@ CAST = [
 @pytest.mark.parametrize(("kind", "value", "text"), LEGACY)
 def test_folders_are_named_as_java_prints_the_value(kind: str, value: Any, text: str) -> None:
     spec = spec_of([("dt", kind)])
-    assert spec.path(spec.of({"dt": value})) == f"dt={text}/"
+    assert spec.path(spec.from_values({"dt": value})) == f"dt={text}/"
 
 
 @pytest.mark.parametrize(("kind", "value", "text"), CAST)
 def test_folders_are_named_by_sql_casts_where_asked_for(kind: str, value: Any, text: str) -> None:
     spec = spec_of([("dt", kind)], partition__legacy_name="false")
-    assert spec.path(spec.of({"dt": value})) == f"dt={text}/"
+    assert spec.path(spec.from_values({"dt": value})) == f"dt={text}/"
 
 
 def test_the_default_name_can_be_chosen() -> None:
     spec = spec_of([("dt", "STRING")], partition__default_name="none")
-    assert spec.path(spec.of({"dt": None})) == "dt=none/"
+    assert spec.path(spec.from_values({"dt": None})) == "dt=none/"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_types_without_a_stable_name_are_refused(kind: str, legacy: str) -> None
 
 def test_columns_come_in_declared_order() -> None:
     spec = spec_of([("b", "INT"), ("a", "STRING")])
-    partition = spec.of({"a": "x", "b": 1})
+    partition = spec.from_values({"a": "x", "b": 1})
     assert partition == b"\0\0\0\2" + row_of([1, "x"], list(spec.types))
     assert spec.path(partition) == "b=1/a=x/"
     assert spec.to_dict(partition) == {"b": 1, "a": "x"}
@@ -129,11 +129,13 @@ def test_rows_get_the_partition_of_their_values() -> None:
             "dt": pa.chunked_array([[d for d, _ in rows[:70]], [d for d, _ in rows[70:]]]),
         }
     )
-    codes, partitions = spec.encode(table)
-    assert codes.dtype == np.int32
+    indices, partitions = spec.encode(table)
+    assert indices.dtype == np.int32
     assert len(partitions) == len(set(partitions)) == 6
-    assert [partitions[code] for code in codes] == [spec.of({"dt": d, "r": r}) for d, r in rows]
-    values = [column.take(pa.array(codes)).to_pylist() for column in spec.values(partitions)]
+    assert [partitions[code] for code in indices] == [
+        spec.from_values({"dt": d, "r": r}) for d, r in rows
+    ]
+    values = [column.take(pa.array(indices)).to_pylist() for column in spec.values(partitions)]
     assert list(zip(*values, strict=True)) == rows
 
 
@@ -141,9 +143,9 @@ def test_more_combinations_than_fit_a_table() -> None:
     spec = spec_of([("a", "INT"), ("b", "INT")])
     numbers = np.arange(3000, dtype=np.int32)
     table = pa.table({"a": numbers, "b": numbers[::-1]})
-    codes, partitions = spec.encode(table)
+    indices, partitions = spec.encode(table)
     assert len(partitions) == 3000
-    firsts, seconds = spec.values([partitions[code] for code in codes])
+    firsts, seconds = spec.values([partitions[code] for code in indices])
     assert firsts.to_pylist() == numbers.tolist()
     assert seconds.to_pylist() == numbers[::-1].tolist()
 
@@ -151,44 +153,44 @@ def test_more_combinations_than_fit_a_table() -> None:
 def test_a_record_batch_and_no_rows() -> None:
     spec = spec_of([("a", "INT")])
     batch = pa.record_batch({"a": pa.array([2, 1, 2], pa.int32())})
-    codes, partitions = spec.encode(batch)
-    assert [spec.to_dict(partitions[code])["a"] for code in codes] == [2, 1, 2]
-    codes, partitions = spec.encode(batch.slice(3))
-    assert (codes.tolist(), partitions) == ([], [])
+    indices, partitions = spec.encode(batch)
+    assert [spec.to_dict(partitions[code])["a"] for code in indices] == [2, 1, 2]
+    indices, partitions = spec.encode(batch.slice(3))
+    assert (indices.tolist(), partitions) == ([], [])
 
 
 def test_an_unpartitioned_table_has_one_partition() -> None:
     spec = spec_of([])
-    codes, partitions = spec.encode(pa.table({"k": [1, 2]}))
-    assert (codes.tolist(), partitions) == ([0, 0], [EMPTY_ROW])
-    assert (spec.path(EMPTY_ROW), spec.of({})) == ("", EMPTY_ROW)
+    indices, partitions = spec.encode(pa.table({"k": [1, 2]}))
+    assert (indices.tolist(), partitions) == ([0, 0], [EMPTY_ROW])
+    assert (spec.path(EMPTY_ROW), spec.from_values({})) == ("", EMPTY_ROW)
 
 
 def test_names_and_texts_in_paths_are_escaped() -> None:
     spec = spec_of([("dt", "STRING"), ("a=b", "STRING")])
-    path = spec.path(spec.of({"dt": "a b/c%", "a=b": ""}))
+    path = spec.path(spec.from_values({"dt": "a b/c%", "a=b": ""}))
     assert path == "dt=a b%2Fc%25/a%3Db=__DEFAULT_PARTITION__/"
 
 
 @pytest.mark.parametrize("values", [{}, {"a": 1}, {"dt": 1, "a": 1}])
 def test_a_partition_is_given_by_all_its_columns(values: dict[str, Any]) -> None:
     with pytest.raises(SchemaError, match=r"\['dt'\]"):
-        spec_of([("dt", "INT")]).of(values)
+        spec_of([("dt", "INT")]).from_values(values)
 
 
 def test_a_partition_value_of_the_wrong_type_is_reported() -> None:
     with pytest.raises(SchemaError, match="'x'"):
-        spec_of([("dt", "INT")]).of({"dt": "x"})
+        spec_of([("dt", "INT")]).from_values({"dt": "x"})
 
 
 def test_a_partition_of_another_table_is_reported() -> None:
     with pytest.raises(CorruptFileError, match="not of this table"):
-        spec_of([("a", "INT"), ("b", "INT")]).path(spec_of([("a", "INT")]).of({"a": 1}))
+        spec_of([("a", "INT"), ("b", "INT")]).path(spec_of([("a", "INT")]).from_values({"a": 1}))
 
 
 def test_a_spec_survives_pickling() -> None:
     spec = spec_of([("dt", "STRING")])
-    partition = spec.of({"dt": "a"})
+    partition = spec.from_values({"dt": "a"})
     assert pickle.loads(pickle.dumps(spec)).path(partition) == spec.path(partition)
 
 

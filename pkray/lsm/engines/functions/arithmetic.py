@@ -105,7 +105,7 @@ class Product(_Arithmetic):
     def _divide(self, values: Values, by: Values) -> Values:
         if values.dtype.kind == "f":
             return values / by
-        self._refuse_zero(by)
+        self._check_nonzero(by)
         quotient, rest = np.divmod(values, by)
         return quotient + ((rest != 0) & ((values < 0) != (by < 0)))
 
@@ -119,7 +119,7 @@ class Product(_Arithmetic):
             multiplied = _round_half_up(so_far * following, np.full(len(so_far), one, object))
             if retract is not None:
                 back = retract[places] & ~anew
-                self._refuse_zero(following[back])
+                self._check_nonzero(following[back])
                 multiplied[back] = _round_half_up(so_far[back] * one, following[back])
             multiplied[anew] = following[anew]
             lost[places] = (np.abs(multiplied) >= bound).astype(bool)
@@ -128,7 +128,7 @@ class Product(_Arithmetic):
         product = rows.fold(decimals.wide_at(column, rows.order), step)
         return decimals.from_wide(product, ~lost[rows.ends - 1], column.type)
 
-    def _refuse_zero(self, divisors: Values) -> None:
+    def _check_nonzero(self, divisors: Values) -> None:
         if (divisors == 0).any():
             raise MergeError(
                 f"column {self.field!r}: a product cannot take 0 back; set "

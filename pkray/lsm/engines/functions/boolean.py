@@ -28,10 +28,14 @@ class _Boolean(SkippingNulls):
 
 
 class BoolAnd(_Boolean):
+    """True while every value is."""
+
     name: ClassVar[str] = "bool_and"
     operation: ClassVar[np.ufunc] = np.logical_and
 
 
 class BoolOr(_Boolean):
+    """True as soon as one value is."""
+
     name: ClassVar[str] = "bool_or"
     operation: ClassVar[np.ufunc] = np.logical_or

@@ -49,10 +49,14 @@ class _MinMax(SkippingNulls):
 
 
 class Max(_MinMax):
+    """Keeps the largest value."""
+
     name: ClassVar[str] = "max"
     largest: ClassVar[bool] = True
 
 
 class Min(_MinMax):
+    """Keeps the smallest value."""
+
     name: ClassVar[str] = "min"
     largest: ClassVar[bool] = False

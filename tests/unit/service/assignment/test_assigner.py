@@ -71,13 +71,13 @@ class Service:
     def assign(self, session, hashes, partition=EMPTY):
         """The buckets of some hashes, in their order."""
         hashes = ints(hashes)
-        codes = np.zeros(len(hashes), np.int32)
+        indices = np.zeros(len(hashes), np.int32)
         count = assigner_count(self.schema.core, len(self.assigners))
-        homes = assigning_owners([partition], codes, hashes, count, len(self.assigners))
+        homes = assigning_owners([partition], indices, hashes, count, len(self.assigners))
         buckets = np.full(len(hashes), -2, np.int32)
         for owner in np.unique(homes):
             at = np.flatnonzero(homes == owner)
-            answer = self.assigners[owner].assign(session, [partition], codes[at], hashes[at])
+            answer = self.assigners[owner].assign(session, [partition], indices[at], hashes[at])
             buckets[at] = answer.buckets
             self.tokens.setdefault(session, {})[int(owner)] = answer.token
             new = self.new.setdefault(session, {})
@@ -305,10 +305,10 @@ def test_locate_sees_a_snapshot_as_it_was(tmp_path, first):
     service.commit(first)
     service.assign(first.next(), [2])
     service.commit(first.next(), 1)
-    codes = np.zeros(2, np.int32)
+    indices = np.zeros(2, np.int32)
     one = service.assigners[0]
-    assert one.locate([EMPTY], codes, ints([1, 2]), 1)[0].tolist() == [0, ABSENT]
-    assert one.locate([EMPTY], codes, ints([1, 2]))[0].tolist() == [0, 0]
+    assert one.locate([EMPTY], indices, ints([1, 2]), 1)[0].tolist() == [0, ABSENT]
+    assert one.locate([EMPTY], indices, ints([1, 2]))[0].tolist() == [0, 0]
 
 
 def test_no_more_buckets_than_there_are_numbers(tmp_path, first, monkeypatch):

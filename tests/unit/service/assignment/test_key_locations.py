@@ -1,4 +1,4 @@
-"""The map from keys to places, against a dict; and the ids of keys."""
+"""The map from keys to locations, against a dict; and the ids of keys."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ def ids(pairs) -> KeyIds:
 def test_puts_against_a_dict(tmp_path, sizes, seed):
     random = np.random.default_rng(seed)
     gone = np.uint64(99)
-    places = KeyLocations(str(tmp_path), lambda held: held == gone)
+    locations = KeyLocations(str(tmp_path), lambda held: held == gone)
     model: dict = {}
     every = [(high, low) for high in range(12) for low in range(4)]
     for _ in range(14):
         chosen = random.permutation(len(every))[: random.integers(0, 20)]
         keys = sorted(every[number] for number in chosen)
         values = random.choice(np.array([1, 2, 3, 99, int(DELETED)], np.uint64), len(keys))
-        places.put(ids(keys), values)
+        locations.put(ids(keys), values)
         model.update(zip(keys, values.tolist(), strict=True))
-        found = places.find(ids(every)).tolist()
+        found = locations.find(ids(every)).tolist()
         expected = [model.get(key, int(NOWHERE)) for key in every]
         without = {int(NOWHERE), int(DELETED), 99}
         for got, want in zip(found, expected, strict=True):
             assert got == want or {got, want} <= without
-    chunks = list(places.chunks())
+    chunks = list(locations.chunks())
     listed = {
         (high, low): place
         for piece in chunks
         for high, low, place in zip(
-            piece.keys.high.tolist(), piece.keys.low.tolist(), piece.places.tolist(), strict=True
+            piece.keys.high.tolist(), piece.keys.low.tolist(), piece.locations.tolist(), strict=True
         )
     }
     live = {key: place for key, place in model.items() if place in (1, 2, 3)}
@@ -60,9 +60,9 @@ def test_puts_against_a_dict(tmp_path, sizes, seed):
 
 def test_a_full_disk_leaves_the_map_as_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(location_runs, "MEMORY_ROWS", 4)
-    places = KeyLocations(str(tmp_path))
+    locations = KeyLocations(str(tmp_path))
     before = ids([(number, 0) for number in range(3)])
-    places.put(before, np.full(3, 7, np.uint64))
+    locations.put(before, np.full(3, 7, np.uint64))
 
     def full(**_: object) -> None:
         raise OSError(errno.ENOSPC, "no space")
@@ -71,10 +71,10 @@ def test_a_full_disk_leaves_the_map_as_it_was(tmp_path, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(location_runs.tempfile, "TemporaryFile", full)
         with pytest.raises(StorageFullError, match="index of the table's keys"):
-            places.put(more, np.full(10, 8, np.uint64))
-    assert places.find(more).tolist() == [7, 7, 7] + [int(NOWHERE)] * 7
-    places.put(more, np.full(10, 8, np.uint64))
-    assert places.find(more).tolist() == [8] * 10
+            locations.put(more, np.full(10, 8, np.uint64))
+    assert locations.find(more).tolist() == [7, 7, 7] + [int(NOWHERE)] * 7
+    locations.put(more, np.full(10, 8, np.uint64))
+    assert locations.find(more).tolist() == [8] * 10
 
 
 def test_ids_tell_keys_apart_that_share_a_hash():

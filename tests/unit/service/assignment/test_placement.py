@@ -8,35 +8,35 @@ import numpy as np
 import pytest
 
 from pkray.service.assignment.location_runs import DELETED, NOWHERE
-from pkray.service.assignment.placement import Placement, Rule, number_of, place_of
+from pkray.service.assignment.placement import Placement, Rule, locations_of, numbers_of
 
 ABSENT = int(NOWHERE)
 
 
 def place(number: int, bucket: int) -> int:
-    return int(place_of(np.array([number], np.uint64), np.array([bucket], np.int32))[0])
+    return int(locations_of(np.array([number], np.uint64), np.array([bucket], np.int32))[0])
 
 
 def one_by_one(rule, before, rows, fresh):
-    """The places, the places left, and the last one of a key's rows: (wanted, removes)."""
-    at, places, left = before, [], []
+    """The locations, the locations left, and the last one of a key's rows: (wanted, removes)."""
+    at, locations, left = before, [], []
     for wanted, removes in rows:
         leaves, goes = ABSENT, at
         if removes:
-            places.append(at)
+            locations.append(at)
             at = ABSENT
         elif at == ABSENT:
             at = goes = fresh()
-            places.append(goes)
+            locations.append(goes)
         elif at >> 16 == wanted or rule is Rule.STAYS:
-            places.append(at)
+            locations.append(at)
         elif rule is Rule.IGNORED:
-            places.append(ABSENT)
+            locations.append(ABSENT)
         else:
             leaves, at = at, fresh()
-            places.append(at)
+            locations.append(at)
         left.append(leaves)
-    return places, left, int(DELETED) if at == ABSENT else at
+    return locations, left, int(DELETED) if at == ABSENT else at
 
 
 @pytest.mark.parametrize("rule", list(Rule))
@@ -50,9 +50,11 @@ def test_rows_of_many_keys(rule, seed):
     choices = [ABSENT, int(DELETED), place(0, 7), place(1, 8), place(9, 9)]
     before = np.array(random.choice(np.array(choices, np.uint64), firsts.sum()))
     placement = Placement(rule, firsts, before, wanted, removes)
-    given = place_of(wanted[placement.fresh], np.arange(len(placement.fresh), dtype=np.int32) + 20)
+    given = locations_of(
+        wanted[placement.fresh], np.arange(len(placement.fresh), dtype=np.int32) + 20
+    )
     placed = placement.place(given)
-    assert (number_of(given) == wanted[placement.fresh]).all()
+    assert (numbers_of(given) == wanted[placement.fresh]).all()
 
     numbers = iter(given.tolist())
     expected = [], [], []
@@ -60,13 +62,13 @@ def test_rows_of_many_keys(rule, seed):
     for group, (start, end) in enumerate(pairwise(bounds)):
         known = int(before[group])
         rows = list(zip(wanted[start:end].tolist(), removes[start:end].tolist(), strict=True))
-        places, left, after = one_by_one(
+        locations, left, after = one_by_one(
             rule, ABSENT if known == int(DELETED) else known, rows, lambda: next(numbers)
         )
-        expected[0].extend(places)
+        expected[0].extend(locations)
         expected[1].extend(left)
         expected[2].append(after)
-    assert placed.places.tolist() == expected[0]
+    assert placed.locations.tolist() == expected[0]
     assert placed.left.tolist() == expected[1]
     assert placed.after.tolist() == expected[2]
 
@@ -75,5 +77,5 @@ def test_no_rows():
     none = np.zeros(0, np.uint64)
     bools = np.zeros(0, np.bool_)
     placed = Placement(Rule.MOVES, bools, none, none, bools).place(none)
-    assert not len(placed.places)
+    assert not len(placed.locations)
     assert not len(placed.after)

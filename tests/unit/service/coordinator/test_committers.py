@@ -35,16 +35,16 @@ def nothing():
 
 
 def test_the_last_used_are_kept(committers):
-    first, second = committers.of("first"), committers.of("second")
+    first, second = committers.for_user("first"), committers.for_user("second")
     for number in range(MAX_KEPT - 1):
-        committers.of(f"other-{number}")
-        assert committers.of("first") is first
+        committers.for_user(f"other-{number}")
+        assert committers.for_user("first") is first
     assert len(committers) == MAX_KEPT
-    assert committers.of("second") is not second
+    assert committers.for_user("second") is not second
 
 
 def test_all_of_them_share_the_snapshots_they_have_read(committers):
-    one, two = committers.of("one"), committers.of("two")
+    one, two = committers.for_user("one"), committers.for_user("two")
     assert one.snapshots is two.snapshots
     assert one.commit(1, nothing()).append.time_millis == 7
     assert two.commit(1, nothing()).append.id == 2
@@ -52,11 +52,11 @@ def test_all_of_them_share_the_snapshots_they_have_read(committers):
 
 
 def test_a_commit_without_changes_makes_a_snapshot_unless_told_otherwise(committers):
-    assert committers.of("compaction", ignore_empty=True).commit(1, nothing()).append is None
-    assert committers.of("job").commit(1, nothing()).append.id == 1
+    assert committers.for_user("compaction", ignore_empty=True).commit(1, nothing()).append is None
+    assert committers.for_user("job").commit(1, nothing()).append.id == 1
 
 
 def test_the_schema_is_the_newest_at_each_commit(committers, schemas):
-    assert committers.of("job").commit(1, nothing()).append.schema_id == 0
+    assert committers.for_user("job").commit(1, nothing()).append.schema_id == 0
     schemas.create(replace(SCHEMA, id=1, comment="changed"))
-    assert committers.of("job").commit(2, nothing()).append.schema_id == 1
+    assert committers.for_user("job").commit(2, nothing()).append.schema_id == 1

@@ -405,7 +405,7 @@ class ListingService(TimedService):
 
     def fail_to_publish(self, user, error):
         """Have the next publication end by an error."""
-        committer = self.coordinator._committers.of(user)
+        committer = self.coordinator._committers.for_user(user)
 
         def fail(*_, **__):
             del committer.commit
@@ -459,11 +459,11 @@ def test_rows_whose_acknowledgement_was_lost_count_once(listing):
 
 def test_a_failed_commit_whose_owner_was_not_told_is_repeated_and_counts_once(listing):
     session = written(listing)
-    listing.lose("give_up")
+    listing.lose("abort_prepare")
     listing.fail_to_publish("job", CommitConflictError("another commit removed a file"))
     with pytest.raises(CommitConflictError):
         listing.commit(session, 1, {(DRIVER, 0): 1})
-    listing.find("give_up")
+    listing.find("abort_prepare")
     assert listing.contents() == ({}, {1: "a"})
     listing.commit(session, 1, {(DRIVER, 0): 1})
     assert listing.contents() == ({1: "a"}, {1: "a"})

@@ -47,7 +47,7 @@ deleted_rows = st.sets(st.integers(0, ROWS - 1))
 def test_batches_and_row_groups(
     store: ObjectStore, deleted: set[int], groups: list[int] | None, batch_rows: int
 ) -> None:
-    vector = DeletionVector.of(np.array(sorted(deleted), np.int64))
+    vector = DeletionVector.from_positions(np.array(sorted(deleted), np.int64))
     read = read_batches(
         store, "f.parquet", batch_rows=batch_rows, row_groups=groups, deleted=vector
     )
@@ -61,7 +61,7 @@ def test_batches_and_row_groups(
 def test_row_groups_that_a_filter_leaves_out(
     store: ObjectStore, deleted: set[int], low: int, high: int
 ) -> None:
-    vector = DeletionVector.of(np.array(sorted(deleted), np.int64))
+    vector = DeletionVector.from_positions(np.array(sorted(deleted), np.int64))
     within = (pc.field("n") >= low) & (pc.field("n") < high)
     read = read_batches(store, "f.parquet", batch_rows=7, filter=within, deleted=vector)
     assert numbers(read) == [n for n in range(low, high) if n not in deleted]
