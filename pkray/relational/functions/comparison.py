@@ -1,1 +1,390 @@
-"""Comparisons and logic."""
+"""Comparisons, logic and patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import (
+    BOOLEAN,
+    FLOATS,
+    any_nullable,
+    cast_to,
+    coerced,
+    is_untyped_null,
+    wider,
+)
+from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.patterns import by_pattern, like_regex, match_regex, plain_like
+from pkray.relational.functions.signatures import boolean, check_count, takes, text
+from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import INTEGERS, DataType
+
+Compare: TypeAlias = Callable[[Value, Value], Value]
+_TRUTH = BOOLEAN.with_nullable(False)
+NOT_NULL_STRING = DataType("STRING", nullable=False)
+
+
+def _pair(
+    name: str, arguments: tuple[Expression, ...], dialect: Dialect
+) -> tuple[Expression, Expression]:
+    """Bring two values to one type; a constant is brought to the other's type where it fits."""
+    check_count(name, arguments, 2, 2)
+    left, right = _fitted(arguments[0], arguments[1]), _fitted(arguments[1], arguments[0])
+    left, right = coerced((left, right), dialect, "compared values")
+    if left.type.root in ("ARRAY", "MAP"):
+        raise UnsupportedError(f"{left.type.root} values cannot be compared")
+    return left, right
+
+
+def _fitted(value: Expression, other: Expression) -> Expression:
+    if not isinstance(value, Literal) or value.value is None:
+        return value
+    if value.type.root in (*INTEGERS, "DECIMAL") and other.type.root in (*INTEGERS, "DECIMAL"):
+        fitted = cast_to(value, other.type)
+        return fitted if isinstance(fitted, Literal) else value
+    return value
+
+
+def _compares(name: str, *, distinct: bool = False) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        pair = _pair(name, arguments, dialect)
+        if pair[0].type.root == "ROW":
+            return _rows(name, pair, dialect)
+        return Call(_TRUTH if distinct else BOOLEAN.with_nullable(any_nullable(pair)), name, pair)
+
+    return resolve
+
+
+def _rows(name: str, pair: tuple[Expression, Expression], dialect: Dialect) -> Expression:
+    raise UnsupportedError(f"ROW values cannot be compared by {name}; compare their fields")
+
+
+def _floating(call: Call) -> bool:
+    return call.arguments[0].type.root in FLOATS
+
+
+def _never_nan(value: Value) -> bool:
+    return isinstance(value, pa.Scalar) and not (value.is_valid and value.as_py() != value.as_py())
+
+
+def _float_equal(left: Value, right: Value) -> Value:
+    same = pc.equal(left, right)
+    if _never_nan(left) or _never_nan(right):
+        return same
+    return pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+
+
+def _float_greater_equal(left: Value, right: Value) -> Value:
+    greater = pc.greater_equal(left, right)
+    return greater if _never_nan(left) else pc.or_(greater, pc.is_nan(left))
+
+
+def _float_less(left: Value, right: Value) -> Value:
+    if _never_nan(right):
+        return pc.less(left, right)
+    return pc.invert(_float_greater_equal(left, right))
+
+
+def equal_values(left: Value, right: Value) -> Value:
+    """Compare for equality, NaN being equal to itself; NULL where one is NULL."""
+    if pa.types.is_floating(left.type):
+        return _float_equal(left, right)
+    return pc.equal(left, right)
+
+
+_PLAIN: dict[str, Compare] = {
+    "equal": pc.equal,
+    "not_equal": pc.not_equal,
+    "less": pc.less,
+    "less_equal": pc.less_equal,
+    "greater": pc.greater,
+    "greater_equal": pc.greater_equal,
+}
+_FLOATING: dict[str, Compare] = {
+    "equal": _float_equal,
+    "not_equal": lambda left, right: pc.invert(_float_equal(left, right)),
+    "less": _float_less,
+    "less_equal": lambda left, right: _float_greater_equal(right, left),
+    "greater": lambda left, right: _float_less(right, left),
+    "greater_equal": _float_greater_equal,
+}
+
+
+def _compare(call: Call, values: Sequence[Value], rows: int) -> Value:
+    table = _FLOATING if _floating(call) else _PLAIN
+    return table[call.function](values[0], values[1])
+
+
+def _not_distinct(call: Call, values: Sequence[Value], rows: int) -> Value:
+    left, right = values
+    same = pc.coalesce(equal_values(left, right), False)
+    return pc.or_(same, pc.and_(pc.is_null(left), pc.is_null(right)))
+
+
+def operator(symbol: str) -> Callable[[Call, Sequence[str]], str]:
+    """Make the Spark SQL of an operator between its arguments."""
+    return lambda call, arguments: f"({f' {symbol} '.join(arguments)})"
+
+
+for _name, _symbol, _word in (
+    ("equal", "=", "are equal"),
+    ("not_equal", "<>", "differ"),
+    ("less", "<", "are in ascending order"),
+    ("less_equal", "<=", "are equal or in ascending order"),
+    ("greater", ">", "are in descending order"),
+    ("greater_equal", ">=", "are equal or in descending order"),
+):
+    define(
+        Function(
+            _name,
+            f"left {_symbol} right -> BOOLEAN",
+            f"Tell whether two values {_word}; NaN is equal to itself and greater than all else.",
+            _compares(_name),
+            _compare,
+            operator(_symbol),
+            synonyms=(_symbol,),
+            family="comparison",
+            fallible=False,
+        )
+    )
+
+define(
+    Function(
+        "not_distinct",
+        "left <=> right -> BOOLEAN",
+        "Tell whether two values are equal or both NULL.",
+        _compares("not_distinct", distinct=True),
+        _not_distinct,
+        operator("<=>"),
+        synonyms=("<=>", "equal_null"),
+        family="comparison",
+        fallible=False,
+    )
+)
+
+
+def _joined(word: str) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(word, arguments, 2, None)
+        parts = tuple(_truth(word, each) for each in arguments)
+        return Call(BOOLEAN.with_nullable(any_nullable(parts)), word, parts)
+
+    return resolve
+
+
+def _truth(name: str, argument: Expression) -> Expression:
+    taken = boolean(argument)
+    if taken is None:
+        raise QueryError(f"{name} is of conditions; {argument.type} is none", function=name)
+    return taken
+
+
+def _and(call: Call, values: Sequence[Value], rows: int) -> Value:
+    return reduce(pc.and_kleene, values)
+
+
+def _or(call: Call, values: Sequence[Value], rows: int) -> Value:
+    return reduce(pc.or_kleene, values)
+
+
+define(
+    Function(
+        "and",
+        "left AND right -> BOOLEAN",
+        "Tell whether all conditions are true.",
+        _joined("and"),
+        _and,
+        operator("AND"),
+        family="comparison",
+        fallible=False,
+    )
+)
+define(
+    Function(
+        "or",
+        "left OR right -> BOOLEAN",
+        "Tell whether a condition is true.",
+        _joined("or"),
+        _or,
+        operator("OR"),
+        family="comparison",
+        fallible=False,
+    )
+)
+define(
+    Function(
+        "not",
+        "NOT condition -> BOOLEAN",
+        "Tell whether a condition is false.",
+        takes("not", boolean, gives=BOOLEAN),
+        lambda call, values, rows: pc.invert(values[0]),
+        lambda call, arguments: f"(NOT {arguments[0]})",
+        family="comparison",
+        fallible=False,
+    )
+)
+
+
+def _any_type(argument: Expression) -> Expression:
+    return argument
+
+
+define(
+    Function(
+        "is_null",
+        "value IS NULL -> BOOLEAN",
+        "Tell whether a value is NULL.",
+        takes("is_null", _any_type, gives=BOOLEAN, nullable=False),
+        lambda call, values, rows: pc.is_null(values[0]),
+        lambda call, arguments: f"({arguments[0]} IS NULL)",
+        synonyms=("isnull",),
+        family="comparison",
+        fallible=False,
+    )
+)
+define(
+    Function(
+        "is_not_null",
+        "value IS NOT NULL -> BOOLEAN",
+        "Tell whether a value is not NULL.",
+        takes("is_not_null", _any_type, gives=BOOLEAN, nullable=False),
+        lambda call, values, rows: pc.is_valid(values[0]),
+        lambda call, arguments: f"({arguments[0]} IS NOT NULL)",
+        synonyms=("isnotnull",),
+        family="comparison",
+        fallible=False,
+    )
+)
+
+
+def _resolve_in(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("in", arguments, 2, None)
+    value, *choices = arguments
+    fitted = tuple(_fitted(each, value) for each in choices)
+    target = value.type
+    for each in fitted:
+        if is_untyped_null(each):
+            continue
+        common = each.type if is_untyped_null(value) else wider(target, each.type, dialect)
+        if common is None:
+            raise QueryError(
+                f"IN compares {target.with_nullable(True)} with {each.type.with_nullable(True)}; "
+                "cast one of them"
+            )
+        target = common
+    parts = tuple(cast_to(each, target) for each in (value, *fitted))
+    return Call(BOOLEAN.with_nullable(any_nullable(parts)), "in", parts)
+
+
+def _in(call: Call, values: Sequence[Value], rows: int) -> Value:
+    value, *choices = values
+    if _floating(call) or not all(isinstance(each, pa.Scalar) for each in choices):
+        return reduce(pc.or_kleene, (equal_values(value, each) for each in choices))
+    known = pa.array([each.as_py() for each in choices if each.is_valid], value.type)
+    found = pc.is_in(value, value_set=known)
+    if any(not each.is_valid for each in choices):
+        found = pc.if_else(found, True, pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+
+
+define(
+    Function(
+        "in",
+        "value IN (value, …) -> BOOLEAN",
+        "Tell whether a value is one of others.",
+        _resolve_in,
+        _in,
+        lambda call, arguments: f"({arguments[0]} IN ({', '.join(arguments[1:])}))",
+        family="comparison",
+        fallible=False,
+    )
+)
+
+
+def _likes(name: str) -> Resolver:
+    plain = takes(name, text, text, text, gives=BOOLEAN, least=2)
+
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        if len(arguments) == 2 and dialect is Dialect.FLINK:
+            arguments = (*arguments, Literal(NOT_NULL_STRING, ""))
+        escape = arguments[2] if len(arguments) > 2 else None
+        if escape is not None and not (
+            isinstance(escape, Literal) and isinstance(escape.value, str) and len(escape.value) < 2
+        ):
+            raise QueryError(f"ESCAPE of {name} is one character, written as a constant")
+        return plain(arguments, dialect)
+
+    return resolve
+
+
+def _like(call: Call, values: Sequence[Value], rows: int) -> Value:
+    escape = values[2].as_py() if len(values) > 2 else "\\"
+    ignore_case = call.function == "ilike"
+
+    def match(texts: Value, pattern: str) -> Value:
+        fast = None if ignore_case else plain_like(texts, pattern, escape)
+        if fast is not None:
+            return fast
+        return match_regex(call, texts, like_regex(pattern, escape), ignore_case=ignore_case)
+
+    return by_pattern(values[0], values[1], match, pa.bool_(), rows)
+
+
+def _rlike(call: Call, values: Sequence[Value], rows: int) -> Value:
+    return by_pattern(
+        values[0],
+        values[1],
+        lambda texts, pattern: match_regex(call, texts, pattern),
+        pa.bool_(),
+        rows,
+    )
+
+
+def _spark_like(call: Call, arguments: Sequence[str]) -> str:
+    word = call.function.upper()
+    if len(arguments) == 2:
+        return f"({arguments[0]} {word} {arguments[1]})"
+    escape: Any = call.arguments[2]
+    pattern: Any = call.arguments[1]
+    if escape.value == "" and isinstance(pattern, Literal) and "\\" not in str(pattern.value):
+        return f"({arguments[0]} {word} {arguments[1]})"
+    if escape.value == "":
+        doubled = f"replace({arguments[1]}, '\\\\', '\\\\\\\\')"
+        return f"({arguments[0]} {word} {doubled})"
+    return f"({arguments[0]} {word} {arguments[1]} ESCAPE {arguments[2]})"
+
+
+for _name, _about in (
+    ("like", "Match text with a pattern in which % is any text and _ any character."),
+    ("ilike", "Match text with a LIKE pattern, whatever the case of letters."),
+):
+    define(
+        Function(
+            _name,
+            f"text {_name.upper()} pattern [ESCAPE character] -> BOOLEAN",
+            _about,
+            _likes(_name),
+            _like,
+            _spark_like,
+            family="comparison",
+        )
+    )
+define(
+    Function(
+        "rlike",
+        "text RLIKE pattern -> BOOLEAN",
+        "Tell whether a regular expression matches a part of text.",
+        takes("rlike", text, text, gives=BOOLEAN),
+        _rlike,
+        operator("RLIKE"),
+        synonyms=("regexp_like", "regexp"),
+        family="comparison",
+    )
+)

@@ -1,1 +1,193 @@
-"""Functions that choose among values."""
+"""Functions that choose between values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    any_nullable,
+    cast_to,
+    coerced,
+    is_null_literal,
+    is_untyped_null,
+    untyped_null,
+)
+from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.signatures import boolean, check_count, floating, takes
+from pkray.relational.functions.values import as_array
+from pkray.relational.plan.expressions import Call, Case, Expression, Literal
+
+
+def _coalesce(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("coalesce", arguments, 1, None)
+    values = coerced(arguments, dialect, "arguments of coalesce")
+    kept: list[Expression] = []
+    for each in values:
+        if not is_null_literal(each):
+            kept.append(each)
+        if not each.type.nullable:
+            break
+    if len(kept) < 2:
+        return kept[0] if kept else values[0]
+    nullable = all(each.type.nullable for each in kept)
+    return Call(kept[0].type.with_nullable(nullable), "coalesce", tuple(kept))
+
+
+def _coalesced(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if pa.types.is_nested(call.type.arrow):
+        return _nested_coalesce(values, rows)
+    return pc.coalesce(*values)
+
+
+def _nested_coalesce(values: Sequence[Value], rows: int) -> Value:
+    found = as_array(values[0], rows)
+    for each in values[1:]:
+        found = pc.if_else(pc.is_valid(found), found, as_array(each, rows))
+    return found
+
+
+def case_of(
+    conditions: Sequence[Expression], values: Sequence[Expression], dialect: Dialect
+) -> Expression:
+    """Make a Case of conditions and values; the last value stands where no condition is true.
+
+    Raises:
+        QueryError: the values have no type in common.
+    """
+    cast_values = coerced(values, dialect, "branches of CASE")
+    result = cast_values[-1].type.with_nullable(any_nullable(cast_values))
+    return Case(result, tuple(zip(conditions, cast_values, strict=False)), cast_values[-1])
+
+
+def _condition(name: str, argument: Expression) -> Expression:
+    taken = boolean(argument)
+    if taken is None:
+        raise QueryError(f"the condition of {name} is {argument.type}; it must be BOOLEAN")
+    return taken
+
+
+def _if(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("if", arguments, 2, 3)
+    condition, *values = arguments
+    chosen = values if len(values) == 2 else [*values, untyped_null()]
+    return case_of([_condition("if", condition)], chosen, dialect)
+
+
+def _is_null(value: Expression) -> Expression:
+    return Call(BOOLEAN.with_nullable(False), "is_null", (value,))
+
+
+def _nvl2(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("nvl2", arguments, 3, 3)
+    present = Call(BOOLEAN.with_nullable(False), "is_not_null", (arguments[0],))
+    return case_of([present], arguments[1:], dialect)
+
+
+def _nullif(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("nullif", arguments, 2, 2)
+    same = function.resolve("equal", arguments, dialect)
+    return case_of([same], [untyped_null(), arguments[0]], dialect)
+
+
+def _exactly(name: str, count: int, resolver: Resolver) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, count, count)
+        return resolver(arguments, dialect)
+
+    return resolve
+
+
+def _zero(value: Expression) -> Expression:
+    zero = Literal(INT.with_nullable(False), 0)
+    return zero if is_untyped_null(value) else cast_to(zero, value.type)
+
+
+def _zeroifnull(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("zeroifnull", arguments, 1, 1)
+    return _coalesce((arguments[0], _zero(arguments[0])), dialect)
+
+
+def _nullifzero(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("nullifzero", arguments, 1, 1)
+    return _nullif((arguments[0], _zero(arguments[0])), dialect)
+
+
+def _decode(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Compare with values in turn, NULL being equal to NULL; two arguments: bytes as text."""
+    if len(arguments) == 2:
+        return function.resolve("decode_text", arguments, dialect)
+    check_count("decode", arguments, 3, None)
+    value, *rest = arguments
+    default = rest.pop() if len(rest) % 2 else untyped_null()
+    conditions = [
+        _is_null(value)
+        if is_null_literal(each)
+        else function.resolve("not_distinct", (value, each), dialect)
+        for each in rest[::2]
+    ]
+    return case_of(conditions, [*rest[1::2], default], dialect)
+
+
+def _nanvl(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("nanvl", arguments, 2, 2)
+    values = tuple(floating(each) or cast_to(each, DOUBLE) for each in arguments)
+    wanted = function.resolve("isnan", (values[0],), dialect)
+    return case_of([wanted], [values[1], values[0]], dialect)
+
+
+def _never(call: Call, values: Sequence[Value], rows: int) -> Value:
+    raise AssertionError(f"{call.function} becomes other functions when it is bound")
+
+
+define(
+    Function(
+        "coalesce",
+        "coalesce(value, …) -> value",
+        "Give the first value that is not NULL.",
+        _coalesce,
+        _coalesced,
+        family="conditional",
+        fallible=False,
+    )
+)
+for _name, _usage, _about, _resolver, _synonyms in (
+    ("nvl", "nvl(value, value) -> value", "Give the second value where the first is NULL.",
+     _exactly("nvl", 2, _coalesce), ("ifnull",)),
+    ("nvl2", "nvl2(value, value, value) -> value",
+     "Give the second value where the first is not NULL, else the third.", _nvl2, ()),
+    ("if", "if(condition BOOLEAN, value, value) -> value",
+     "Give the first value where the condition is true, else the second.", _if, ("iff",)),
+    ("nullif", "nullif(value, value) -> value", "Give NULL where two values are equal.",
+     _nullif, ()),
+    ("zeroifnull", "zeroifnull(number) -> number", "Give 0 in the place of NULL.",
+     _zeroifnull, ()),
+    ("nullifzero", "nullifzero(number) -> number", "Give NULL in the place of 0.",
+     _nullifzero, ()),
+    ("decode", "decode(value, search, result, …, [default]) -> result",
+     "Give the result beside the first equal search value.", _decode, ()),
+    ("nanvl", "nanvl(number, number) -> DOUBLE", "Give the second number where the first is NaN.",
+     _nanvl, ()),
+):  # fmt: skip
+    define(
+        Function(_name, _usage, _about, _resolver, _never, synonyms=_synonyms, family="conditional")
+    )
+define(
+    Function(
+        "isnan",
+        "isnan(number) -> BOOLEAN",
+        "Tell whether a number is NaN; false for NULL.",
+        takes("isnan", floating, gives=BOOLEAN, nullable=False),
+        lambda call, values, rows: pc.fill_null(pc.is_nan(values[0]), False),
+        family="conditional",
+        fallible=False,
+    )
+)

@@ -12,13 +12,14 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import Call, Expression
+from pkray.schema.types import DataType
 
 FAMILIES = (
     "arithmetic",
@@ -38,6 +39,19 @@ Kernel: TypeAlias = Callable[[Call, Sequence[Value], int], Value]
 SparkText: TypeAlias = Callable[[Call, Sequence[str]], str]
 
 
+class LambdaValue(Protocol):
+    """A compiled lambda, as kernels get it."""
+
+    def __call__(self, parameters: Sequence[Value], parents: pa.Array, rows: int) -> pa.Array:
+        """Compute the body.
+
+        Args:
+            parameters: arrays of `rows` values, one a parameter.
+            parents: int64, for each value the row of the batch that it belongs to, so that the body
+                can read columns of that row.
+        """
+
+
 @dataclass(frozen=True)
 class Function:
     """One function.
@@ -52,12 +66,17 @@ class Function:
             the binder makes the Call. Raises QueryError.
         kernel: computes a batch: the Call, its arguments (arrays of the batch's length, or scalars
             for what is constant; of the exact Arrow types of the Call's arguments), the number of
-            rows. Gives an array or a scalar of the Call's Arrow type. Raises EvaluationError.
+            rows. Gives an array or a scalar of the Call's Arrow type. Raises EvaluationError. A
+            Lambda comes as a `LambdaValue`.
         spark: Spark SQL of the same meaning under ANSI mode, in UTC; None: ``name(arguments)``.
             Where Spark has nothing of the same meaning: ``NO_SPARK``.
         synonyms: other names that people write.
         dialects: where people can write it.
         deterministic: whether equal arguments give equal values.
+        fallible: whether the kernel can raise EvaluationError; such a function is computed only for
+            the rows that ask for it (in branches of CASE, after AND).
+        typing: gives the type of a Call from its arguments; None: `resolve` gives it for both
+            dialects.
     """
 
     name: str
@@ -70,6 +89,8 @@ class Function:
     dialects: frozenset[Dialect] = frozenset(Dialect)
     deterministic: bool = True
     family: str = ""
+    fallible: bool = True
+    typing: Callable[[tuple[Expression, ...]], DataType] | None = None
 
 
 def no_spark(call: Call, arguments: Sequence[str]) -> str:

@@ -1,0 +1,134 @@
+"""Arrow values in kernels: arrays and scalars alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import EvaluationError
+from pkray.relational.functions.function import Value
+from pkray.relational.plan.expressions import Call
+
+
+def is_scalar(value: Value) -> bool:
+    """Whether it is one value for all rows."""
+    return isinstance(value, pa.Scalar)
+
+
+def as_array(value: Value, rows: int) -> pa.Array:
+    """Repeat a scalar for each row."""
+    if not isinstance(value, pa.Scalar):
+        return value
+    return pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, value.type)
+
+
+def numpy_of(value: Value) -> Any:
+    """Give numbers as numpy does: an array, or a number for a scalar; NULLs become 0."""
+    if isinstance(value, pa.Scalar):
+        zero = np.zeros(1, value.type.to_pandas_dtype())[0]
+        return zero.dtype.type(value.as_py()) if value.is_valid else zero
+    if value.null_count:
+        value = value.fill_null(pa.scalar(0).cast(value.type))
+    return value.to_numpy(zero_copy_only=False)
+
+
+def validity(values: Sequence[Value]) -> pa.Array | None:
+    """Tell for each row whether no argument is NULL; None where there is no NULL at all."""
+    found: Any = None
+    for value in values:
+        if isinstance(value, pa.Scalar):
+            valid: Any = None if value.is_valid else pa.scalar(False)
+        else:
+            valid = value.is_valid() if value.null_count else None
+        if valid is not None:
+            found = valid if found is None else pc.and_(found, valid)
+    return found
+
+
+def from_numpy(result: Any, values: Sequence[Value], kind: pa.DataType, rows: int) -> pa.Array:
+    """Make an array of numbers, with NULL where an argument is NULL."""
+    if np.ndim(result) == 0:
+        result = np.full(rows, result)
+    valid = validity(values)
+    if valid is None:
+        return pa.array(result, kind)
+    mask = ~as_array(valid, rows).to_numpy(zero_copy_only=False)
+    return pa.array(result, kind, mask=mask)
+
+
+def row_of(value: Value, row: int) -> Any:
+    """Give one row's value, for messages."""
+    return value.as_py() if isinstance(value, pa.Scalar) else value[row].as_py()
+
+
+def part_of(value: Value, start: int, count: int) -> Value:
+    """Take some rows."""
+    return value if isinstance(value, pa.Scalar) else value.slice(start, count)
+
+
+def checked(
+    call: Call,
+    values: Sequence[Value],
+    rows: int,
+    compute: Callable[..., Value],
+    problem: str,
+) -> Value:
+    """Compute; where Arrow refuses, find the first row that it refuses for the error.
+
+    Args:
+        compute: a function of `values`.
+        problem: what is wrong: ``overflows INT``.
+
+    Raises:
+        EvaluationError: names the function, the row's arguments and `problem`.
+    """
+    try:
+        return compute(*values)
+    except pa.ArrowInvalid:
+        row = _first_refused(values, rows, compute)
+    said = ", ".join(_shown(row_of(value, row)) for value in values)
+    raise EvaluationError(f"{call.function}({said}) {problem}", function=call.function, row=row)
+
+
+def refuse(call: Call, values: Sequence[Value], wrong: Value, problem: str, rows: int) -> None:
+    """Refuse the first row for which `wrong` is true, if there is one.
+
+    Raises:
+        EvaluationError: names the function, the row's arguments and `problem`.
+    """
+    if isinstance(wrong, pa.Scalar):
+        if not wrong.as_py() or not rows:
+            return
+        row = 0
+    else:
+        row = pc.index(wrong, True).as_py()
+        if row < 0:
+            return
+    said = ", ".join(_shown(row_of(value, row)) for value in values)
+    raise EvaluationError(f"{call.function}({said}) {problem}", function=call.function, row=row)
+
+
+def _first_refused(values: Sequence[Value], rows: int, compute: Callable[..., Value]) -> int:
+    low, high = 0, max(rows, 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            compute(*(part_of(value, low, middle - low) for value in values))
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    return low
+
+
+def _shown(value: Any) -> str:
+    text = "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def all_scalars(values: Sequence[Value]) -> bool:
+    """Whether each is one value for all rows."""
+    return all(isinstance(value, pa.Scalar) for value in values)

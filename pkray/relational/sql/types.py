@@ -1,0 +1,115 @@
+"""The types that a query names."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from pkray.errors import QueryError, SchemaError
+from pkray.relational.dialect import Dialect
+from pkray.schema.types import DataField, DataType
+
+_ROOTS = {
+    "BOOLEAN": "BOOLEAN",
+    "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT",
+    "INT": "INT",
+    "BIGINT": "BIGINT",
+    "FLOAT": "FLOAT",
+    "DOUBLE": "DOUBLE",
+    "DECIMAL": "DECIMAL",
+    "CHAR": "CHAR",
+    "VARCHAR": "VARCHAR",
+    "TEXT": "STRING",
+    "STRING": "STRING",
+    "VARBINARY": "VARBINARY",
+    "BINARY": "BINARY",
+    "BYTES": "BYTES",
+    "DATE": "DATE",
+    "TIME": "TIME",
+    "TIMESTAMPNTZ": "TIMESTAMP",
+    "DATETIME": "TIMESTAMP",
+    "TIMESTAMPLTZ": "TIMESTAMP_LTZ",
+    "ARRAY": "ARRAY",
+    "MAP": "MAP",
+    "STRUCT": "ROW",
+}
+_BY_DIALECT = {"TIMESTAMP", "TIMESTAMPTZ"}
+_PARAMETERS = {
+    **dict.fromkeys(("CHAR", "VARCHAR", "BINARY", "VARBINARY"), ("length",)),
+    **dict.fromkeys(("TIME", "TIMESTAMP", "TIMESTAMP_LTZ"), ("precision",)),
+    "DECIMAL": ("precision", "scale"),
+}
+
+
+def type_of(node: exp.DataType, dialect: Dialect) -> DataType:
+    """Read a type as a query names it.
+
+    TIMESTAMP is TIMESTAMP_LTZ in the spark dialect, and without a zone in the flink dialect.
+
+    Raises:
+        QueryError: there is no such type, or its parameters are wrong.
+    """
+    try:
+        return _type(node, dialect)
+    except SchemaError as error:
+        raise QueryError(error.message) from None
+
+
+def _type(node: exp.DataType, dialect: Dialect) -> DataType:
+    said = node.this.value if isinstance(node.this, exp.DType) else str(node.this)
+    if said in _BY_DIALECT:
+        root = "TIMESTAMP_LTZ" if dialect is Dialect.SPARK else "TIMESTAMP"
+    elif said in _ROOTS:
+        root = _ROOTS[said]
+    elif said == "USERDEFINED":
+        return DataType.parse(node.sql())
+    else:
+        raise QueryError(f"there is no type {node.sql()}")
+    parts = node.expressions
+    if root == "ARRAY":
+        return DataType("ARRAY", element=_type(_part(node, parts, 1, 0), dialect))
+    if root == "MAP":
+        key = _type(_part(node, parts, 2, 0), dialect).with_nullable(False)
+        return DataType("MAP", key=key, value=_type(_part(node, parts, 2, 1), dialect))
+    if root == "ROW":
+        return DataType("ROW", fields=tuple(_field(i, f, dialect) for i, f in enumerate(parts)))
+    return _scalar(root, [_number(part) for part in parts], dialect)
+
+
+def _scalar(root: str, numbers: list[int], dialect: Dialect) -> DataType:
+    names = _PARAMETERS.get(root, ())
+    if root in ("BINARY", "VARBINARY") and dialect is Dialect.SPARK and not numbers:
+        return DataType("BYTES")
+    if len(numbers) > len(names):
+        raise QueryError(f"{root} takes {len(names)} parameters, not {len(numbers)}")
+    given = dict(zip(names, numbers, strict=False))
+    return DataType(
+        root,
+        length=given.get("length"),
+        precision=given.get("precision"),
+        scale=given.get("scale"),
+    )
+
+
+def _part(node: exp.DataType, parts: list[exp.Expr], count: int, index: int) -> exp.DataType:
+    if len(parts) != count or not isinstance(parts[index], exp.DataType):
+        raise QueryError(f"there is no type {node.sql()}")
+    part = parts[index]
+    assert isinstance(part, exp.DataType)
+    return part
+
+
+def _field(index: int, node: exp.Expr, dialect: Dialect) -> DataField:
+    kind = node.args.get("kind")
+    if not isinstance(kind, exp.DataType):
+        raise QueryError(f"{node.sql()} is no field of a ROW: write name TYPE")
+    return DataField(index, node.name, _type(kind, dialect))
+
+
+def _number(node: exp.Expr) -> int:
+    text = node.name if isinstance(node, exp.DataTypeParam) else node.sql()
+    if isinstance(node, exp.DataTypeParam):
+        text = node.this.name
+    if not text.isdigit():
+        raise QueryError(f"{text!r} is no parameter of a type: give a number")
+    return int(text)
