@@ -139,7 +139,7 @@ __all__ = [
     "errors",
 ]
 
-_HOMES = {
+_MODULE_OF = {
     "Catalog": "pkray.table.catalog",
     "DataType": "pkray.schema.types",
     "Snapshot": "pkray.format.snapshot",
@@ -155,8 +155,8 @@ _MODULES = ("relational", "spark")
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"pkray.{name}")
-    if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULE_OF:
+        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'pkray' has no attribute {name!r}")

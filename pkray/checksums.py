@@ -1,4 +1,4 @@
-"""Checksums inside files whose format has none: eight hexadecimal digits behind a mark.
+"""Checksums inside files whose format has none: eight hexadecimal digits after a mark.
 
 They stand where readers that do not know them pass them over, and are of all other bytes. A file
 without one was written by somebody else, and is read as it is.
@@ -12,7 +12,7 @@ import msgspec
 
 KEY = "pkray.crc32"
 EMPTY = b"00000000"
-"""What stands behind the mark before a file is sealed."""
+"""What stands after the mark before a file is sealed."""
 _JSON_MARK = f'"{KEY}": "'.encode()
 
 
@@ -20,7 +20,7 @@ def seal(data: bytes, mark: bytes) -> bytes:
     """Append a checksum to bytes.
 
     Raises:
-        ValueError: there is no mark with `EMPTY` behind it.
+        ValueError: there is no mark with `EMPTY` after it.
     """
     at = data.rindex(mark + EMPTY) + len(mark)
     return b"".join((data[:at], _checksum(data, at), data[at + len(EMPTY) :]))

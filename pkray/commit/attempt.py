@@ -35,7 +35,7 @@ class Attempt:
     Args:
         names: gives the names of new manifests.
         clock: epoch milliseconds.
-        identity: of the table that is meant; None: whichever is there.
+        identity: of the table that is expected; None: whichever is there.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class Committer:
         sleep: takes seconds.
         ignore_empty: make no APPEND snapshot when nothing is to be appended. Paimon's streaming
             commits do make one.
-        identity: of the table that is meant; None: whichever is there.
+        identity: of the table that is expected; None: whichever is there.
         snapshots: shared with other committers of the process, so that each is read once.
     """
 

@@ -16,7 +16,7 @@ class TableState:
 
     Args:
         user: the commit user.
-        identity: of the table that is meant; None: whichever is there.
+        identity: of the table that is expected; None: whichever is there.
         snapshots: shared with others, so that each is read once.
     """
 

@@ -28,7 +28,7 @@ class WriterFences:
 
     Args:
         store: the table's root, or a branch.
-        identity: of the table that is meant; None: whichever is there.
+        identity: of the table that is expected; None: whichever is there.
     """
 
     def __init__(self, store: ObjectStore, identity: TableIdentity | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Index files: what a table knows of a bucket beside its data files."""
+"""Index files: what a table knows of a bucket besides its data files."""
 
 from __future__ import annotations
 

@@ -84,6 +84,7 @@ class ArrowCopyWriter:
         self._chunks: list[_Chunk] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
+        """Append rows."""
         step = max(1, min(CHUNK_ROWS, CHUNK_BYTES * rows.num_rows // max(1, rows.nbytes)))
         try:
             for start in range(0, rows.num_rows, step):

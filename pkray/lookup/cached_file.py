@@ -69,6 +69,7 @@ class FileEncoder:
         self._rows = 0
 
     def entries(self) -> Iterator[Entries]:
+        """Yield the file's blocks as keys and values of the store."""
         for batch in slices(self._batches, SLICE_ROWS):
             if self._layout is None:
                 self._layout = BlockLayout.fitting(batch)

@@ -329,6 +329,7 @@ class LocalFileCache:
             self._counters.update(more)
 
     def stats(self) -> LookupStats:
+        """Count what is held."""
         with self._lock:
             held = [entry for entry in self._entries.values() if entry.is_held]
             return LookupStats(

@@ -21,7 +21,7 @@ class TableIdentity:
     Args:
         store: the table's root, or a branch.
         table: its name, for messages.
-        identity: of the table that is meant; by default the one that is there when it is first
+        identity: of the table that is expected; by default the one that is there when it is first
             looked for.
     """
 

@@ -5,7 +5,7 @@
     client                     owner (one a share of the buckets)          coordinator
     TableWriter, PushSession ─▶ BucketOwner: session ─▶ memtable ─▶ files
       route rows, push Arrow     assignment: where rows of dynamic buckets go
-                                 compaction: beside the writers
+                                 compaction: concurrently with the writers
     TableWriter.commit ───────────────────────────────────────────────▶ TwoPhaseCommit:
                                 prepare ◀──────────────────────────────   owners prepare,
                                 commit messages (metadata alone) ─────▶   one snapshot is published,

@@ -111,7 +111,7 @@ class OwnerClient(Client):
         """Find the newest generation of the user's writers that pushed here; 0 without one."""
 
     @method(_COMPACT)
-    def compact(self, chosen: BucketSelection) -> int:
+    def compact(self, selection: BucketSelection) -> int:
         """Compact committed files; the number of buckets with something to be committed."""
 
     @method(_COMPACT, is_short=True)
@@ -237,8 +237,8 @@ class CoordinatorClient(Client):
         """
 
     @method(_COMPACT_TABLE)
-    def compact(self, chosen: BucketSelection) -> CommitOutcome:
-        """Compact buckets beside the writers; no snapshot where nothing was to be done."""
+    def compact(self, selection: BucketSelection) -> CommitOutcome:
+        """Compact buckets while writers go on; no snapshot where nothing was to be done."""
 
     @method(_COMMIT)
     def commit_finished(self, wait: bool = False) -> None:

@@ -34,7 +34,7 @@ class CommittedFiles:
     Args:
         owns: whether this owner has the bucket; others are not kept.
         on_removed: told the names of files that the newest snapshot no longer has.
-        identity: of the table that is meant; None: whichever is there.
+        identity: of the table that is expected; None: whichever is there.
     """
 
     def __init__(

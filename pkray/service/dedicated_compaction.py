@@ -1,4 +1,4 @@
-"""Compaction by a job of its own, beside writers of any process: no owner has a part in it."""
+"""Compacts by a job of its own, while writers of any process go on: no owner has a part in it."""
 
 from __future__ import annotations
 

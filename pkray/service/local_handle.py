@@ -44,6 +44,7 @@ class LocalHandle:
         self._is_closed = False
 
     def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
+        """Begin a call on a thread."""
         if self._is_closed:
             raise ServiceUnavailableError(
                 f"{self.name} has ended: its catalog was closed, or its table dropped or renamed; "
@@ -58,6 +59,7 @@ class LocalHandle:
         return pending
 
     def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Begin a call on a thread of its own, and wait for the answer."""
         pending = self._pending(method, *args, **kwargs)
         pending.job.start()
         return pending.result()
@@ -105,9 +107,9 @@ class _LocalPending(Generic[T]):
         while not self.job.wait(GLANCE_SECONDS):
             now = time.monotonic()
             if total is not None and now - self._called >= total:
-                self._give_up(f"{total:g} s (lookup_timeout)")
+                self._abandon(f"{total:g} s (lookup_timeout)")
             if total is None and now - moved >= limits.call_seconds:
-                self._give_up(f"{limits.call_seconds:g} s without progress (call_timeout)")
+                self._abandon(f"{limits.call_seconds:g} s without progress (call_timeout)")
             seen = self._sign()
             if seen != sign:
                 sign, moved = seen, now
@@ -115,7 +117,7 @@ class _LocalPending(Generic[T]):
     def _sign(self) -> Hashable:
         return self._handle.working.sign(), BESIDE_CALLS.sign()
 
-    def _give_up(self, after: str) -> NoReturn:
+    def _abandon(self, after: str) -> NoReturn:
         raise ServiceUnavailableError(
             f"{self._handle.name} in this process gave no answer to {self._name!r} within "
             f"{after}: its storage hangs, or much of its machine is taken; try again",
@@ -192,6 +194,7 @@ class Lane:
         self._is_running = False
 
     def add(self, job: Job[Any]) -> None:
+        """Queue a job."""
         with self._lock:
             self._waiting.append(job)
             if self._is_running:

@@ -19,7 +19,7 @@ class OwnerSettings:
         staging_memory: bytes of staged rows kept in memory. Default 128 MB.
         refresh_millis: look for other processes' snapshots at most this often before a
             committed lookup. Default 0: every time.
-        compaction_threads: compactions at a time, beside writing. Default 1.
+        compaction_threads: compactions at a time, concurrently with writing. Default 1.
         lease_millis: a session that nobody renews for so long is dropped, as its writer is gone;
             one that is not gone pushes again. Default 30 seconds.
     """

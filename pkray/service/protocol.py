@@ -234,7 +234,7 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Ask the coordinator to commit a session.
 
     Args:
-        name: the commit's, beside the user's.
+        name: the commit's, with the user's.
         reports: the attempts that count; nothing else that was pushed is taken.
         compaction: nothing was written: only commit what was compacted, and compact these
             buckets where commits have to do that themselves.

@@ -14,7 +14,7 @@ class SchemaCache:
     """The table's newest schema, as of the last time that it was looked for. Thread-safe.
 
     Args:
-        identity: of the table that is meant.
+        identity: of the table that is expected.
     """
 
     def __init__(self, schemas: SchemaStore, identity: TableIdentity) -> None:

@@ -41,7 +41,7 @@ __all__ = [
 
 require_extra("spark", "pyspark", "pkray.spark")
 
-_HOMES = {
+_MODULE_OF = {
     "IngestQuery": "stream",
     "ingest": "batch",
     "read": "source",
@@ -55,16 +55,16 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for alone: a task's Python worker needs little of this."""
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _HOMES[name] in ("changes", "source") and not is_installed("pyspark.sql.datasource"):
+    if _MODULE_OF[name] in ("changes", "source") and not is_installed("pyspark.sql.datasource"):
         raise UnsupportedError(
             f"pkray.spark.{name} needs Spark 4 or newer, which has Python data sources, and this "
             f"is Spark {version('pyspark')}: pip install 'pyspark>=4.0,<4.3', or read with "
             "table.to_arrow()",
             version=version("pyspark"),
         )
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

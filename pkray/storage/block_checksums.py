@@ -79,7 +79,7 @@ class BlockChecksums:
         return cls(int(size), found.tolist())
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Widen a range to whole blocks; what is behind the last block has no checksum."""
+        """Widen a range to whole blocks; what is after the last block has no checksum."""
         aligned = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self.size)
         return start // BLOCK_BYTES * BLOCK_BYTES, max(end, aligned)
 

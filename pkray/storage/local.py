@@ -297,7 +297,7 @@ def _temporary_name(target: str) -> str:
 
 
 def _discard(path: str) -> None:
-    with contextlib.suppress(OSError):  # a leftover is hidden, and the orphan cleaner's
+    with contextlib.suppress(OSError):  # what is left is hidden, and the orphan cleaner's
         os.unlink(path)
 
 

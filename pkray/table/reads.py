@@ -52,20 +52,20 @@ class Reads:
 
     def at(self, selector: SnapshotSelector) -> SnapshotView:
         """Find the table at one moment; as of ``Table.at``."""
-        moment = selector.or_of(self.schema.core)
-        view = self.find(moment)
-        if moment.is_latest:
+        selector = selector.or_of(self.schema.core)
+        view = self.find(selector)
+        if selector.is_latest:
             self.identity.check_same_table_after(self._finder.invalidations)
         else:
             self.identity.check_same_table()
         return view
 
-    def find(self, moment: SnapshotSelector) -> SnapshotView:
+    def find(self, selector: SnapshotSelector) -> SnapshotView:
         """Find the table at one moment, whatever table has taken its place meanwhile."""
-        snapshot, schema, planner = self._finder.find(moment), self.schema, self._planner
+        snapshot, schema, planner = self._finder.find(selector), self.schema, self._planner
         if snapshot is None:
             self.schemas.latest()
-        if snapshot and not moment.is_latest and snapshot.schema_id != schema.id:
+        if snapshot and not selector.is_latest and snapshot.schema_id != schema.id:
             schema = self.schemas.read(snapshot.schema_id)
             planner = ScanPlanner(self.location, self.store, schema)
         return SnapshotView(self.store, planner, schema, snapshot)
@@ -119,10 +119,12 @@ class Reads:
     ) -> pa.RecordBatchReader:
         """Read a system table, as ``Table.open_system``."""
         self.identity.check_same_table()
-        moment = None
+        snapshot = None
         if (snapshot_id, tag, timestamp) != (None, None, None):
-            moment = self.at(SnapshotSelector.from_arguments(snapshot_id, tag, timestamp)).snapshot
-        return SystemTables(self.location, self.store, self.schema).open(name, moment)
+            snapshot = self.at(
+                SnapshotSelector.from_arguments(snapshot_id, tag, timestamp)
+            ).snapshot
+        return SystemTables(self.location, self.store, self.schema).open(name, snapshot)
 
     def _names_changes(self, selector: SnapshotSelector) -> bool:
         """Whether the table's ``incremental-between`` says what is read, and no argument does."""

@@ -700,7 +700,7 @@ class Table:
         partitions: PartitionList | None = None,
         buckets: BucketList | None = None,
     ) -> Snapshot | None:
-        """Compact what is committed, beside writing; returns when that is committed.
+        """Compact what is committed, concurrently with writing; returns when that is committed.
 
         Args:
             full: into one sorted run a bucket; otherwise where the sorted runs are due for it.
@@ -721,7 +721,7 @@ class Table:
 
     @property
     def branches(self) -> Branches:
-        """Histories of their own beside the table's: ``table.branches.create("b", tag="v1")``."""
+        """Histories of their own next to the table's: ``table.branches.create("b", tag="v1")``."""
         self._identity.check_same_table()
         return Branches(
             self.location, self._store, self.schema, self.runtime.stop, self._reads.forget_schemas
@@ -817,7 +817,7 @@ class Table:
     ) -> None:
         """Spread the rows of a table with fixed buckets over another number of them.
 
-        Safe beside writers and readers, and to be run again when it was killed. Writers that are
+        Safe while others write and read, and to be run again when it was killed. Writers that are
         open get SchemaChangedError: load the table again and write again.
 
         Args:
@@ -876,7 +876,7 @@ class Table:
         parallelism: int | None = None,
         progress: Progress | None = None,
     ) -> CompactionReport:
-        """Compact by a job of its own, beside writers of any process: for write-only tables.
+        """Compact by a job of its own, while writers of any process go on: for write-only tables.
 
         Args:
             full, partitions, buckets: as `compact` takes them.

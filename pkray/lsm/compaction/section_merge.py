@@ -124,9 +124,9 @@ class SectionMerge:
         levels = np.array([run.level for run in section.runs])
         levels_matter = bool(self.marks and self.above) or self._engine.whole_above_0
         levels_matter |= self._expiry is not None
-        beside = self.above if with_changes else ()
+        extra = self.above if with_changes else ()
         for groups, source in section_groups(
-            section, self.reader, self.order, self._columns, self._limits, beside=beside
+            section, self.reader, self.order, self._columns, self._limits, extra=extra
         ):
             none = groups.rows.slice(0, 0)
             if with_changes:

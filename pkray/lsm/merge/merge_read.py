@@ -116,17 +116,17 @@ def section_groups(
     columns: list[str],
     limits: MergeLimits,
     batch_rows: int | None = None,
-    beside: Sequence[SortedRun] = (),
+    extra: Sequence[SortedRun] = (),
 ) -> Grouped:
     """Group a section's rows by key, with the number of the section's run of each row.
 
     Args:
         batch_rows: about how many rows to hold at a time, over all runs.
-        beside: runs in which each of the keys may have a row, which is read as well.
+        extra: runs in which each of the keys may have a row, which is read as well.
     """
     total = max(1, sum(run.row_count for run in section.runs))
     held_bytes = limits.bytes // 2  # bringing rows together copies them once
-    held = min(batch_rows or SLICE_ROWS, max(1, held_bytes // _widest(beside)))
+    held = min(batch_rows or SLICE_ROWS, max(1, held_bytes // _widest(extra)))
     least_bytes = held_bytes // (4 * min(len(section.runs), limits.streams))
 
     def open_run(run: SortedRun) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Write and look up from wherever the user is: the half of the service beside the user's code.
+"""Write and look up from wherever the user is: the half of the service with the user's code.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Spreads a table's rows over another number of fixed buckets, beside its writers."""
+"""Spreads a table's rows over another number of fixed buckets, concurrently with its writers."""
 
 from __future__ import annotations
 

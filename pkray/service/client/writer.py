@@ -101,7 +101,7 @@ class TableWriter(Closeable):
         """Delete by key.
 
         Args:
-            keys: as `upsert` takes rows; columns beside the key may be left out, but those of
+            keys: as `upsert` takes rows; columns other than the key may be left out, but those of
                 ``sequence.field``, which say whether the delete is newer than the row.
 
         Raises:
@@ -114,8 +114,8 @@ class TableWriter(Closeable):
 
         Args:
             data: as `upsert` takes rows.
-            row_kinds: names a column of '+I', '-U', '+U', '-D', beside those of the table or one
-                of them. Default: all are upserts, or as ``rowkind.field`` says.
+            row_kinds: names a column of '+I', '-U', '+U', '-D', in addition to those of the table
+                or one of them. Default: all are upserts, or as ``rowkind.field`` says.
 
         Raises:
             InputError: the rows do not fit the table; nothing of them was written.

@@ -1,4 +1,4 @@
-"""Compact the buckets of an owner beside its writers.
+"""Compact the buckets of an owner concurrently with its writers.
 
 The decision is pure: ``policy`` says what a table's options ask for, by ``lsm.compaction.pick``.
 The `CompactionScheduler` starts what is due, and makes commits wait where compaction is too far

@@ -1,4 +1,4 @@
-"""Compactions of an owner's buckets, beside its writers."""
+"""Compactions of an owner's buckets, concurrently with its writers."""
 
 from __future__ import annotations
 

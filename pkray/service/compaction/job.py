@@ -1,4 +1,4 @@
-"""A compaction beside writing, from its start until its outcome is committed."""
+"""A compaction that is concurrent with writing, from its start until its outcome is committed."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def pick_due(
 
 
 def compacts_inline(schema: TableSchema) -> bool:
-    """Whether commits compact by themselves, and nothing is compacted beside them.
+    """Whether commits compact by themselves, and nothing is compacted concurrently.
 
     Each commit of deletion vectors changes what older files hold; where a key has one image,
     each commit rewrites them.

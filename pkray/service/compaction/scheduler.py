@@ -1,4 +1,4 @@
-"""What an owner compacts beside its writers, and when those wait for it."""
+"""Compacts an owner's buckets concurrently with its writers, and when those wait for it."""
 
 from __future__ import annotations
 

@@ -173,14 +173,14 @@ class Coordinator:
         """Drop a session that was not committed."""
         gather([owner.abort.submit(session) for owner in self._owners])
 
-    def compact(self, chosen: BucketSelection) -> CommitOutcome:
-        """Compact buckets beside the writers; no snapshot where nothing was to be done."""
+    def compact(self, selection: BucketSelection) -> CommitOutcome:
+        """Compact buckets while writers go on; no snapshot where nothing was to be done."""
         made = CommitOutcome(None, new=False)
         for _ in range(_ROUNDS):
-            begun = gather([owner.compact.submit(chosen) for owner in self._owners])
-            outcome = self._commit_compactions(chosen)
+            begun = gather([owner.compact.submit(selection) for owner in self._owners])
+            outcome = self._commit_compactions(selection)
             made = outcome if outcome.snapshot is not None else made
-            if not any(begun) or (chosen.full and outcome.snapshot is not None):
+            if not any(begun) or (selection.full and outcome.snapshot is not None):
                 break
         return made
 
@@ -264,12 +264,12 @@ class Coordinator:
         finally:
             self._maintenance_lock.release()
 
-    def _commit_compactions(self, chosen: BucketSelection | None) -> CommitOutcome:
-        outcome = self._try_compactions(chosen)
+    def _commit_compactions(self, selection: BucketSelection | None) -> CommitOutcome:
+        outcome = self._try_compactions(selection)
         self._keep_up(outcome)
         return outcome
 
-    def _try_compactions(self, chosen: BucketSelection | None) -> CommitOutcome:
+    def _try_compactions(self, selection: BucketSelection | None) -> CommitOutcome:
         session = self.begin(self._compact_user)
         with self._lock:
             committer = self._committers.for_user(self._compact_user, ignore_empty=True)
@@ -277,7 +277,7 @@ class Coordinator:
             request = CommitRequest(
                 session=session,
                 name=0 if newest is None else newest + 1,
-                compaction=chosen or _NO_BUCKETS,
+                compaction=selection or _NO_BUCKETS,
             )
             return self._rounds.run(request, committer)[0]
 

@@ -65,7 +65,7 @@ class TableMaintenance:
 
     def after_commit(self, latest: int) -> list[bytes]:
         """Expire snapshots and tags, at once or, if ``snapshot.expire.execution-mode`` says so,
-        beside the next commits.
+        concurrently with the next commits.
 
         Args:
             latest: the newest snapshot's id.

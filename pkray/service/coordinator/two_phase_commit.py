@@ -31,7 +31,7 @@ _MAX_MISSING = 3
 
 
 class TwoPhaseCommit:
-    """Rounds of: owners prepare, one snapshot is published, owners are told.
+    """Runs rounds: owners prepare, one snapshot is published, owners are told.
 
     Args:
         queue: of the machine's processes that commit to the table.
@@ -74,23 +74,23 @@ class TwoPhaseCommit:
             except CommitBaseMovedError:
                 tries += 1
                 if tries > _MAX_PREPARED_AGAIN:
-                    self._give_up(request.session)
+                    self._abort_prepare(request.session)
                     raise
             except MissingFileError:
                 missing += 1
                 if missing > _MAX_MISSING:
-                    self._give_up(request.session)
+                    self._abort_prepare(request.session)
                     raise
             except CommitUnknownError:  # it may show at any moment
                 raise
             except PkrayError:
-                self._give_up(request.session)
+                self._abort_prepare(request.session)
                 raise
             self.prepared_again += 1
             if tries + missing > 1:
                 self._backoff.wait(tries + missing)
 
-    def _give_up(self, session: SessionId) -> None:
+    def _abort_prepare(self, session: SessionId) -> None:
         """Owners need not expect the commit's snapshot; those that are not told forget it."""
         with suppress(PkrayError):
             gather([owner.abort_prepare.submit(session) for owner in self._owners])

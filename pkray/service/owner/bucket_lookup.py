@@ -1,4 +1,4 @@
-"""Rows by key in one bucket: its committed files, and what writers hold beside them."""
+"""Rows by key in one bucket: its committed files, and what writers hold on top of them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class OwnerCommits:
 
     Args:
         dynamic: the owner's part in dynamic buckets.
-        compaction: beside the commits.
+        compaction: concurrently with the commits.
         clock: epoch milliseconds.
     """
 
@@ -50,7 +50,7 @@ class OwnerCommits:
     ) -> list[CommitMessage]:
         """Flush a session's buckets on top of ``wanted.base``, and compact what a commit must.
 
-        Compactions that have finished beside it are handed over too. Repeating it gives the same
+        Compactions that have finished meanwhile are handed over too. Repeating it gives the same
         messages; on another snapshot, others in their place. Where compaction is too far behind
         it waits.
 

@@ -10,7 +10,7 @@ _MOST_SECONDS = 60.0
 
 
 class CopyEviction:
-    """Has copies expire though nobody looks anything up: by an alarm, as long as there are any.
+    """Has copies expire though nobody looks anything up: by a timer, as long as there are any.
 
     Args:
         retention_millis: source: ``lookup.cache-file-retention``.

@@ -9,7 +9,7 @@ from pkray.service.owner.sessions import OwnerSessions
 class InDoubtCommits:
     """Finds the snapshots of sessions whose end the owner was not told.
 
-    Their rows would count twice beside those of the snapshot, as soon as it is compacted: until
+    Their rows would count twice, with those of the snapshot, as soon as it is compacted: until
     then the files themselves tell.
     """
 

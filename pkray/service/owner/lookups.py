@@ -37,7 +37,7 @@ _TRIES = 3
 
 
 class OwnerLookups:
-    """Lookups in committed files, and in what sessions hold beside them."""
+    """Lookups in committed files, and in what sessions hold on top of them."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class OwnerLookups:
     def _state(
         self, asked: Lookup
     ) -> tuple[int, Mapping[BucketId, Levels], Sequence[OwnerSession]]:
-        """A snapshot, its levels, and the sessions whose rows are to be laid on top.
+        """A snapshot, its levels, and the sessions whose rows are to be merged on top.
 
         A commit that is under way may show in the newest snapshot before its session ends, and
         would count twice: the snapshot before it is taken.

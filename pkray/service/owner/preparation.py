@@ -133,7 +133,7 @@ class CommitPreparation:
     def _messages(
         self, session: OwnerSession, written: Iterable[BucketId], full: Collection[BucketId]
     ) -> list[CommitMessage]:
-        """Flush the session's writers, with the compactions that have finished beside them."""
+        """Flush the session's writers, with the compactions that have finished meanwhile."""
         compactions = self._compaction.compactions
         messages = []
         with ExitStack() as undo:

@@ -50,7 +50,7 @@ class CommitState(Enum):
     COMMITTED = "committed"
     """A snapshot has their files."""
     UNDONE = "undone"
-    """They are withdrawn, and their rows are to be prepared again."""
+    """They are undone, and their rows are to be prepared again."""
 
 
 _WITHOUT_MESSAGES = (CommitState.IDLE, CommitState.UNDONE)
@@ -191,7 +191,7 @@ class PreparedCommit:
             self._searched_until = max(self._searched_until, until)
 
     def undo(self) -> None:
-        """Withdraw the messages, if there are any: their rows will be prepared again, or are lost.
+        """Undo the messages, if there are any: their rows will be prepared again, or are lost.
 
         Files that were handed over are in doubt for as long as the session is.
         """

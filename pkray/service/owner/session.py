@@ -100,7 +100,7 @@ class OwnerSession:
         """Return what it holds of a bucket, None where that is nothing or committed.
 
         Args:
-            committed: the bucket's committed files, which it is to be laid on.
+            committed: the bucket's committed files, which it is to be based on.
             schema_id: of the schema that it is wanted under.
         """
         held = self.writers.get(bucket)

@@ -61,7 +61,7 @@ class SnapshotRefresher:
             self._looked_at = position
         if self._committed.rollbacks == self._rollbacks:
             return
-        # Whoever comes first, lest a commit is prepared before it is seen to.
+        # Whoever comes first does so, so that no commit is prepared before.
         with self._sessions.lock:
             if self._committed.rollbacks == self._rollbacks:
                 return

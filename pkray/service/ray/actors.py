@@ -127,7 +127,7 @@ def _actor(kind: type, client: type[Client]) -> Any:
 
 
 class _Owner:
-    """Writes run one after another; beside them lookups, and a commit that is prepared."""
+    """Writes run one after another; concurrently lookups, and a commit that is prepared."""
 
     def __init__(
         self,

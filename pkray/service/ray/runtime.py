@@ -249,7 +249,7 @@ def _actors_of(location: TableLocation) -> list[str]:
 def _living_owners(location: TableLocation) -> int:
     """How many owners a table has, by the names of those that live; 0 without any.
 
-    A coordinator that is started beside them must spread rows as they do.
+    A coordinator that is started with them must spread rows as they do.
     """
     first = owner_name(location, 0).removesuffix("0")
     names = (name.removeprefix(first) for name in _actors_of(location) if name.startswith(first))

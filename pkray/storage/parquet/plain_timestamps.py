@@ -1,4 +1,4 @@
-"""Has pyarrow write INT64 timestamps beside INT96 ones.
+"""Has pyarrow write INT64 timestamps as well as INT96 ones.
 
 pyarrow stores either all timestamps of a file as INT96 or none, but Paimon's readers want INT96
 for nanoseconds and annotated INT64 for the rest. So the rest is written as plain INT64, and its
