@@ -127,6 +127,12 @@ def function(name: str) -> Function:
     return _BY_NAME[name]
 
 
+def is_known(name: str) -> bool:
+    """Whether a function has this canonical name."""
+    load()
+    return name in _BY_NAME
+
+
 def written(dialect: Dialect) -> list[Function]:
     """List the functions that people can write, by name."""
     load()

@@ -152,6 +152,13 @@ class Project(_OneInput):
 
 
 @dataclass(frozen=True)
+class Calc(Project):
+    """Computes columns of the rows for which a condition is true: a Filter and a Project in one."""
+
+    condition: Expression = TRUE
+
+
+@dataclass(frozen=True)
 class Expand(_OneInput):
     """Repeats each row once a grouping set, with NULL in the `keys` that the set leaves out.
 
@@ -342,7 +349,7 @@ class Window(_OneInput):
     Attributes:
         time: the TIMESTAMP or TIMESTAMP_LTZ column.
         size: microseconds: of TUMBLE, HOP and CUMULATE (its largest) the length; of SESSION the
-            gap (a row exactly a gap later begins another session).
+            gap (a row exactly a gap later is still in the session).
         step: of HOP the slide, of CUMULATE the step, in microseconds; 0 for others.
         offset: microseconds after 1970-01-01 00:00:00 at which a window begins.
         partition_by: of SESSION.

@@ -1,0 +1,229 @@
+"""Which kinds of changes flow from node to node when a plan runs continuously.
+
+Two passes over the plan. From the bottom up: which kinds of changes a node can give, from those of
+its inputs. From the top down: whether those above it need the row before an update beside the row
+after it. Where a source gives no rows before updates and they are needed, the plan gets a
+`Normalize`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import TypeAlias
+
+from pkray.relational.plan.keys import upsert_keys
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Calc,
+    Deduplicate,
+    Distinct,
+    Exchange,
+    Expand,
+    Filter,
+    Hint,
+    IntervalJoin,
+    Join,
+    JoinKind,
+    Limit,
+    Node,
+    Normalize,
+    Over,
+    Project,
+    Scan,
+    SetKind,
+    SetOperation,
+    Sink,
+    Sort,
+    TemporalJoin,
+    TopN,
+    Unnest,
+    Values,
+    WatermarkAssign,
+    Window,
+)
+from pkray.relational.plan.windowing import is_windowed
+
+Kinds: TypeAlias = frozenset[str]
+
+INSERT: Kinds = frozenset("I")
+ALL: Kinds = frozenset("IUD")
+
+
+@dataclass(frozen=True)
+class ChangelogMode:
+    """What a node gives.
+
+    Attributes:
+        kinds: of ``I`` (insert), ``U`` (update) and ``D`` (delete).
+        before: whether an update brings the row before it.
+    """
+
+    kinds: Kinds
+    before: bool = False
+
+    @property
+    def is_append(self) -> bool:
+        """Whether rows are only added."""
+        return self.kinds <= INSERT
+
+    def names(self) -> list[str]:
+        """List the row kinds: ``I``, ``UB``, ``UA``, ``D``."""
+        updates = ["UB", "UA"] if self.before else ["UA"]
+        return [
+            *(["I"] if "I" in self.kinds else []),
+            *(updates if "U" in self.kinds else []),
+            *(["D"] if "D" in self.kinds else []),
+        ]
+
+    def __str__(self) -> str:
+        return f"[{','.join(self.names())}]"
+
+
+Modes: TypeAlias = Mapping[int, ChangelogMode]
+
+
+def changelog_modes(plan: Node, *, before: bool) -> Modes:
+    """Work out the mode of each node.
+
+    Args:
+        before: whether what takes the plan's changes needs the rows before updates.
+
+    Returns:
+        a mode for each node, by the node's ``id``.
+    """
+    modes: dict[int, ChangelogMode] = {}
+    kinds: dict[int, Kinds] = {}
+    _collect_kinds(plan, kinds)
+    _descend(plan, before, kinds, modes)
+    return modes
+
+
+def change_kinds(node: Node) -> Kinds:
+    """List the kinds of changes that a node can give: of ``I``, ``U`` and ``D``."""
+    return _collect_kinds(node, {})
+
+
+def _collect_kinds(node: Node, found: dict[int, Kinds]) -> Kinds:
+    if id(node) not in found:
+        inputs = tuple(_collect_kinds(each, found) for each in node.inputs)
+        found[id(node)] = _kinds(node, inputs)
+    return found[id(node)]
+
+
+def _descend(
+    node: Node, before: bool, kinds: Mapping[int, Kinds], modes: dict[int, ChangelogMode]
+) -> None:
+    known = modes.get(id(node))
+    mode = ChangelogMode(kinds[id(node)], before or (known is not None and known.before))
+    if known == mode:
+        return
+    modes[id(node)] = mode
+    for index, each in enumerate(node.inputs):
+        _descend(each, _needs_before(node, index, before), kinds, modes)
+
+
+def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:
+    """Work out which changes a node gives from those that it takes."""
+    match node:
+        case Scan():
+            return INSERT if node.source.mode == "insert" else ALL
+        case Values():
+            return INSERT
+        case Normalize():
+            return ALL
+        case Aggregate() | TopN() | Deduplicate() | Join() if is_windowed(node):
+            return INSERT
+        case Aggregate():
+            return INSERT | {"U"} if inputs[0] == INSERT else ALL
+        case Distinct() | Over():
+            return INSERT if inputs[0] == INSERT else ALL
+        case Deduplicate():
+            return _deduplicated(node, inputs[0])
+        case Join() | IntervalJoin():
+            return _joined(node, inputs)
+        case TopN():
+            return ALL
+        case Sort() | Limit():
+            ordered = isinstance(node, Sort) or isinstance(node.input, Sort)
+            return INSERT if inputs[0] == INSERT and not ordered else ALL
+        case SetOperation():
+            both = inputs[0] | inputs[1]
+            plain = node.kind is SetKind.UNION or (
+                both == INSERT and node.kind is SetKind.INTERSECT
+            )
+            return both if plain else ALL
+        case TemporalJoin():
+            return inputs[0]
+    return inputs[0]
+
+
+def _deduplicated(node: Deduplicate, given: Kinds) -> Kinds:
+    if given != INSERT:
+        return ALL
+    if node.keep_first:
+        return INSERT
+    return INSERT | {"U"} if node.order_by is None else ALL
+
+
+def _joined(node: Join | IntervalJoin, inputs: tuple[Kinds, ...]) -> Kinds:
+    both = inputs[0] | inputs[1]
+    if isinstance(node, IntervalJoin) and both == INSERT:
+        return INSERT
+    return both if node.kind in (JoinKind.INNER, JoinKind.SEMI) else ALL
+
+
+@singledispatch
+def _needs_before(node: Node, index: int, above: bool) -> bool:
+    """Whether a node needs the rows before updates from one of its inputs.
+
+    Most operators that keep state take the row before an update out of it.
+    """
+    return True
+
+
+@_needs_before.register(Project)
+@_needs_before.register(Exchange)
+@_needs_before.register(Expand)
+@_needs_before.register(Hint)
+@_needs_before.register(WatermarkAssign)
+@_needs_before.register(Sink)
+@_needs_before.register(Unnest)
+def _(node: Node, index: int, above: bool) -> bool:
+    return above
+
+
+@_needs_before.register
+def _(node: Normalize, index: int, above: bool) -> bool:
+    return False
+
+
+@_needs_before.register
+def _(node: Filter | Calc, index: int, above: bool) -> bool:
+    """An update may leave what the filter keeps, unless the filter reads the key alone."""
+    read = node.condition.columns()
+    return above or (bool(read) and not any(read <= key for key in upsert_keys(node.input)))
+
+
+@_needs_before.register
+def _(node: SetOperation, index: int, above: bool) -> bool:
+    return above or node.kind is not SetKind.UNION or not node.all
+
+
+@_needs_before.register
+def _(node: TemporalJoin, index: int, above: bool) -> bool:
+    return above and index == 0
+
+
+@_needs_before.register
+def _(node: Join, index: int, above: bool) -> bool:
+    """A join replaces a row by its key, where it is found by the columns that are joined."""
+    keys = (node.left_keys, node.right_keys)[index]
+    known = any(key <= frozenset(keys) for key in upsert_keys(node.inputs[index]))
+    return above or not known
+
+
+@_needs_before.register
+def _(node: Window, index: int, above: bool) -> bool:
+    return True

@@ -1,0 +1,647 @@
+"""Plans as JSON and back: a node's attributes by their names, expressions as text with their type.
+
+What a file holds is checked before anything is made of it, and all faults are told at once, each
+with the JSON pointer to its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field as DataclassField
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from pkray.errors import PkrayError, PlanError
+from pkray.relational.explanation import row_type
+from pkray.relational.plan import nodes
+from pkray.relational.plan.changelog_modes import changelog_modes
+from pkray.relational.plan.describe import description
+from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.keys import best_key, upsert_keys
+from pkray.relational.plan.nodes import Exchange, IntervalJoin, Join, Node, Scan, TemporalJoin
+from pkray.relational.plan.state import state_ttls, states
+from pkray.relational.plan.text import from_text, to_text
+from pkray.relational.sources import Source
+from pkray.schema.types import DataType
+
+PLAN_VERSION = 1
+"""Of the form of the files; a newer one is refused."""
+NODE_VERSION = 1
+"""Of each node type's attributes; it stands in the type's name: ``join_1``."""
+MOST_NODES = 10_000
+"""Most nodes of a plan: so that a crafted file cannot fill memory with them."""
+
+_DURATION = re.compile(r"(0|[1-9]\d{0,17}) (ms|s|min|h|d)")
+_INPUTS = ("input", "left", "right")
+_COMMON = ("id", "type", "state", "inputProperties", "outputType", "description", "digest")
+_INFORMATION = ("leftUpsertKeys", "rightUpsertKeys")
+_MISSING: Any = object()
+
+FindSource = Callable[[str, Mapping[str, str]], Source]
+"""Finds a table by its name and the options it is read with; raises PkrayError."""
+
+
+def to_json(root: Node, *, dialect: str, version: str, ttl: str, before: bool) -> dict[str, Any]:
+    """Write a physical plan.
+
+    Args:
+        ttl: of state for which no hint says another.
+        before: whether what takes the changes needs the rows before updates.
+    """
+    order = list(_in_order(root))
+    ids = {id(node): index for index, node in enumerate(order, 1)}
+    modes = changelog_modes(root, before=before)
+    digests: dict[int, str] = {}
+    for node in order:
+        digests[id(node)] = _digest(node, [digests[id(each)] for each in node.inputs])
+    return {
+        "pkrayVersion": version,
+        "planVersion": PLAN_VERSION,
+        "dialect": dialect,
+        "nodes": [_node_json(node, ids[id(node)], digests[id(node)], ttl) for node in order],
+        "edges": [
+            {
+                "source": ids[id(each)],
+                "target": ids[id(node)],
+                "shuffle": _shuffle(each),
+                "changelogMode": modes[id(each)].names(),
+            }
+            for node in order
+            for each in node.inputs
+        ],
+    }
+
+
+def _in_order(root: Node) -> Iterator[Node]:
+    """List the nodes, inputs before what takes them, each once."""
+    seen: set[int] = set()
+    waiting: list[tuple[Node, bool]] = [(root, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if id(node) in seen:
+            continue
+        if ready:
+            seen.add(id(node))
+            yield node
+        else:
+            waiting.append((node, True))
+            waiting.extend((each, False) for each in reversed(node.inputs))
+
+
+def _node_json(node: Node, number: int, digest: str, ttl: str) -> dict[str, Any]:
+    written = {"id": number, "type": type_name(type(node)), **_attributes(node)}
+    if isinstance(node, Join):
+        for side, each in (("left", node.left), ("right", node.right)):
+            key = best_key(each, upsert_keys(each))
+            written[f"{side}UpsertKeys"] = [] if key is None else [list(key)]
+    ttls = iter(state_ttls(node, ttl))
+    kept = [
+        {"index": index, "ttl": next(ttls), "name": state.name}
+        for index, state in enumerate(each for each in states(node) if each.cleaned_by == "ttl")
+    ]
+    if kept:
+        written["state"] = kept
+    written["inputProperties"] = [{"distribution": _distribution(each)} for each in node.inputs]
+    written["outputType"] = row_type(node)
+    written["description"] = description(node)
+    written["digest"] = digest
+    return written
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    if isinstance(node, Scan):
+        return _scan_json(node)
+    return {
+        _camel(each.name): _to_value(getattr(node, each.name)) for each in _own_fields(type(node))
+    }
+
+
+def _scan_json(node: Scan) -> dict[str, Any]:
+    return {
+        "table": node.source.name,
+        "tableColumns": _to_value(node.source.fields),
+        "primaryKey": list(node.source.primary_key),
+        "columns": _to_value(node.columns),
+        "condition": _to_value(node.condition),
+        "options": dict(node.options),
+    }
+
+
+def _to_value(value: Any) -> Any:
+    match value:
+        case Expression():
+            return {"sql": to_text(value), "type": str(value.type)}
+        case DataType():
+            return str(value)
+        case Fields():
+            return [_to_value(each) for each in value]
+        case Field():
+            written = {"name": value.name, "type": str(value.type)}
+            return {**written, "rowtime": True} if value.is_rowtime else written
+        case StrEnum():
+            return str(value)
+        case tuple():
+            return [_to_value(each) for each in value]
+        case Mapping():
+            return dict(value)
+        case None | bool() | int() | float() | str():
+            return value
+    if is_dataclass(value):
+        parts = dataclass_fields(value)
+        return {_camel(each.name): _to_value(getattr(value, each.name)) for each in parts}
+    raise PlanError(
+        f"a {type(value).__name__} cannot be written into a plan: use tables, and functions that "
+        "are registered with the catalog",
+        faults=(),
+    )
+
+
+def _digest(node: Node, inputs: list[str]) -> str:
+    """Tell an operator by what it computes: not by its number, its TTL or its description."""
+    said = {
+        "type": type_name(type(node)),
+        **_attributes(node),
+        "inputTypes": [row_type(each) for each in node.inputs],
+        "inputs": inputs,
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _shuffle(node: Node) -> dict[str, Any]:
+    if not isinstance(node, Exchange):
+        return {"type": "forward"}
+    return {"type": "hash", "keys": list(node.keys)} if node.keys else {"type": "single"}
+
+
+def _distribution(node: Node) -> str:
+    if not isinstance(node, Exchange):
+        return "forward"
+    return f"hash[{', '.join(node.keys)}]" if node.keys else "single"
+
+
+def type_name(kind: type[Node]) -> str:
+    """Name a node type as plans do: ``set_operation_1``."""
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+    return f"{snake.replace('top_n', 'topn')}_{NODE_VERSION}"
+
+
+@cache
+def node_types() -> dict[str, type[Node]]:
+    """List the node types by their names in plans."""
+    kinds = [
+        each
+        for each in vars(nodes).values()
+        if isinstance(each, type) and issubclass(each, Node) and not each.__name__.startswith("_")
+    ]
+    return {type_name(each): each for each in kinds if each is not Node}
+
+
+def _own_fields(kind: type[Node]) -> tuple[DataclassField[Any], ...]:
+    return tuple(each for each in dataclass_fields(kind) if each.name not in _INPUTS)
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(each.capitalize() for each in rest)
+
+
+def from_json(document: Any, find: FindSource) -> Node:
+    """Make the plan of what a file holds.
+
+    Args:
+        find: opens the tables that the plan reads.
+
+    Raises:
+        PlanError: ``faults`` lists each fault with its JSON pointer.
+    """
+    return _Reader(document, find).read()
+
+
+class _Reader:
+    """Reads one document, and collects what is wrong with it."""
+
+    def __init__(self, document: Any, find: FindSource) -> None:
+        self.document = document
+        self.find = find
+        self.faults: list[tuple[str, str]] = []
+
+    def read(self) -> Node:
+        root = self._read()
+        if self.faults or root is None:
+            lines = "".join(f"\n  {place or '/'}: {reason}" for place, reason in self.faults)
+            raise PlanError(f"the plan cannot be loaded:{lines}", faults=tuple(self.faults))
+        return root
+
+    def fault(self, pointer: str, reason: str) -> None:
+        self.faults.append((pointer, reason))
+
+    def _read(self) -> Node | None:
+        document = self.document
+        if not isinstance(document, dict):
+            self.fault("", "a plan is a JSON object with nodes and edges")
+            return None
+        for key in ("pkrayVersion", "planVersion", "dialect", "nodes", "edges"):
+            if key not in document:
+                self.fault("", f"{key!r} is missing")
+        for key in set(document) - {"pkrayVersion", "planVersion", "dialect", "nodes", "edges"}:
+            self.fault(f"/{_escape(key)}", "no such entry in a plan: take it out")
+        self._check_version(document.get("planVersion", PLAN_VERSION))
+        if document.get("dialect", "spark") not in ("spark", "flink"):
+            self.fault("/dialect", f"{document['dialect']!r} is none of spark, flink")
+        written, edges = document.get("nodes"), document.get("edges")
+        for key, part in (("nodes", written), ("edges", edges)):
+            if key in document and not isinstance(part, list):
+                self.fault(f"/{key}", "must be a list")
+        if self.faults or not isinstance(written, list) or not isinstance(edges, list):
+            return None
+        if not 0 < len(written) <= MOST_NODES:
+            self.fault("/nodes", f"a plan has 1 to {MOST_NODES} nodes, this one {len(written)}")
+            return None
+        return self._graph(written, edges)
+
+    def _check_version(self, version: Any) -> None:
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            self.fault("/planVersion", f"{version!r} is no version: it is a number from 1")
+        elif version > PLAN_VERSION:
+            self.fault(
+                "/planVersion",
+                f"{version} is newer than {PLAN_VERSION}, the newest that this pkray reads: "
+                "install a newer pkray",
+            )
+
+    def _graph(self, written: list[Any], edges: list[Any]) -> Node | None:
+        places = self._places(written)
+        inputs = self._inputs(edges, places)
+        if self.faults:
+            return None
+        order = self._order(places, inputs)
+        if order is None:
+            return None
+        built: dict[int, Node] = {}
+        for number in order:
+            index = places[number]
+            below = [built.get(each) for each in inputs[number]]
+            node = self._node(written[index], f"/nodes/{index}", below)
+            if node is not None:
+                built[number] = node
+        taken = {each for numbers in inputs.values() for each in numbers}
+        roots = [number for number in places if number not in taken]
+        if len(roots) != 1:
+            self.fault("/edges", f"a plan ends in one node, this one in {sorted(roots)}")
+            return None
+        return built.get(roots[0])
+
+    def _places(self, written: list[Any]) -> dict[int, int]:
+        places: dict[int, int] = {}
+        for index, each in enumerate(written):
+            pointer = f"/nodes/{index}"
+            if not isinstance(each, dict):
+                self.fault(pointer, "a node is a JSON object")
+                continue
+            number = each.get("id")
+            if not isinstance(number, int) or isinstance(number, bool):
+                self.fault(f"{pointer}/id", f"{number!r} is no id: it is a whole number")
+            elif number in places:
+                self.fault(f"{pointer}/id", f"{number} is the id of another node too")
+            else:
+                places[number] = index
+            if each.get("type") not in node_types():
+                self.fault(f"{pointer}/type", f"no node type is called {each.get('type')!r}")
+        return places
+
+    def _inputs(self, edges: list[Any], places: Mapping[int, int]) -> dict[int, list[int]]:
+        inputs: dict[int, list[int]] = {number: [] for number in places}
+        for index, edge in enumerate(edges):
+            pointer = f"/edges/{index}"
+            if not isinstance(edge, dict):
+                self.fault(pointer, "an edge is a JSON object with source and target")
+                continue
+            ends = [edge.get(end) for end in ("source", "target")]
+            for end, number in zip(("source", "target"), ends, strict=True):
+                if not isinstance(number, int) or number not in places:
+                    self.fault(f"{pointer}/{end}", f"no node has the id {number!r}")
+            for key in set(edge) - {"source", "target", "shuffle", "changelogMode"}:
+                self.fault(f"{pointer}/{_escape(key)}", "no such entry in an edge: take it out")
+            source, target = ends
+            if isinstance(source, int) and isinstance(target, int) and target in inputs:
+                inputs[target].append(source)
+        return inputs
+
+    def _order(
+        self, places: Mapping[int, int], inputs: Mapping[int, list[int]]
+    ) -> list[int] | None:
+        order: list[int] = []
+        waiting = {number: set(each) for number, each in inputs.items()}
+        while ready := sorted(number for number, each in waiting.items() if not each):
+            order.extend(ready)
+            for number in ready:
+                del waiting[number]
+            for each in waiting.values():
+                each.difference_update(ready)
+        if waiting:
+            self.fault("/edges", f"the nodes {sorted(waiting)} take each other's rows in a circle")
+            return None
+        return order
+
+    def _node(self, written: dict[str, Any], pointer: str, below: list[Node | None]) -> Node | None:
+        kind = node_types()[written["type"]]
+        names = [each.name for each in dataclass_fields(kind) if each.name in _INPUTS]
+        if len(below) != len(names):
+            self.fault(pointer, f"a {written['type']} takes {len(names)} inputs, not {len(below)}")
+            return None
+        inputs = [each for each in below if each is not None]
+        if len(inputs) != len(names):
+            return None  # a fault of an input was told
+        before = len(self.faults)
+        if kind is Scan:
+            node = self._scan(written, pointer)
+        else:
+            node = self._make(kind, dict(zip(names, inputs, strict=True)), written, pointer)
+        if node is None or len(self.faults) > before:
+            return None
+        self._check_node(node, written, pointer)
+        return node
+
+    def _make(
+        self, kind: type[Node], inputs: dict[str, Node], written: dict[str, Any], pointer: str
+    ) -> Node | None:
+        before = len(self.faults)
+        self._check_entries(written, [_camel(each.name) for each in _own_fields(kind)], pointer)
+        fields = _fields_of_expressions(kind, inputs, written)
+        values: dict[str, Any] = dict(inputs)
+        hints = typing.get_type_hints(kind)
+        for each in _own_fields(kind):
+            place = f"{pointer}/{_camel(each.name)}"
+            if _camel(each.name) in written:
+                hint = hints[each.name]
+                values[each.name] = self._value(written[_camel(each.name)], hint, place, fields)
+        if len(self.faults) > before:
+            return None
+        try:
+            node = kind(**values)
+            _ = node.fields
+        except (KeyError, TypeError, ValueError, AssertionError, PkrayError) as error:
+            said = f"no column is called {error}" if isinstance(error, KeyError) else str(error)
+            self.fault(pointer, f"does not fit its inputs: {said}")
+            return None
+        self._check_columns(node, pointer)
+        return node
+
+    def _check_entries(self, written: dict[str, Any], names: list[str], pointer: str) -> None:
+        for key in sorted(set(written) - {*names, *_COMMON, *_INFORMATION}):
+            self.fault(f"{pointer}/{_escape(key)}", "no such entry in this node: take it out")
+        for key in names:
+            if key not in written:
+                self.fault(pointer, f"{key!r} is missing")
+
+    def _scan(self, written: dict[str, Any], pointer: str) -> Node | None:
+        entries = ("table", "tableColumns", "primaryKey", "columns", "condition", "options")
+        self._check_entries(written, list(entries), pointer)
+        options, table = written.get("options"), written.get("table")
+        texts = isinstance(options, dict) and all(isinstance(v, str) for v in options.values())
+        if not isinstance(options, dict) or not texts:
+            self.fault(f"{pointer}/options", "must be an object of texts")
+            return None
+        if not isinstance(table, str):
+            self.fault(f"{pointer}/table", f"{table!r} is no table's name")
+            return None
+        try:
+            source = self.find(table, options)
+        except PkrayError as error:
+            self.fault(f"{pointer}/table", str(error))
+            return None
+        given = self._value(written.get("tableColumns"), Fields, f"{pointer}/tableColumns", None)
+        if isinstance(given, Fields):
+            self._check_table(given, source, pointer)
+        if list(source.primary_key) != written.get("primaryKey"):
+            said = ", ".join(source.primary_key) or "none"
+            self.fault(f"{pointer}/primaryKey", f"the primary key of {table} is {said}")
+        place = f"{pointer}/columns"
+        columns = self._value(written.get("columns"), tuple[str, ...] | None, place, None)
+        for index, name in enumerate(columns or ()):
+            if name not in source.fields:
+                self.fault(f"{place}/{index}", f"{table} has no column {name!r}")
+        condition = self._value(
+            written.get("condition"), Expression, f"{pointer}/condition", source.fields
+        )
+        return Scan(source, columns, condition, tuple(sorted(options.items())))
+
+    def _check_table(self, given: Fields, source: Source, pointer: str) -> None:
+        """A plan names every column that it knew; columns that came later are harmless."""
+        for index, column in enumerate(given):
+            place = f"{pointer}/tableColumns/{index}"
+            if column.name not in source.fields:
+                self.fault(place, f"{source.name} has no column {column.name!r} any more")
+            elif source.fields[column.name].type != column.type:
+                now = source.fields[column.name].type
+                self.fault(f"{place}/type", f"{column.name} is {now}, not {column.type}")
+
+    def _check_columns(self, node: Node, pointer: str) -> None:
+        """What a node names must be there: a name that is not would fail at the first row."""
+        for attribute, names in _named_columns(node):
+            for index, (name, fields) in enumerate(names):
+                if name not in fields:
+                    said = ", ".join(fields.names)
+                    place = f"{pointer}/{_camel(attribute)}/{index}"
+                    self.fault(place, f"no column {name!r}; there are {said}")
+
+    def _check_node(self, node: Node, written: dict[str, Any], pointer: str) -> None:
+        if written.get("outputType", _MISSING) != row_type(node):
+            self.fault(f"{pointer}/outputType", f"it is {row_type(node)}")
+        self._check_states(node, written.get("state", []), f"{pointer}/state")
+
+    def _check_states(self, node: Node, written: Any, pointer: str) -> None:
+        kept = [each for each in states(node) if each.cleaned_by == "ttl"]
+        if not isinstance(written, list) or len(written) != len(kept):
+            self.fault(pointer, f"this node has {len(kept)} states with a TTL")
+            return
+        for index, (state, each) in enumerate(zip(kept, written, strict=True)):
+            place = f"{pointer}/{index}"
+            if not isinstance(each, dict) or set(each) != {"index", "ttl", "name"}:
+                self.fault(place, "a state has index, ttl and name")
+                continue
+            if each["index"] != index or isinstance(each["index"], bool):
+                self.fault(f"{place}/index", f"states are numbered from 0: this is {index}")
+            if each["name"] != state.name:
+                self.fault(f"{place}/name", f"it is {state.name}")
+            if not isinstance(each["ttl"], str) or not _DURATION.fullmatch(each["ttl"]):
+                reason = "is no duration: write '3000 ms', '10 s', '5 min', '2 h' or '7 d'"
+                self.fault(f"{place}/ttl", f"{each['ttl']!r} {reason}")
+
+    def _value(self, written: Any, hint: Any, pointer: str, fields: Fields | None) -> Any:
+        """Make a value of the type that an attribute has."""
+        origin = typing.get_origin(hint)
+        if origin in (typing.Union, types.UnionType):
+            return self._optional(written, hint, pointer, fields)
+        if origin is tuple:
+            return self._tuple(written, typing.get_args(hint), pointer, fields)
+        if hint is Expression or (isinstance(hint, type) and issubclass(hint, Expression)):
+            return self._expression(written, hint, pointer, fields)
+        if hint is DataType:
+            return self._type(written, pointer)
+        if hint is Fields:
+            columns = self._tuple(written, (Field, ...), pointer, fields)
+            return Fields(columns) if columns is not None else None
+        if hint is Field:
+            return self._field(written, pointer)
+        if isinstance(hint, type) and issubclass(hint, StrEnum):
+            return self._enum(written, hint, pointer)
+        if is_dataclass(hint) and isinstance(hint, type):
+            return self._dataclass(written, hint, pointer, fields)
+        if origin is not None and issubclass(origin, Mapping):
+            if isinstance(written, dict) and all(isinstance(v, str) for v in written.values()):
+                return written
+            return self.fault(pointer, "must be an object of texts")
+        return self._scalar(written, hint, pointer)
+
+    def _optional(self, written: Any, hint: Any, pointer: str, fields: Fields | None) -> Any:
+        kinds = [each for each in typing.get_args(hint) if each is not type(None)]
+        if written is None and type(None) in typing.get_args(hint):
+            return None
+        if len(kinds) == 1:
+            return self._value(written, kinds[0], pointer, fields)
+        if isinstance(written, (int, float)) and not isinstance(written, bool):
+            return written
+        return self.fault(pointer, f"{written!r} is no number")
+
+    def _tuple(
+        self, written: Any, kinds: tuple[Any, ...], pointer: str, fields: Fields | None
+    ) -> tuple[Any, ...] | None:
+        if not isinstance(written, list):
+            self.fault(pointer, "must be a list")
+            return None
+        if len(kinds) == 2 and kinds[1] is Ellipsis:
+            kinds = (kinds[0],) * len(written)
+        if len(kinds) != len(written):
+            self.fault(pointer, f"must have {len(kinds)} entries, not {len(written)}")
+            return None
+        return tuple(
+            self._value(each, kind, f"{pointer}/{index}", fields)
+            for index, (each, kind) in enumerate(zip(written, kinds, strict=True))
+        )
+
+    def _expression(
+        self, written: Any, hint: type[Expression], pointer: str, fields: Fields | None
+    ) -> Expression | None:
+        shaped = isinstance(written, dict) and set(written) == {"sql", "type"}
+        if not shaped or not all(isinstance(each, str) for each in written.values()):
+            self.fault(pointer, "an expression has sql and type, both texts")
+            return None
+        try:
+            expression = from_text(written["sql"], fields or Fields(()))
+        except PkrayError as error:
+            self.fault(f"{pointer}/sql", str(error))
+            return None
+        if not isinstance(expression, hint):
+            self.fault(f"{pointer}/sql", "must be a constant")
+            return None
+        if str(expression.type) != written["type"]:
+            self.fault(f"{pointer}/type", f"it is {expression.type}, not {written['type']}")
+        return expression
+
+    def _type(self, written: Any, pointer: str) -> DataType | None:
+        try:
+            return DataType.parse(written)
+        except PkrayError as error:
+            self.fault(pointer, str(error))
+            return None
+
+    def _field(self, written: Any, pointer: str) -> Field | None:
+        shaped = isinstance(written, dict) and {"name", "type"} <= set(written)
+        if not shaped or set(written) - {"name", "type", "rowtime"}:
+            self.fault(pointer, "a column has name and type")
+            return None
+        kind = self._type(written["type"], f"{pointer}/type")
+        if not isinstance(written["name"], str):
+            self.fault(f"{pointer}/name", f"{written['name']!r} is no name")
+            return None
+        rowtime = written.get("rowtime", False) is True
+        return Field(written["name"], kind, rowtime) if kind else None
+
+    def _enum(self, written: Any, hint: type[StrEnum], pointer: str) -> StrEnum | None:
+        try:
+            return hint(written)
+        except ValueError:
+            self.fault(pointer, f"{written!r} is none of {', '.join(hint)}")
+            return None
+
+    def _dataclass(self, written: Any, hint: type[Any], pointer: str, fields: Fields | None) -> Any:
+        parts = {_camel(each.name): each.name for each in dataclass_fields(hint)}
+        if not isinstance(written, dict) or set(written) != set(parts):
+            return self.fault(pointer, f"must be an object with {', '.join(parts)}")
+        before, hints = len(self.faults), typing.get_type_hints(hint)
+        values = {
+            name: self._value(written[key], hints[name], f"{pointer}/{key}", fields)
+            for key, name in parts.items()
+        }
+        return hint(**values) if len(self.faults) == before else None
+
+    def _scalar(self, written: Any, hint: Any, pointer: str) -> Any:
+        if hint is Any:
+            if written is not None:
+                self.fault(pointer, "functions of users are known by their names alone")
+            return None
+        right = isinstance(written, hint) and (hint is bool or not isinstance(written, bool))
+        if not right:
+            words = {str: "a text", int: "a whole number", bool: "true or false"}
+            return self.fault(pointer, f"{written!r} is not {words.get(hint, hint.__name__)}")
+        return written
+
+
+def _fields_of_expressions(
+    kind: type[Node], inputs: dict[str, Node], written: dict[str, Any]
+) -> Fields:
+    """List the columns that a node's expressions read."""
+    if len(inputs) == 1:
+        return inputs["input"].fields
+    if not inputs:
+        return Fields(())
+    names = written.get("rightNames")
+    right = inputs["right"].fields
+    fits = isinstance(names, list) and len(names) == len(right)
+    columns = zip(right, names if fits and names else right.names, strict=True)
+    return inputs["left"].fields + Fields(
+        tuple(Field(str(name), each.type, each.is_rowtime) for each, name in columns)
+    )
+
+
+def _named_columns(node: Node) -> Iterator[tuple[str, list[tuple[str, Fields]]]]:
+    """List the columns of its inputs that a node names, an attribute at a time."""
+    if isinstance(node, Join | IntervalJoin | TemporalJoin):
+        for side, each in (("left", node.left), ("right", node.right)):
+            keys = getattr(node, f"{side}_keys")
+            yield f"{side}_keys", [(name, each.fields) for name in keys]
+        return
+    for attribute in ("keys", "partition_by", "arguments"):
+        names = getattr(node, attribute, None)
+        if names is not None:
+            yield attribute, [(name, node.inputs[0].fields) for name in names]
+    order = getattr(node, "order_by", None)
+    if isinstance(order, tuple):
+        yield "order_by", [(key.column, node.inputs[0].fields) for key in order]
+    elif isinstance(order, str):
+        yield "order_by", [(order, node.inputs[0].fields)]
+    for attribute in ("aggregates", "calls"):
+        calls = getattr(node, attribute, None)
+        if calls is not None:
+            read = [name for _, call in calls for name in call.arguments]
+            read += [call.filter for _, call in calls if getattr(call, "filter", None)]
+            read += [key.column for _, call in calls for key in getattr(call, "order_by", ())]
+            yield attribute, [(name, node.inputs[0].fields) for name in read]
+    time = getattr(node, "time", None)
+    if isinstance(time, str):
+        yield "time", [(time, node.inputs[0].fields)]
+
+
+def _escape(key: object) -> str:
+    return str(key).replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,176 @@
+"""What each operator remembers between epochs when a plan runs continuously."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pkray.relational.plan.changelog_modes import change_kinds
+from pkray.relational.plan.keys import best_key, unique_keys
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Deduplicate,
+    Distinct,
+    Exchange,
+    Hint,
+    IntervalJoin,
+    Join,
+    JoinKind,
+    Limit,
+    Node,
+    Normalize,
+    Over,
+    SetKind,
+    SetOperation,
+    TemporalJoin,
+    TopN,
+    Window,
+    WindowKind,
+)
+from pkray.relational.plan.windowing import is_windowed
+
+NEVER = "0 ms"
+"""The TTL of state that never expires."""
+
+
+@dataclass(frozen=True)
+class State:
+    """One table of state.
+
+    Attributes:
+        name: as compiled plans call it.
+        shape: ``fold`` (a value a key), ``ordered`` (rows of a key by their order) or
+            ``two-sided`` (the rows of one side of a join).
+        key: the columns by which it is kept.
+        grows_with: what it has a row for.
+        cleaned_by: ``ttl`` or ``watermark``; state that the watermark cleans has no TTL.
+    """
+
+    name: str
+    shape: str
+    key: tuple[str, ...]
+    grows_with: str
+    cleaned_by: str = "ttl"
+
+
+def states(node: Node) -> tuple[State, ...]:
+    """List the tables of state that an operator keeps, one an input that has any."""
+    if is_windowed(node):
+        return tuple(_windowed(node))
+    match node:
+        case Aggregate():
+            return (_aggregate(node),)
+        case Distinct():
+            return (State("distinctState", "fold", node.fields.names, "distinct rows"),)
+        case Normalize():
+            return (State("changelogNormalizeState", "fold", node.keys, "keys of the source"),)
+        case TopN():
+            kept = "rows" if "D" in change_kinds(node.input) else f"{node.end} rows a partition"
+            return (State("rankState", "ordered", node.partition_by, kept),)
+        case Deduplicate():
+            return (_deduplicate(node),)
+        case Join():
+            return _two_sided(node, "ttl")
+        case IntervalJoin():
+            return _two_sided(node, "watermark")
+        case TemporalJoin():
+            return _temporal(node)
+        case Over():
+            return (State("overState", "ordered", node.partition_by, "rows"),)
+        case SetOperation() if not (node.kind is SetKind.UNION and node.all):
+            name = f"{node.kind}State"
+            return (State(name, "fold", node.fields.names, "distinct rows of both inputs"),)
+        case Window(kind=WindowKind.SESSION):
+            rows = "rows of open sessions"
+            return (State("sessionState", "ordered", node.partition_by, rows, "watermark"),)
+        case Limit():
+            return (State("limitState", "ordered", (), "rows"),)
+    return ()
+
+
+def state_ttls(node: Node, default: str = NEVER) -> tuple[str, ...]:
+    """List the TTL of each state that the TTL cleans: from a STATE_TTL hint, or the default.
+
+    Args:
+        default: the option ``table.exec.state.ttl``.
+    """
+    hinted = dict(_hinted(node))
+    names = ("left", "right") if len(node.inputs) == 2 else ("",)
+    return tuple(
+        hinted.get(names[min(index, len(names) - 1)], default)
+        for index, state in enumerate(states(node))
+        if state.cleaned_by == "ttl"
+    )
+
+
+def _hinted(node: Node) -> Iterator[tuple[str, str]]:
+    """Find the hints right below an operator, a side of a join by itself."""
+    for side, each in zip(("left", "right"), node.inputs, strict=False):
+        while isinstance(each, Exchange | Hint):
+            if isinstance(each, Hint) and each.name.upper() == "STATE_TTL":
+                for _, ttl in each.options:
+                    yield (side if len(node.inputs) == 2 else "", ttl)
+            each = each.input
+
+
+def _aggregate(node: Aggregate) -> State:
+    values = [call for _, call in node.aggregates if call.distinct or _keeps_values(node, call)]
+    grows = "groups and their distinct values" if values else "groups"
+    return State("groupAggregateState", "fold", node.keys, grows if node.keys else "one row")
+
+
+def _keeps_values(node: Aggregate, call: object) -> bool:
+    folded = ("count", "sum", "sum_wrapping", "avg", "avg_truncating")
+    return "D" in change_kinds(node.input) and getattr(call, "function", "") not in folded
+
+
+def _deduplicate(node: Deduplicate) -> State:
+    updating = change_kinds(node.input) - {"I"}
+    shape = "ordered" if updating else "fold"
+    return State("deduplicateState", shape, node.keys, "rows" if updating else "keys")
+
+
+def _two_sided(node: Join | IntervalJoin, cleaned_by: str) -> tuple[State, ...]:
+    keys = (node.left_keys, node.right_keys)
+    result = []
+    for side, each, key in zip(("left", "right"), node.inputs, keys, strict=True):
+        unique = best_key(each, unique_keys(each))
+        row = unique if unique is not None else ("row",)
+        whole = (*key, *(name for name in row if name not in key))
+        outer = JoinKind.LEFT if side == "left" else JoinKind.RIGHT
+        counted = node.kind in (outer, JoinKind.FULL, JoinKind.SEMI, JoinKind.ANTI)
+        grows = f"rows of the {side} input" + (", with match counts" if counted else "")
+        result.append(State(f"{side}State", "two-sided", whole, grows, cleaned_by))
+    return tuple(result)
+
+
+def _temporal(node: TemporalJoin) -> tuple[State, ...]:
+    if node.right_time is None:
+        return ()
+    return (
+        State("leftState", "ordered", node.left_keys, "rows that wait", "watermark"),
+        State("rightState", "ordered", node.right_keys, "keys and open versions", "watermark"),
+    )
+
+
+def _windowed(node: Node) -> Iterator[State]:
+    match node:
+        case Join():
+            for side, keys in (("left", node.left_keys), ("right", node.right_keys)):
+                rows = f"rows of open windows of the {side} input"
+                yield State(f"{side}State", "ordered", keys, rows, "watermark")
+        case Aggregate():
+            yield _open_windows("windowAggregateState", node.keys)
+        case TopN():
+            yield _open_windows("windowRankState", node.partition_by)
+        case Deduplicate():
+            yield _open_windows("windowDeduplicateState", node.keys)
+
+
+def _open_windows(name: str, keys: tuple[str, ...]) -> State:
+    return State(name, "ordered", keys, "open windows", "watermark")
+
+
+def ttl_of(options: Mapping[str, str]) -> str:
+    """Read the TTL that applies where no hint says another."""
+    return options.get("table.exec.state.ttl", NEVER)

@@ -1,0 +1,94 @@
+"""Which columns of a node are the bounds of windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pkray.relational.plan.expressions import ColumnRef
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Deduplicate,
+    Exchange,
+    Expand,
+    Filter,
+    Hint,
+    Join,
+    Node,
+    Project,
+    TopN,
+    Window,
+)
+
+
+@dataclass(frozen=True)
+class WindowBounds:
+    """Columns that hold a window's start and end in each row."""
+
+    window: Window
+    start: frozenset[str]
+    end: frozenset[str]
+
+    def are_in(self, columns: tuple[str, ...]) -> bool:
+        """Whether rows that agree in the columns are of one window."""
+        return bool(self.start & set(columns)) and bool(self.end & set(columns))
+
+
+def window_bounds(node: Node) -> WindowBounds | None:
+    """Find the windows that the rows of a node belong to; None where they belong to none."""
+    match node:
+        case Window():
+            start, end, _ = node.names
+            return WindowBounds(node, frozenset({start}), frozenset({end}))
+        case Project():
+            return _projected(node)
+        case Aggregate():
+            bounds = window_bounds(node.input)
+            return _kept(bounds, node.keys)
+        case Join() if is_windowed_join(node) or not node.kind.keeps_right:
+            return window_bounds(node.left)
+        case Filter() | Exchange() | Hint() | Expand() | TopN() | Deduplicate():
+            return window_bounds(node.input)
+    return None
+
+
+def is_windowed(node: Node) -> bool:
+    """Whether an operator works within windows, so that its state goes when they have fired."""
+    match node:
+        case Aggregate():
+            keys: tuple[str, ...] = node.keys
+        case TopN():
+            keys = node.partition_by
+        case Deduplicate():
+            keys = node.keys
+        case Join():
+            return is_windowed_join(node)
+        case _:
+            return False
+    bounds = window_bounds(node.inputs[0])
+    return bounds is not None and bounds.are_in(keys)
+
+
+def is_windowed_join(node: Join) -> bool:
+    """Whether both sides are of windows and rows are paired within them."""
+    left, right = window_bounds(node.left), window_bounds(node.right)
+    if left is None or right is None:
+        return False
+    pairs = list(zip(node.left_keys, node.right_keys, strict=True))
+    starts = any(a in left.start and b in right.start for a, b in pairs)
+    return starts and any(a in left.end and b in right.end for a, b in pairs)
+
+
+def _projected(node: Project) -> WindowBounds | None:
+    bounds = window_bounds(node.input)
+    if bounds is None:
+        return None
+    named = [(value.name, name) for name, value in node.columns if isinstance(value, ColumnRef)]
+    start = frozenset(name for source, name in named if source in bounds.start)
+    end = frozenset(name for source, name in named if source in bounds.end)
+    return WindowBounds(bounds.window, start, end) if start and end else None
+
+
+def _kept(bounds: WindowBounds | None, columns: tuple[str, ...]) -> WindowBounds | None:
+    if bounds is None or not bounds.are_in(columns):
+        return None
+    return WindowBounds(bounds.window, bounds.start & set(columns), bounds.end & set(columns))
