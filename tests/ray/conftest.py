@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 import pkray
+
+_numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +23,10 @@ def ray_cluster():
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,
+            _system_config={
+                "worker_niceness": 0,  # the tests wait for them
+                "kill_worker_timeout_milliseconds": 500,  # of a process that is stopped; 5 s
+            },
         )
     yield
     if started:
@@ -33,3 +41,9 @@ def ray_catalog(ray_cluster, tmp_path):
         yield catalog
         for name in catalog.list_tables():
             catalog.drop_table(name)
+
+
+@pytest.fixture
+def job():
+    """A commit user of the test's own."""
+    return f"job-{next(_numbers)}"

@@ -13,23 +13,30 @@ import pytest
 import pkray
 from pkray.errors import ServiceUnavailableError
 from tests.integration.readers import rows_of
+from tests.ray.commits import appended
 
 pytestmark = pytest.mark.ray
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
 
-@pytest.fixture
-def table(ray_cluster, tmp_path):
+@pytest.fixture(scope="module")
+def shared(ray_cluster, tmp_path_factory):
     """A table of two owners, whose callers do not wait long."""
     options = {"owners": 2, "call_timeout": 2, "lookup_timeout": 1}
-    with pkray.connect(tmp_path, runtime="ray", runtime_options=options) as catalog:
-        table = catalog.create_table("db.t", SCHEMA, ["id"], options={"bucket": "2"})
-        with table.open_writer("job") as writer:
-            writer.upsert(rows(1))
-            writer.commit(commit_identifier=1)
-        yield table
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    with pkray.connect(warehouse, runtime="ray", runtime_options=options) as catalog:
+        yield catalog.create_table("db.t", SCHEMA, ["id"], options={"bucket": "2"})
         catalog.drop_table("db.t")
+
+
+@pytest.fixture
+def table(shared, job):
+    """The table of all tests here, with the first commit of the job."""
+    with shared.open_writer(job) as writer:
+        writer.upsert(rows(1))
+        writer.commit(commit_identifier=1)
+    return shared
 
 
 def rows(value: int) -> pa.Table:
@@ -57,27 +64,25 @@ def test_a_lookup_names_the_owner_that_is_stopped(table):
     assert table.lookup(rows(1).select(["id"])).num_rows == 100
 
 
-def test_an_owner_that_is_stopped_is_replaced_and_its_rows_are_committed_once(table):
+def test_an_owner_that_is_stopped_is_replaced_and_its_rows_are_committed_once(table, job):
     before = table.service_stats()["owners"]
-    with table.open_writer("job") as writer:
+    with table.open_writer(job) as writer:
         writer.upsert(rows(2))
         with stopped(before[1]):
             writer.commit(commit_identifier=2)
             assert table.service_stats()["owners"][1]["pid"] != before[1]["pid"]
         writer.commit(commit_identifier=2)
     assert rows_of(table.to_arrow(), ["id"]) == [(i, 2) for i in range(100)]
-    appended = table.snapshots().filter(pa.compute.field("commit_kind") == "APPEND")
-    assert appended["commit_identifier"].to_pylist() == [1, 2]
+    assert appended(table, job) == [1, 2]
     assert table.lookup([{"id": 7}]).to_pylist() == [{"id": 7, "v": 2}]
 
 
-def test_a_coordinator_that_is_stopped_is_replaced(table):
-    with table.open_writer("job") as writer:
+def test_a_coordinator_that_is_stopped_is_replaced(table, job):
+    with table.open_writer(job) as writer:
         writer.upsert(rows(2))
         with stopped(table.service_stats()["coordinator"][0]):
             writer.commit(commit_identifier=2)
         writer.upsert(rows(3))
         writer.commit(commit_identifier=3)
     assert rows_of(table.to_arrow(), ["id"]) == [(i, 3) for i in range(100)]
-    appended = table.snapshots().filter(pa.compute.field("commit_kind") == "APPEND")
-    assert appended["commit_identifier"].to_pylist() == [1, 2, 3]
+    assert appended(table, job) == [1, 2, 3]
