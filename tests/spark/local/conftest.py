@@ -6,6 +6,7 @@ import pytest
 
 import pkray
 import pkray.spark
+from tests.spark.jvm import CONFIGS
 
 
 def pytest_collection_modifyitems(items):
@@ -16,7 +17,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="package")
 def spark():
-    yield pkray.spark.session("pkray-tests", configs={"spark.sql.shuffle.partitions": "2"})
+    yield pkray.spark.session("pkray-tests", configs=CONFIGS)
     pkray.spark.stop()
 
 

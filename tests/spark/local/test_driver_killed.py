@@ -10,14 +10,21 @@ from tests.spark.streaming_driver import Driver
 from tests.spark.tables import content, create, overlapping_files, run_stream
 
 
-@pytest.mark.parametrize("files", [16, pytest.param(30, marks=pytest.mark.slow)])
-def test_a_killed_driver_goes_on_from_its_checkpoint(spark, catalog, tmp_path, files):
+@pytest.mark.parametrize(
+    ("files", "kills"),
+    [
+        (9, [3]),
+        pytest.param(16, [3, 4], marks=pytest.mark.slow),
+        pytest.param(30, [3, 4], marks=pytest.mark.slow),
+    ],
+)
+def test_a_killed_driver_goes_on_from_its_checkpoint(spark, catalog, tmp_path, files, kills):
     # Spark may put two files in one batch then, in any order: the newer file's number decides.
     table = create(catalog, options={"sequence.field": "amount"})
     folder, expected = overlapping_files(tmp_path / "in", files)
     checkpoint = tmp_path / "checkpoint"
-    Driver(Path(catalog.warehouse), folder, checkpoint).kill_after(3)
-    Driver(Path(catalog.warehouse), folder, checkpoint).kill_after(4, seconds=0.3)
+    for snapshots in kills:
+        Driver(Path(catalog.warehouse), folder, checkpoint).kill_after(snapshots, seconds=0.3)
     before = table.latest_snapshot()
     assert before.commit_identifier < files - 1
 

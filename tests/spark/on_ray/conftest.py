@@ -6,6 +6,7 @@ import pytest
 
 import pkray
 import pkray.spark
+from tests.spark.jvm import CONFIGS
 
 
 def pytest_collection_modifyitems(items):
@@ -20,9 +21,7 @@ def spark(tmp_path_factory):
     runtime = {"owners": 2}
     warehouse = str(tmp_path_factory.mktemp("cluster"))
     with pkray.connect(warehouse, runtime="ray", runtime_options=runtime):
-        yield pkray.spark.session(
-            "pkray-tests", ray=True, configs={"spark.sql.shuffle.partitions": "2"}
-        )
+        yield pkray.spark.session("pkray-tests", ray=True, configs=CONFIGS)
         pkray.spark.stop()
 
 
