@@ -1,8 +1,10 @@
-"""How many examples random tests have, and what runs beside what in several processes."""
+"""How many examples random tests have, where their files are, and what runs beside what."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import shutil
+import tempfile
 from typing import Any
 
 import pytest
@@ -27,11 +29,23 @@ SHRINKING_SECONDS = 900
 MAX_PROCESSES = 4
 """More would run out of memory on small machines, and have little left to share."""
 
-TOGETHER = {"ray": "cluster", "spark": "cluster", "interop_java": "java"}
-"""Folders whose tests run in one process, one after another: there is one cluster at a time."""
+MEMORY = "/dev/shm"
+"""Where tests have their files if `MEMORY_BYTES` are free: a disk makes and deletes them slower."""
+
+MEMORY_BYTES = 4 << 30
+
+TOGETHER = {
+    "tests/ray": "cluster",
+    "tests/spark/on_ray": "cluster",
+    "tests/spark/local": "spark",
+    "tests/interop_java": "java",
+}
+"""Folders whose tests run in one process, one after another: they share what takes long to start,
+and there is one cluster at a time."""
 
 LONGEST = (
     "cluster",
+    "spark",
     "java",
     "tests/faults/test_lost_answers.py",
     "tests/faults/test_crash_points.py",
@@ -57,6 +71,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     option.loadscopereorder = False
 
 
+def pytest_configure() -> None:
+    """Has this process and those that it starts keep temporary files in memory."""
+    if (
+        "TMPDIR" not in os.environ
+        and os.access(MEMORY, os.W_OK)
+        and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES
+    ):
+        os.environ["TMPDIR"] = MEMORY
+        tempfile.tempdir = None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Gives random tests the time to show the smallest case that fails, and begins with the long.
 
@@ -72,9 +97,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def place_of(nodeid: str) -> str:
     """What a test stays together with: its file, or some folders."""
-    file = Path(nodeid.split("::")[0])
-    folder = file.parts[1] if file.parts[0] == "tests" else ""
-    return TOGETHER.get(folder, str(file))
+    file = nodeid.split("::")[0]
+    return next((place for path, place in TOGETHER.items() if file.startswith(f"{path}/")), file)
 
 
 def is_random(item: pytest.Item) -> bool:

@@ -42,7 +42,7 @@ def test_a_number_that_is_given_is_kept(number):
 
 
 def test_tests_that_share_a_cluster_stay_in_one_process():
-    assert place_of("tests/ray/test_a.py::test_b") == place_of("tests/spark/c/test_d.py::test_e")
+    assert place_of("tests/ray/test_a.py::b") == place_of("tests/spark/on_ray/test_c.py::d")
     assert place_of("tests/unit/ray/test_a.py::test_b") == "tests/unit/ray/test_a.py"
 
 
