@@ -1,0 +1,220 @@
+"""How many rows a node gives, about."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from functools import singledispatch
+from typing import Any
+
+from pkray.relational.plan.expressions import Call, Cast, ColumnRef, Expression, Literal, conjuncts
+from pkray.relational.plan.keys import unique_keys
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    Node,
+    Project,
+    Scan,
+    SetOperation,
+    Values,
+)
+
+UNKNOWN_ROWS = 100_000
+"""Of a source that cannot tell: between a dimension and a fact."""
+_RANGE, _LIKE, _OTHER = 1 / 3, 1 / 10, 1 / 4
+_COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
+
+
+class Estimates:
+    """Estimates of one plan, each worked out once."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, float] = {}
+        self._nodes: list[Node] = []
+
+    def rows(self, node: Node) -> float:
+        """Estimate the number of rows, at least one."""
+        if id(node) not in self._rows:
+            self._nodes.append(node)  # so that no other node gets its id
+            self._rows[id(node)] = max(1.0, _rows(node, self))
+        return self._rows[id(node)]
+
+    def distinct(self, node: Node, column: str) -> float:
+        """Estimate the number of values of a column."""
+        return max(1.0, min(self.rows(node), self._values(node, column)))
+
+    def _values(self, node: Node, column: str) -> float:
+        source = _source_of(node, column)
+        if source is None:
+            return self.rows(node) ** 0.75
+        scan, name = source
+        total = float(scan.source.row_count() or UNKNOWN_ROWS)
+        if frozenset({name}) in unique_keys(scan):
+            return total
+        known = scan.source.statistics(name)
+        width = _width(known.least, known.greatest)
+        if width is not None and scan.fields[name].type.root in ("INT", "BIGINT", "SMALLINT"):
+            return min(total, width + 1)
+        return total**0.6
+
+    def selectivity(self, condition: Expression, node: Node) -> float:
+        """Estimate the part of a node's rows for which a condition is true."""
+        if not isinstance(condition, Call):
+            return _OTHER
+        match condition.function:
+            case "and":
+                return _product(self.selectivity(each, node) for each in condition.arguments)
+            case "or":
+                parts = sum(self.selectivity(each, node) for each in condition.arguments)
+                return min(1.0, parts)
+            case "not":
+                return max(0.05, 1 - self.selectivity(condition.arguments[0], node))
+            case "equal" | "in":
+                return self._equal(condition, node)
+            case "like":
+                return _LIKE
+            case "is_null":
+                return 0.05
+            case "is_not_null" | "not_equal":
+                return 0.95
+        if condition.function in _COMPARISONS:
+            return self._compared(condition, node)
+        return _OTHER
+
+    def _equal(self, condition: Call, node: Node) -> float:
+        first = _column(condition.arguments[0])
+        if first is None or first not in node.fields:
+            return _LIKE
+        count = len(condition.arguments) - 1
+        return min(1.0, count / self.distinct(node, first))
+
+    def _compared(self, condition: Call, node: Node) -> float:
+        left, right = condition.arguments
+        column, constant, below = _column(left), right, condition.function.startswith("less")
+        if column is None:
+            column, constant, below = _column(right), left, not below
+        if column is None or not isinstance(constant, Literal):
+            return _RANGE
+        source = _source_of(node, column)
+        if source is None:
+            return _RANGE
+        known = source[0].source.statistics(source[1])
+        whole = _width(known.least, known.greatest)
+        part = _width(known.least, constant.value)
+        if not whole or part is None:
+            return _RANGE
+        share = min(1.0, max(0.0, part / whole))
+        return max(0.001, share if below else 1 - share)
+
+
+@singledispatch
+def _rows(node: Node, known: Estimates) -> float:
+    return known.rows(node.inputs[0]) if node.inputs else UNKNOWN_ROWS
+
+
+@_rows.register
+def _(node: Scan, known: Estimates) -> float:
+    count = node.source.row_count()
+    total = float(UNKNOWN_ROWS if count is None else count)
+    bare = Scan(node.source)
+    return total * _product(known.selectivity(each, bare) for each in conjuncts(node.condition))
+
+
+@_rows.register
+def _(node: Values, known: Estimates) -> float:
+    return len(node.rows)
+
+
+@_rows.register
+def _(node: Filter, known: Estimates) -> float:
+    below = node.input
+    told = set(conjuncts(below.condition)) if isinstance(below, Scan) else set()
+    fresh = (each for each in conjuncts(node.condition) if each not in told)
+    return known.rows(below) * _product(known.selectivity(each, below) for each in fresh)
+
+
+@_rows.register
+def _(node: Aggregate, known: Estimates) -> float:
+    groups = _product(known.distinct(node.input, key) for key in node.keys)
+    return min(groups, known.rows(node.input))
+
+
+@_rows.register
+def _(node: Distinct, known: Estimates) -> float:
+    return known.rows(node.input) / 2
+
+
+@_rows.register
+def _(node: Limit, known: Estimates) -> float:
+    below = known.rows(node.input)
+    return below if node.count is None else min(below, node.count)
+
+
+@_rows.register
+def _(node: SetOperation, known: Estimates) -> float:
+    return known.rows(node.left) + known.rows(node.right)
+
+
+@_rows.register
+def _(node: Join, known: Estimates) -> float:
+    left, right = known.rows(node.left), known.rows(node.right)
+    matched = left * right
+    for one, other in zip(node.left_keys, node.right_keys, strict=True):
+        matched /= max(known.distinct(node.left, one), known.distinct(node.right, other))
+    match node.kind:
+        case JoinKind.SEMI | JoinKind.ANTI:
+            return left / 2
+        case JoinKind.MARK | JoinKind.SINGLE:
+            return left
+        case JoinKind.LEFT:
+            return max(left, matched)
+        case JoinKind.RIGHT:
+            return max(right, matched)
+        case JoinKind.FULL:
+            return max(left + right, matched)
+    return matched
+
+
+def _source_of(node: Node, column: str) -> tuple[Scan, str] | None:
+    """Find where a column is read."""
+    match node:
+        case Scan():
+            return node, column
+        case Project():
+            value = _column(dict(node.columns)[column])
+            return None if value is None else _source_of(node.input, value)
+        case Join():
+            if column in node.left.fields:
+                return _source_of(node.left, column)
+            names = dict(zip(node.right_names, node.right.fields.names, strict=True))
+            return _source_of(node.right, names[column]) if column in names else None
+    below = node.inputs[0] if len(node.inputs) == 1 else None
+    return _source_of(below, column) if below is not None and column in below.fields else None
+
+
+def _column(value: Expression) -> str | None:
+    while isinstance(value, Cast):
+        value = value.operand
+    return value.name if isinstance(value, ColumnRef) else None
+
+
+def _width(least: Any, greatest: Any) -> float | None:
+    """Measure how far two values are apart; None where that has no meaning."""
+    try:
+        if isinstance(least, datetime | date):
+            return (greatest - least).total_seconds()
+        if isinstance(least, bool | str | bytes) or least is None or greatest is None:
+            return None
+        return float(greatest) - float(least)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _product(values: Any) -> float:
+    result = 1.0
+    for each in values:
+        result *= each
+    return result

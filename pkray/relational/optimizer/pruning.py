@@ -1,0 +1,187 @@
+"""Columns, left out where nothing above reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import singledispatch
+from typing import TypeAlias
+
+from pkray.relational.plan.expressions import ColumnRef
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Deduplicate,
+    Expand,
+    Filter,
+    Hint,
+    IntervalJoin,
+    Join,
+    Limit,
+    Node,
+    Over,
+    Project,
+    Scan,
+    SetKind,
+    SetOperation,
+    Sort,
+    TemporalJoin,
+    TopN,
+    Unnest,
+    Window,
+)
+
+Names: TypeAlias = frozenset[str]
+
+
+def prune(plan: Node) -> Node:
+    """Leave out of every node the columns that nothing above it reads."""
+    pruned = _prune(plan, frozenset(plan.fields.names))
+    return _only(pruned, plan.fields.names)
+
+
+def _only(node: Node, names: Iterable[str]) -> Node:
+    """Give exactly some columns, in their order."""
+    wanted = tuple(names)
+    if node.fields.names == wanted:
+        return node
+    return Project(node, tuple((name, ColumnRef(node.fields[name].type, name)) for name in wanted))
+
+
+@singledispatch
+def _prune(node: Node, needed: Names) -> Node:
+    """Give at least the needed columns, in an order of the node's own.
+
+    What is not told otherwise reads all columns of its inputs.
+    """
+    inputs = tuple(_only(_prune(e, frozenset(e.fields.names)), e.fields.names) for e in node.inputs)
+    same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
+    return node if same else node.with_inputs(*inputs)
+
+
+@_prune.register
+def _(node: Scan, needed: Names) -> Node:
+    columns = tuple(name for name in node.fields.names if name in needed)
+    return node if columns == node.fields.names else replace(node, columns=columns)
+
+
+@_prune.register
+def _(node: Project, needed: Names) -> Node:
+    columns = tuple((name, value) for name, value in node.columns if name in needed)
+    below = frozenset(name for _, value in columns for name in value.columns())
+    return replace(node, input=_prune(node.input, below), columns=columns)
+
+
+@_prune.register
+def _(node: Filter, needed: Names) -> Node:
+    read = needed | node.condition.columns()
+    below = _prune(node.input, read)
+    return _narrowed(node.with_inputs(below), needed)
+
+
+def _narrowed(node: Node, needed: Names) -> Node:
+    """Take out at once what only this node read: joins and groups would carry it along."""
+    return _only(node, (name for name in node.fields.names if name in needed))
+
+
+@_prune.register(Sort)
+@_prune.register(Limit)
+@_prune.register(Hint)
+def _(node: Sort | Limit | Hint, needed: Names) -> Node:
+    read = frozenset(key.column for key in node.order_by) if isinstance(node, Sort) else frozenset()
+    return node.with_inputs(_prune(node.input, needed | read))
+
+
+@_prune.register
+def _(node: Aggregate, needed: Names) -> Node:
+    aggregates = tuple(each for each in node.aggregates if each[0] in needed)
+    read = {*node.keys}
+    for _, call in aggregates:
+        read.update(call.arguments, (key.column for key in call.order_by))
+        read.update([call.filter] if call.filter else [])
+    return replace(node, input=_prune(node.input, frozenset(read)), aggregates=aggregates)
+
+
+@_prune.register
+def _(node: Over, needed: Names) -> Node:
+    calls = tuple(each for each in node.calls if each[0] in needed)
+    if not calls:
+        return _prune(node.input, needed)
+    read = {*node.partition_by, *(key.column for key in node.order_by)}
+    read.update(name for _, call in calls for name in call.arguments)
+    own = frozenset(name for name, _ in calls)
+    return replace(node, input=_prune(node.input, (needed - own) | read), calls=calls)
+
+
+@_prune.register
+def _(node: TopN, needed: Names) -> Node:
+    read = {*node.partition_by, *(key.column for key in node.order_by)}
+    rank = node.rank_name if node.rank_name in needed else None
+    below = _prune(node.input, (needed - {node.rank_name or ""}) | read)
+    return _narrowed(replace(node, input=below, rank_name=rank), needed)
+
+
+@_prune.register
+def _(node: Deduplicate, needed: Names) -> Node:
+    read = {*node.keys, *([node.order_by] if node.order_by else [])}
+    rank = node.rank_name if node.rank_name in needed else None
+    below = _prune(node.input, (needed - {node.rank_name or ""}) | read)
+    return _narrowed(replace(node, input=below, rank_name=rank), needed)
+
+
+@_prune.register
+def _(node: Window, needed: Names) -> Node:
+    read = {node.time, *node.partition_by}
+    return node.with_inputs(_prune(node.input, (needed - set(node.names)) | read))
+
+
+@_prune.register
+def _(node: Unnest, needed: Names) -> Node:
+    read = (needed - set(node.names)) | set(node.arguments)
+    return node.with_inputs(_prune(node.input, read))
+
+
+@_prune.register
+def _(node: Expand, needed: Names) -> Node:
+    read = (needed - {node.id_name, node.number_name or ""}) | set(node.keys)
+    return node.with_inputs(_prune(node.input, read))
+
+
+@_prune.register
+def _(node: SetOperation, needed: Names) -> Node:
+    if node.kind is not SetKind.UNION or not node.all:
+        needed = frozenset(node.fields.names)
+    places = [index for index, name in enumerate(node.fields.names) if name in needed]
+    sides = []
+    for each in node.inputs:
+        names = [each.fields.names[index] for index in places]
+        sides.append(_only(_prune(each, frozenset(names)), names))
+    return node.with_inputs(*sides)
+
+
+@_prune.register
+def _(node: Join, needed: Names) -> Node:
+    return _pruned_join(node, needed, node.condition.columns())
+
+
+@_prune.register
+def _(node: IntervalJoin, needed: Names) -> Node:
+    names = dict(zip(node.right.fields.names, node.right_names, strict=True))
+    times = {node.left_time, names[node.right_time]}
+    return _pruned_join(node, needed, node.condition.columns() | times)
+
+
+@_prune.register
+def _(node: TemporalJoin, needed: Names) -> Node:
+    names = dict(zip(node.right.fields.names, node.right_names, strict=True))
+    times = {node.left_time, *([names[node.right_time]] if node.right_time else [])}
+    return _pruned_join(node, needed, node.condition.columns() | times)
+
+
+def _pruned_join(node: Join | IntervalJoin | TemporalJoin, needed: Names, read: Names) -> Node:
+    wanted = needed | read
+    left = _prune(node.left, (wanted & set(node.left.fields.names)) | set(node.left_keys))
+    names = dict(zip(node.right.fields.names, node.right_names, strict=True))
+    below = {name for name, given in names.items() if given in wanted} | set(node.right_keys)
+    right = _prune(node.right, frozenset(below))
+    given = tuple(names[name] for name in right.fields.names)
+    return _narrowed(replace(node, left=left, right=right, right_names=given), needed)

@@ -1,0 +1,345 @@
+"""Conditions, moved down to where the rows come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import singledispatch
+from typing import TypeAlias
+
+from pkray.relational.optimizer.expressions import (
+    factored,
+    implied,
+    is_deterministic,
+    rejects_nulls,
+    renamed,
+    substitute,
+)
+from pkray.relational.plan.expressions import TRUE, Call, ColumnRef, Expression, all_of, conjuncts
+from pkray.relational.plan.fields import distinct_names
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Deduplicate,
+    Distinct,
+    Expand,
+    Filter,
+    Hint,
+    IntervalJoin,
+    Join,
+    JoinKind,
+    Node,
+    Over,
+    Project,
+    Scan,
+    SetOperation,
+    Sort,
+    TemporalJoin,
+    TopN,
+    Unnest,
+    Window,
+    WindowKind,
+)
+from pkray.schema.types import DataType
+
+Conditions: TypeAlias = tuple[Expression, ...]
+
+_FLOATS = ("FLOAT", "DOUBLE")
+
+
+def push_down(plan: Node) -> Node:
+    """Move every condition as far down as it goes, and make keys of joins of equalities."""
+    return _push(plan, ())
+
+
+@singledispatch
+def _push(node: Node, above: Conditions) -> Node:
+    """Put the conditions, over a node's columns, below it where they can go, otherwise above."""
+    return _filtered(_descended(node), above)
+
+
+def _descended(node: Node) -> Node:
+    inputs = tuple(_push(each, ()) for each in node.inputs)
+    same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
+    return node if same else node.with_inputs(*inputs)
+
+
+def _filtered(node: Node, conditions: Iterable[Expression]) -> Node:
+    condition = all_of(tuple(dict.fromkeys(conditions)))
+    return node if condition == TRUE else Filter(node, condition)
+
+
+def _divided(
+    conditions: Iterable[Expression], columns: Iterable[str]
+) -> tuple[Conditions, Conditions]:
+    """Divide conditions into those over some columns alone, and the others."""
+    known = frozenset(columns)
+    below: list[Expression] = []
+    above: list[Expression] = []
+    for each in conditions:
+        (below if each.columns() <= known and is_deterministic(each) else above).append(each)
+    return tuple(below), tuple(above)
+
+
+def _through(node: Node, above: Conditions, columns: Iterable[str]) -> Node:
+    """Take conditions over some columns below a node with one input."""
+    below, kept = _divided(above, columns)
+    return _filtered(node.with_inputs(_push(node.inputs[0], below)), kept)
+
+
+@_push.register
+def _(node: Filter, above: Conditions) -> Node:
+    return _push(node.input, (*factored(node.condition), *above))
+
+
+@_push.register
+def _(node: Project, above: Conditions) -> Node:
+    values = dict(node.columns)
+    movable = [name for name, value in node.columns if is_deterministic(value)]
+    below, kept = _divided(above, movable)
+    moved = tuple(substitute(each, values) for each in below)
+    return _filtered(node.with_inputs(_push(node.input, moved)), kept)
+
+
+@_push.register
+def _(node: Scan, above: Conditions) -> Node:
+    """Give a source what it can leave rows out by, and check of it what the source does not."""
+    own, others = _divided(above, node.source.fields.names)
+    condition = all_of(tuple(dict.fromkeys((*conjuncts(node.condition), *own))))
+    if condition == TRUE:
+        return _filtered(node, others)
+    remaining = node.source.remaining(condition)
+    return _filtered(replace(node, condition=condition), (*conjuncts(remaining), *others))
+
+
+@_push.register(Distinct)
+@_push.register(Sort)
+@_push.register(Hint)
+def _(node: Node, above: Conditions) -> Node:
+    return _through(node, above, node.fields.names)
+
+
+@_push.register
+def _(node: Aggregate, above: Conditions) -> Node:
+    return (
+        _through(node, above if node.keys else (), node.keys)
+        if node.keys
+        else _filtered(_descended(node), above)
+    )
+
+
+@_push.register
+def _(node: Over, above: Conditions) -> Node:
+    return _through(node, above, node.partition_by)
+
+
+@_push.register
+def _(node: TopN, above: Conditions) -> Node:
+    return _through(node, above, node.partition_by)
+
+
+@_push.register
+def _(node: Deduplicate, above: Conditions) -> Node:
+    return _through(node, above, node.keys)
+
+
+@_push.register
+def _(node: Expand, above: Conditions) -> Node:
+    columns = (name for name in node.input.fields.names if name not in node.keys)
+    return _through(node, above, columns)
+
+
+@_push.register
+def _(node: Unnest, above: Conditions) -> Node:
+    return _through(node, above, node.input.fields.names)
+
+
+@_push.register
+def _(node: Window, above: Conditions) -> Node:
+    columns = node.partition_by
+    if node.kind is not WindowKind.SESSION:
+        columns = node.input.fields.names
+    return _through(node, above, columns)
+
+
+@_push.register
+def _(node: SetOperation, above: Conditions) -> Node:
+    below, kept = _divided(above, node.fields.names)
+    names = dict(zip(node.fields.names, node.right.fields.names, strict=True))
+    right = tuple(_retyped(renamed(each, names), node.right) for each in below)
+    left = tuple(_retyped(each, node.left) for each in below)
+    return _filtered(node.with_inputs(_push(node.left, left), _push(node.right, right)), kept)
+
+
+@_push.register
+def _(node: TemporalJoin, above: Conditions) -> Node:
+    below, kept = _divided(above, node.left.fields.names)
+    return _filtered(node.with_inputs(_push(node.left, below), _push(node.right, ())), kept)
+
+
+@_push.register
+def _(node: IntervalJoin, above: Conditions) -> Node:
+    keeps_left = node.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+    below, kept = _divided(above if keeps_left else (), node.left.fields.names)
+    rest = kept if keeps_left else above
+    return _filtered(node.with_inputs(_push(node.left, below), _push(node.right, ())), rest)
+
+
+@_push.register
+def _(node: Join, above: Conditions) -> Node:
+    node = _strengthened(node, above)
+    left_names, right_names = frozenset(node.left.fields.names), frozenset(node.right_names)
+    own = factored(node.condition)
+    to_left: list[Expression] = []
+    to_right: list[Expression] = []
+    kept: list[Expression] = []
+    inside: list[Expression] = []
+    kind = node.kind
+    for each in above:
+        if _may_move(each, left_names) and kind not in (JoinKind.RIGHT, JoinKind.FULL):
+            to_left.append(each)
+        elif _may_move(each, right_names) and kind in (JoinKind.INNER, JoinKind.RIGHT):
+            to_right.append(each)
+        elif kind is JoinKind.INNER and is_deterministic(each):
+            inside.append(each)
+        else:
+            kept.append(each)
+    for each in own:
+        if _may_move(each, left_names) and kind in (
+            *(JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI),
+        ):
+            to_left.append(each)
+        elif _may_move(each, right_names) and kind not in (JoinKind.RIGHT, JoinKind.FULL):
+            to_right.append(each)
+        else:
+            inside.append(each)
+    if kind is JoinKind.INNER:
+        for each in inside:
+            to_left.extend(_implied(each, left_names))
+            to_right.extend(_implied(each, right_names))
+    return _filtered(_joined(node, tuple(to_left), tuple(to_right), tuple(inside)), kept)
+
+
+def _may_move(condition: Expression, names: frozenset[str]) -> bool:
+    return condition.columns() <= names and is_deterministic(condition)
+
+
+def _implied(condition: Expression, names: frozenset[str]) -> Conditions:
+    found = implied(condition, names)
+    return (found,) if found is not None and is_deterministic(found) else ()
+
+
+def _strengthened(node: Join, above: Conditions) -> Join:
+    """Make an outer join a narrower one where padded rows would not pass what is above it."""
+    left, right = node.left.fields.names, node.right_names
+    kind = node.kind
+    if kind in (JoinKind.LEFT, JoinKind.FULL) and any(rejects_nulls(a, right) for a in above):
+        kind = JoinKind.INNER if kind is JoinKind.LEFT else JoinKind.RIGHT
+    if kind in (JoinKind.RIGHT, JoinKind.FULL) and any(rejects_nulls(a, left) for a in above):
+        kind = JoinKind.INNER if kind is JoinKind.RIGHT else JoinKind.LEFT
+    return node if kind is node.kind else replace(node, kind=kind)
+
+
+def _joined(node: Join, to_left: Conditions, to_right: Conditions, inside: Conditions) -> Node:
+    """Build the join again, with keys of the equalities among its conditions."""
+    names = dict(zip(node.right_names, node.right.fields.names, strict=True))
+    left = _push(node.left, to_left)
+    right = _push(node.right, tuple(_retyped(renamed(e, names), node.right) for e in to_right))
+    pairs, rest = _equalities(node, inside)
+    plain = replace(node, left=left, right=right, condition=all_of(rest))
+    if not pairs:
+        return plain
+    return _with_keys(plain, pairs, names)
+
+
+def _equalities(
+    node: Join, inside: Conditions
+) -> tuple[list[tuple[Expression, Expression]], Conditions]:
+    """Find conditions that say that something of the left side equals something of the right."""
+    if node.null_aware:
+        return [], inside
+    left, right = frozenset(node.left.fields.names), frozenset(node.right_names)
+    pairs: list[tuple[Expression, Expression]] = []
+    rest: list[Expression] = []
+    for each in inside:
+        pair = _sides(each, left, right)
+        if pair is None:
+            rest.append(each)
+        else:
+            pairs.append(pair)
+    return pairs, tuple(rest)
+
+
+def _sides(
+    condition: Expression, left: frozenset[str], right: frozenset[str]
+) -> tuple[Expression, Expression] | None:
+    if not isinstance(condition, Call) or condition.function != "equal":
+        return None
+    one, other = condition.arguments
+    if one.columns() and one.columns() <= right:
+        one, other = other, one
+    if not one.columns() or not one.columns() <= left:
+        return None
+    if not other.columns() or not other.columns() <= right:
+        return None
+    same = one.type.with_nullable(True) == other.type.with_nullable(True)
+    return (one, other) if same and is_deterministic(condition) else None
+
+
+def _with_keys(
+    node: Join, pairs: Sequence[tuple[Expression, Expression]], names: dict[str, str]
+) -> Node:
+    """Add keys to a join; what is no column is computed below it and taken out above it."""
+    left, left_keys = _with_columns(node.left, [_key(one) for one, _ in pairs], node.right_names)
+    others = [_retyped(renamed(_key(other), names), node.right) for _, other in pairs]
+    right, right_keys = _with_columns(node.right, others, ())
+    added = len(right.fields) - len(node.right.fields)
+    fresh = distinct_names(["$key"] * added, (*left.fields.names, *node.right_names))
+    null_safe = node.null_safe or (False,) * len(node.left_keys)
+    result = replace(
+        node,
+        left=left,
+        right=right,
+        left_keys=(*node.left_keys, *left_keys),
+        right_keys=(*node.right_keys, *right_keys),
+        right_names=(*node.right_names, *fresh),
+        null_safe=(*null_safe, *([False] * len(pairs))) if any(null_safe) else (),
+    )
+    if result.fields.names == node.fields.names:
+        return result
+    kept = ((each.name, ColumnRef(each.type, each.name)) for each in node.fields)
+    return Project(result, tuple(kept))
+
+
+def _key(value: Expression) -> Expression:
+    """Make 0.0 and -0.0 one key, as they are equal."""
+    if value.type.root not in _FLOATS:
+        return value
+    if isinstance(value, Call) and value.function == "normalize_zero":
+        return value
+    return Call(value.type, "normalize_zero", (value,))
+
+
+def _with_columns(
+    node: Node, values: Sequence[Expression], taken: Iterable[str]
+) -> tuple[Node, tuple[str, ...]]:
+    """Compute values as further columns, unless they are columns already."""
+    computed = [each for each in dict.fromkeys(values) if not isinstance(each, ColumnRef)]
+    if not computed:
+        return node, tuple(each.name for each in values if isinstance(each, ColumnRef))
+    fresh = distinct_names(["$key"] * len(computed), (*node.fields.names, *taken))
+    columns = [(each.name, ColumnRef(each.type, each.name)) for each in node.fields]
+    named = dict(zip(computed, fresh, strict=True))
+    result = Project(node, (*columns, *((name, each) for each, name in named.items())))
+    names = tuple(each.name if isinstance(each, ColumnRef) else named[each] for each in values)
+    return result, names
+
+
+def _retyped(condition: Expression, node: Node) -> Expression:
+    """Give columns the type that they have in a node: outer joins made them nullable above it."""
+    kinds: dict[str, DataType] = {each.name: each.type for each in node.fields}
+    refs = {
+        part.name: ColumnRef(kinds[part.name], part.name)
+        for part in condition.walk()
+        if isinstance(part, ColumnRef) and part.name in kinds
+    }
+    return substitute(condition, dict(refs))
