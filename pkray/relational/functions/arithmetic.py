@@ -34,6 +34,8 @@ from pkray.relational.functions.values import (
     from_numpy,
     numpy_of,
     refuse,
+    unit,
+    zero,
 )
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import INTEGERS, STRINGS, DataType
@@ -180,32 +182,20 @@ def _null_or_refused(call: Call, values: Sequence[Value], exact: Value, rows: in
 
 
 def _refuse_zero(call: Call, values: Sequence[Value], rows: int) -> None:
-    zero = pc.equal(values[1], pa.scalar(0, pa.int32()).cast(values[1].type))
-    if isinstance(zero, pa.Scalar) and not zero.as_py():
+    found = pc.equal(values[1], zero(values[1].type))
+    if isinstance(found, pa.Scalar) and not found.as_py():
         return
-    refuse(call, values, pc.and_(zero, pc.is_valid(values[0])), "divides by zero", rows)
+    refuse(call, values, pc.and_(found, pc.is_valid(values[0])), "divides by zero", rows)
 
 
 def _where_valid(values: Sequence[Value]) -> tuple[Value, Value]:
     """Make the divisor 1 where the quotient is NULL anyway."""
     left, right = values
     if isinstance(left, pa.Scalar):
-        return left, right if left.is_valid else pc.if_else(True, _one(right.type), right)
+        return left, right if left.is_valid else pc.if_else(True, unit(right.type), right)
     if left.null_count:
-        right = pc.if_else(pc.is_valid(left), right, _one(right.type))
+        right = pc.if_else(pc.is_valid(left), right, unit(right.type))
     return left, right
-
-
-def _one(kind: pa.DataType) -> pa.Scalar:
-    one = pa.scalar(1, pa.int32())
-    if pa.types.is_decimal(kind) and kind.precision == kind.scale:
-        return pa.scalar(10**-kind.scale, kind) if kind.scale == 0 else _unit(kind)
-    return one.cast(kind)
-
-
-def _unit(kind: pa.DataType) -> pa.Scalar:
-    """Give the least decimal above zero."""
-    return decimals.relabel(pa.scalar(1, pa.decimal128(kind.precision, 0)), kind)
 
 
 def _divide(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -284,12 +274,13 @@ def _pmod(call: Call, values: Sequence[Value], rows: int) -> Value:
     _refuse_zero(call, values, rows)
     if call.type.root == "DECIMAL":
         rest = decimals.quotient_and_rest(*_where_valid(values))[1]
-        zero = pa.scalar(0, pa.int32()).cast(rest.type)
         wide = decimals.relabel(rest, pa.decimal256(75, rest.type.scale))
         other = values[1].cast(pa.decimal256(75, rest.type.scale))
         moved = pc.add(wide, other)
         again = decimals.quotient_and_rest(moved, values[1])[1]
-        return decimals.fit(call, values, pc.if_else(pc.less(rest, zero), again, rest), rows)
+        return decimals.fit(
+            call, values, pc.if_else(pc.less(rest, zero(rest.type)), again, rest), rows
+        )
     left, right = numpy_of(values[0]), numpy_of(values[1])
     with np.errstate(all="ignore"):
         rest = np.fmod(left, right)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,16 @@ from pkray.relational.plan.expressions import Call
 def is_scalar(value: Value) -> bool:
     """Whether it is one value for all rows."""
     return isinstance(value, pa.Scalar)
+
+
+def zero(kind: pa.DataType) -> pa.Scalar:
+    """Give zero in a type of numbers."""
+    return pa.scalar(Decimal(0) if pa.types.is_decimal(kind) else 0, kind)
+
+
+def unit(kind: pa.DataType) -> pa.Scalar:
+    """Give one in a type of numbers; of decimals the least above zero."""
+    return pa.scalar(Decimal(1).scaleb(-kind.scale) if pa.types.is_decimal(kind) else 1, kind)
 
 
 def as_array(value: Value, rows: int) -> pa.Array:

@@ -1,0 +1,98 @@
+"""Values as text, as Spark writes them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import UnsupportedError
+from pkray.schema.types import DataType
+
+_WIDTH = {"FLOAT": pa.float32(), "DOUBLE": pa.float64()}
+
+
+def write(array: pa.Array, kind: DataType) -> pa.Array:
+    """Write values of a type as text."""
+    if kind.root in _WIDTH:
+        return write_floats(array)
+    if kind.root == "DECIMAL":
+        return _decimals(array)
+    if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        return _timestamps(array)
+    if kind.root == "TIME":
+        return _without_zeros(array.cast(pa.string()))
+    if kind.is_nested:
+        raise UnsupportedError(f"{kind.root} values cannot be cast to text; use to_json")
+    return array.cast(pa.string())
+
+
+def _timestamps(array: pa.Array) -> pa.Array:
+    naive = array.cast(pa.timestamp(array.type.unit))
+    return _without_zeros(naive.cast(pa.string()))
+
+
+def _without_zeros(texts: pa.Array) -> pa.Array:
+    """Leave out zeros at the end of fractions of seconds, and the point where nothing is left."""
+    return pc.replace_substring_regex(texts, r"\.?0*$", "") if _has_point(texts) else texts
+
+
+def _has_point(texts: pa.Array) -> bool:
+    first = texts.drop_null()[:1]
+    return len(first) > 0 and "." in first[0].as_py()
+
+
+def _decimals(array: pa.Array) -> pa.Array:
+    texts = array.cast(pa.string())
+    if not pc.any(pc.match_substring(texts, "E")).as_py():
+        return texts
+    parts = pc.extract_regex(texts, r"^(?P<sign>-?)(?P<one>\d)\.?(?P<rest>\d*)E-(?P<exponent>\d+)$")
+    digits = pc.binary_join_element_wise(parts.field("one"), parts.field("rest"), "")
+    zeros = pc.subtract(parts.field("exponent").cast(pa.int32()), 1)
+    plain = pc.binary_join_element_wise(
+        parts.field("sign"), "0.", pc.binary_repeat("0", zeros), digits, ""
+    )
+    return pc.coalesce(pc.if_else(parts.is_valid(), plain, pa.scalar(None, pa.string())), texts)
+
+
+def write_floats(array: pa.Array) -> pa.Array:
+    """Write floats with the fewest digits that tell them apart: ``1.0``, ``1.0E7``, ``NaN``."""
+    texts = array.cast(pa.string())
+    size = pc.abs(array)
+    plain = pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7))
+    plain = pc.or_(plain, pc.equal(size, 0.0))
+    if pc.all(plain, min_count=0).as_py():
+        return _with_point(texts)
+    named = _named(array, texts)
+    other = pc.invert(pc.or_(plain, pc.invert(pc.is_finite(array))))
+    scientific = _scientific(pc.if_else(other, texts, pa.scalar(None, pa.string())))
+    return pc.if_else(other, scientific, pc.if_else(plain, _with_point(texts), named))
+
+
+def _named(array: pa.Array, texts: pa.Array) -> pa.Array:
+    infinite = pc.if_else(pc.greater(array, 0.0), "Infinity", "-Infinity")
+    return pc.if_else(pc.is_nan(array), "NaN", infinite)
+
+
+def _with_point(texts: pa.Array) -> pa.Array:
+    whole = pc.invert(pc.match_substring(texts, "."))
+    return pc.if_else(whole, pc.binary_join_element_wise(texts, ".0", ""), texts)
+
+
+def _scientific(texts: pa.Array) -> pa.Array:
+    """Turn ``12345678.9``, ``0.00015`` and ``1.5e+22`` into one digit, a point, digits and E."""
+    parts = pc.extract_regex(
+        texts, r"^(?P<sign>-?)(?P<whole>\d+)(?:\.(?P<behind>\d+))?(?:e(?P<exponent>[+-]?\d+))?$"
+    )
+    whole, behind = parts.field("whole"), parts.field("behind")
+    power = pc.replace_substring(parts.field("exponent"), "+", "")
+    power = pc.if_else(pc.equal(power, ""), "0", power).cast(pa.int32())
+    digits = pc.binary_join_element_wise(whole, behind, "")
+    first = pc.utf8_ltrim(digits, "0")
+    zeros = pc.subtract(pc.utf8_length(digits), pc.utf8_length(first))
+    power = pc.subtract(pc.subtract(pc.add(power, pc.utf8_length(whole)), 1), zeros)
+    rest = pc.utf8_rtrim(pc.utf8_slice_codeunits(first, 1), "0")
+    rest = pc.if_else(pc.equal(rest, ""), "0", rest)
+    one = pc.utf8_slice_codeunits(first, 0, 1)
+    return pc.binary_join_element_wise(
+        parts.field("sign"), one, ".", rest, "E", power.cast(pa.string()), ""
+    )
