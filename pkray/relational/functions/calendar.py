@@ -175,10 +175,9 @@ def truncated(times: Times, unit: str) -> Times:
 def next_unit(times: Times, unit: str) -> Times:
     """Give the beginning of the next unit, for times that are beginnings."""
     if unit in MONTHS:
-        size = np.int64(MONTHS[unit])
+        size = np.full(1, MONTHS[unit])
         return replace(times, ticks=plus_months(times.days, size) * times.per_day)
-    size = times.per_day * MICROS[unit] // (SECONDS * 10**6)
-    return replace(times, ticks=times.ticks + size)
+    return replace(times, ticks=times.ticks + times.per_day * MICROS[unit] // (SECONDS * 10**6))
 
 
 MONTHS = {"month": 1, "quarter": 3, "year": 12}

@@ -183,7 +183,7 @@ _WRITERS: dict[str, Callable[[Times, int], pa.Array | pa.Scalar]] = {
 @cache
 def _reader(pattern: str) -> tuple[str, tuple[tuple[str, int], ...]]:
     """Make the regular expression of a pattern, and say which letter each of its groups is of."""
-    expression, letters = "", []
+    expression, letters = "", list[tuple[str, int]]()
     for token in tokens(pattern):
         if token.letter == "[":
             expression += "(?:"

@@ -1,0 +1,56 @@
+"""Calls of functions, resolved in a dialect and computed over a column of values each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.plan.expressions import Call, Cast, ColumnRef, Expression, Literal
+from pkray.schema.types import DataType
+
+
+def column(kind: str, name: str = "x") -> ColumnRef:
+    return ColumnRef(DataType.parse(kind), name)
+
+
+def text(value: str) -> Literal:
+    return Literal(DataType("STRING", nullable=False), value)
+
+
+def number(value: int) -> Literal:
+    return Literal(DataType("INT", nullable=False), value)
+
+
+def resolved(name: str, *arguments: Expression, dialect: Dialect = Dialect.SPARK) -> Expression:
+    return function.resolve(name, arguments, dialect)
+
+
+def computed(expression: Expression, columns: dict[str, list[Any]]) -> pa.Array:
+    """Compute calls, plain casts, constants and columns."""
+    rows = len(next(iter(columns.values())))
+    result = _value(expression, columns, rows)
+    array = pa.repeat(result, rows) if isinstance(result, pa.Scalar) else result
+    assert array.type.equals(expression.type.arrow), (array.type, expression.type)
+    assert len(array) == rows
+    array.validate(full=True)
+    return array
+
+
+def _value(expression: Expression, columns: dict[str, list[Any]], rows: int) -> Any:
+    if isinstance(expression, ColumnRef):
+        return pa.array(columns[expression.name], expression.type.arrow)
+    if isinstance(expression, Literal):
+        return pa.scalar(expression.value, expression.type.arrow)
+    if isinstance(expression, Cast):
+        return _value(expression.operand, columns, rows).cast(expression.type.arrow, safe=False)
+    assert isinstance(expression, Call)
+    values = [_value(each, columns, rows) for each in expression.arguments]
+    return function.function(expression.function).kernel(expression, values, rows)
+
+
+def values(expression: Expression, **columns: list[Any]) -> list[Any]:
+    """Compute; the columns are by name."""
+    return list(computed(expression, columns).to_pylist())
