@@ -19,6 +19,7 @@ from pkray.options.merging import MergingOptions
 from pkray.options.option import Option, options_of
 from pkray.options.others import NOT_IMPLEMENTED, WITHOUT_EFFECT
 from pkray.options.partitions import PartitionOptions
+from pkray.options.queries import QueryOptions
 from pkray.options.reading import ReadingOptions
 from pkray.options.snapshots import SnapshotOptions
 
@@ -34,6 +35,7 @@ class TableOptions(
     FileOptions,
     SnapshotOptions,
     ReadingOptions,
+    QueryOptions,
 ):
     """The typed view of a table's options. Sizes are bytes, durations milliseconds.
 

@@ -145,6 +145,7 @@ class PkraySpark(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set(TokenType)
+        VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}  # t$snapshots
 
     Parser = _Parser
     Generator = _Generator
@@ -155,6 +156,7 @@ class PkrayFlink(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set(TokenType)
+        VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}  # t$snapshots
         QUOTES: ClassVar[list[Any]] = ["'"]
         STRING_ESCAPES: ClassVar[list[str]] = ["'"]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
