@@ -12,7 +12,7 @@ import pyarrow as pa
 from pkray.changelog.bucket_state import BucketState
 from pkray.clock import now_millis
 from pkray.format.data_file import DataFileMeta
-from pkray.lookup.levels import LevelsLookup
+from pkray.lookup.bucket_lookup import BucketLookup
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
 from pkray.lsm.compaction.changelog_rows import differences
@@ -87,8 +87,8 @@ class _Rows:
         if keys.num_rows * ROWS_SCANNED_PER_KEY < self._levels.row_count:
             schema = self._files.schema
             cache = _cache(CopyLimits.from_options(schema.core))
-            lookup = LevelsLookup(cache, self._files, schema, self._engine)
-            found, rows = lookup.find(self._levels, keys, schema.names)
+            lookup = BucketLookup(cache, self._files, schema, self._engine)
+            found, rows = lookup.find(self._levels, keys, [KIND, *schema.names])
             numbers = np.full(keys.num_rows, -1)
             numbers[found] = np.arange(rows.num_rows)
             return numbers, rows

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from pkray.format import binary_row
 from pkray.format.data_file import DataFileMeta
+from pkray.lookup.bucket_lookup import BucketLookup, RunsSearch
 from pkray.lookup.key_hash import one_batch, one_chunk
-from pkray.lookup.levels import LevelsLookup, RunsSearch
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
 from pkray.lsm.compaction.upper_lookup import FoundRows, ScanLookup, in_key_order_of
@@ -39,7 +39,7 @@ class StoreLookup:
         self._store = store
         self._schema = schema
         self._files = files
-        self._lookup = LevelsLookup(store, files, schema, engine)
+        self._lookup = BucketLookup(store, files, schema, engine)
         self._order = RowOrder(schema)
         self._row_schema = row_schema(schema)
         self._key_types = schema.types(schema.trimmed_primary_keys)

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import SCHEMA, batches, measure
 
 from pkray.format import binary_row
-from pkray.lookup.levels import LevelsLookup
+from pkray.lookup.bucket_lookup import BucketLookup
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.lookup.store_lookup import StoreLookup
@@ -66,7 +66,7 @@ class Bench:
         )
 
     def look_up(self, keys: np.ndarray) -> int:
-        lookup = LevelsLookup(self.store, self.files, self.schema, self.engine)
+        lookup = BucketLookup(self.store, self.files, self.schema, self.engine)
         asked = pa.RecordBatch.from_arrays([pa.array(keys)], names=["k"])
         found, _ = lookup.find(self.levels, asked, SCHEMA.names)
         return len(found)

@@ -64,7 +64,7 @@ class OwnedBuckets:
             *bucket,
             files,
             levels,
-            self._views.lookup(schema).compaction_lookup(files),
+            self._views.compaction_lookup(schema, bucket),
             self._clock,
             inline=compacts_inline(schema),
             local_directory=self._local_directory,
@@ -76,7 +76,7 @@ class OwnedBuckets:
         total = self._committed.total_buckets(writer.partition) or schema.core.bucket
         if writer.schema.id < schema.id or writer.schema.core.bucket != total:
             files = self._views.files(schema, bucket)
-            lookup = self._views.lookup(schema).compaction_lookup(files)
+            lookup = self._views.compaction_lookup(schema, bucket)
             writer.change_schema(self._written_under(bucket), files, lookup)
 
     def open_compactor(
@@ -90,7 +90,7 @@ class OwnedBuckets:
             self._store, schema, *bucket, schemas=self._schema.read, fresh=self._views.fresh
         )
         files.stop = stop
-        lookup = self._views.lookup(schema).compaction_lookup(self._views.files(schema, bucket))
+        lookup = self._views.compaction_lookup(schema, bucket)
         engine, local = merge_engine(schema), self._local_directory
         return Compactor(schema, files, engine, lookup, self._clock, local), files
 

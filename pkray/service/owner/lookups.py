@@ -99,8 +99,6 @@ class OwnerLookups:
             if total == newest.core.bucket:  # others will not be committed
                 self._check_not_waiting(asked, schema, session, total, answered)
         self._buckets.check_buckets(filter(_is_named, asked.slices), schema, answered)
-        lookup = self._views.lookup(under)
-        find = lookup.find_prefixes if asked.by_prefix else lookup.find
         written = (bucket for session in sessions for bucket in list(session.writers))
         for piece in self._reached(asked, chain(levels, written), answered):
             bucket = (piece.partition, piece.bucket)
@@ -110,12 +108,13 @@ class OwnerLookups:
                 for session, total in zip(sessions, totals, strict=True)
                 if self._buckets.fits(bucket, total, answered)
             )
+            lookup = self._views.lookup(under, bucket)
+            find = lookup.find_prefixes if asked.by_prefix else lookup.find
             found, rows = find(
-                self._views.files(under, bucket),
                 self._visible(committed, asked),
-                [each for each in held if each is not None],
                 keys.slice(piece.offset, piece.length),
                 columns,
+                [each for each in held if each is not None],
             )
             if evolution is not None:
                 rows = evolution.apply_table(rows, asked.columns)

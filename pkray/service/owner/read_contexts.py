@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pkray.errors import SchemaChangedError
+from pkray.lookup.bucket_lookup import BucketLookup
 from pkray.lookup.store import LookupStore
+from pkray.lookup.store_lookup import StoreLookup
 from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.engines import merge_engine
 from pkray.metadata.live import BucketId
 from pkray.schema.row_schema_adapter import RowSchemaAdapter
 from pkray.schema.table_schema import TableSchema
-from pkray.service.owner.bucket_lookup import BucketLookup
 from pkray.storage.object_store import ObjectStore
 
 
@@ -37,7 +39,7 @@ class ReadContexts:
         self._schemas = schemas
         self._cache = cache
         self._files: dict[tuple[str, BucketId], DataFileStore] = {}
-        self._lookups: dict[str, BucketLookup] = {}
+        self._lookups: dict[tuple[str, BucketId], BucketLookup] = {}
         self._evolutions: dict[tuple[str, str], RowSchemaAdapter | None] = {}
 
     def files(self, schema: TableSchema, bucket: BucketId) -> DataFileStore:
@@ -49,11 +51,17 @@ class ReadContexts:
             )
         return self._files[key]
 
-    def lookup(self, schema: TableSchema) -> BucketLookup:
-        """Make what looks rows up under a schema."""
-        if schema.digest not in self._lookups:
-            self._lookups[schema.digest] = BucketLookup(schema, self._cache)
-        return self._lookups[schema.digest]
+    def lookup(self, schema: TableSchema, bucket: BucketId) -> BucketLookup:
+        """Make what looks a bucket's rows up under a schema."""
+        key = (schema.digest, bucket)
+        if key not in self._lookups:
+            files, engine = self.files(schema, bucket), merge_engine(schema)
+            self._lookups[key] = BucketLookup(self._cache, files, schema, engine)
+        return self._lookups[key]
+
+    def compaction_lookup(self, schema: TableSchema, bucket: BucketId) -> StoreLookup:
+        """Make the lookup of old rows that compactions of the bucket need."""
+        return StoreLookup(self._cache, schema, self.files(schema, bucket), merge_engine(schema))
 
     def incoming(self, schema_id: int, schema: TableSchema) -> RowSchemaAdapter | None:
         """Return what makes rows pushed under one schema those of another; None where they are.

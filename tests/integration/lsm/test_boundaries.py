@@ -17,13 +17,13 @@ import pytest
 from boundary_tables import TABLES, BoundaryTable, Key, Row
 
 from pkray.format.data_file import DataFileMeta
+from pkray.lookup.bucket_lookup import BucketLookup
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import LookupStore
 from pkray.lsm.compaction.compactor import Compactor
 from pkray.lsm.compaction.pick import CompactionUnit, forces_level_0_up, level_count
 from pkray.lsm.compaction.upper_lookup import ScanLookup
 from pkray.lsm.engines import merge_engine
-from pkray.service.owner.bucket_lookup import BucketLookup
 from tests.effort import EFFORT
 from tests.lsm_samples import Bucket, make_schema, rows_of
 
@@ -63,7 +63,7 @@ class CutHistory:
         self.producer = producer
         self.lags = forces_level_0_up(self.schema) and self.schema.core.write_only
         self.bucket = Bucket(self.schema)
-        self.lookup = BucketLookup(self.schema, cast("LookupStore", WithoutCopies()))
+        self.store = cast("LookupStore", WithoutCopies())
         self.keys: dict[int, Key] = defaultdict(Key)
         self.replayed: dict[int, Any] = {}
         self.said: list[str] = []
@@ -187,13 +187,10 @@ class CutHistory:
 
     def _check_latest(self) -> None:
         wanted = pa.RecordBatch.from_pydict({"k": pa.array(range(KEYS), pa.int64())})
-        _, rows = self.lookup.find(
-            self.bucket.files,
-            self.bucket.committed,
-            [self.bucket.writer.uncommitted],
-            wanted,
-            self.schema.names,
-        )
+        bucket, schema = self.bucket, self.schema
+        lookup = BucketLookup(self.store, bucket.files, schema, merge_engine(schema))
+        held = [bucket.writer.uncommitted]
+        _, rows = lookup.find(bucket.committed, wanted, schema.names, held)
         assert self._by_key(rows_of(rows.to_batches())) == self._expected()
 
     def _by_key(self, rows: list[tuple[Any, ...]]) -> dict[int, Any]:

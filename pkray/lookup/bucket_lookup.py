@@ -1,4 +1,4 @@
-"""Find rows by key, or by its beginning, over the sorted runs of a bucket."""
+"""Find rows by key, or by its beginning, over the sorted runs of a bucket and its memory."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from pkray.lookup.key_hash import one_batch, one_chunk
 from pkray.lookup.run_ranges import run_ranges
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
-from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, row_schema
+from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, row_schema, take
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from pkray.lsm.levels import Levels, SortedRun, Vectors
-from pkray.lsm.merge.merge_function import MergeEngine, is_add, newest_images
+from pkray.lsm.merge.merge_function import MergeEngine, is_add, newest_images, without_deletes
 from pkray.lsm.merge.merge_read import row_order
+from pkray.lsm.writer.uncommitted import Uncommitted
 from pkray.schema.table_schema import KIND, TableSchema
 
 
 @dataclass(frozen=True)
-class LevelsLookup:
-    """Finds rows over the sorted runs of one bucket.
+class BucketLookup:
+    """Finds rows of one bucket: in its committed files, and in what writers hold on top of them.
 
     Args:
         store: of the copies in which rows are found.
@@ -41,44 +42,55 @@ class LevelsLookup:
     def find(
         self,
         levels: Levels,
-        keys: pa.RecordBatch | pa.Table,
+        keys: pa.RecordBatch,
         columns: Sequence[str],
-        *,
-        keep_deletes: bool = False,
-        newer: Sequence[pa.RecordBatch] = (),
+        held: Sequence[Uncommitted] = (),
     ) -> tuple[Ints, pa.Table]:
-        """Find rows by key, merged over the bucket's files.
+        """Find rows by key, merged over files and memory.
 
         Args:
-            keys: the trimmed primary key's columns; a key asked twice is answered twice.
+            levels: the committed files.
+            keys: the trimmed primary key's columns, among others; a key asked twice is answered
+                twice.
             columns: value columns to return.
-            keep_deletes: also return rows by which a key is deleted.
-            newer: key-value rows of these keys that are in no file yet, the oldest first, to be
-                merged with those of the files; not of an engine that keeps the newest.
+            held: by writers, whose rows count too, the oldest first.
 
         Returns:
-            Positions in ``keys``, in no particular order, and for each the key-value row: sequence
-            number, row kind, ``columns``.
+            Positions in ``keys``, in no particular order, and the rows' ``columns``.
         """
-        found, rows = self.find_in_runs(levels.runs(), levels.vectors, keys, columns, newer)
-        if not keep_deletes and rows.num_rows:
+        levels, newer = _with_files(levels, held), []
+        in_memory = _in_memory(held)
+        if in_memory:
+            order, distinct = self._distinct(keys)
+            found = (each.lookup_memory(distinct, levels) for each in in_memory)
+            newer = [rows for rows in found if rows.num_rows]
+            if newer and self.engine.keeps_newest:
+                return self._find_below(levels, order, keys, distinct, columns, newer)
+        positions, rows = self.find_in_runs(levels.runs(), levels.vectors, keys, columns, newer)
+        if rows.num_rows:
             added = is_add(one_chunk(rows.column(KIND)))
             if not added.all():
-                found, rows = found[added], rows.filter(pa.array(added))
-        return found, rows
+                positions, rows = positions[added], rows.filter(pa.array(added))
+        return positions, rows.select(list(columns))
 
     def find_in_runs(
         self,
         runs: Sequence[SortedRun],
         vectors: Vectors,
-        keys: pa.RecordBatch | pa.Table,
+        keys: pa.RecordBatch,
         columns: Sequence[str],
         newer: Sequence[pa.RecordBatch] = (),
     ) -> tuple[Ints, pa.Table]:
-        """Find rows by key as `find`, deletes among them, in some runs, newest first.
+        """Find rows by key as `find`, in some runs, newest first.
 
         Args:
             vectors: rows of the runs' files that are deleted.
+            newer: key-value rows of these keys that are in no file yet, the oldest first, to be
+                merged with those of the files; not of an engine that keeps the newest.
+
+        Returns:
+            Positions in ``keys``, in no particular order, and for each the key-value row, which
+            may delete the key: sequence number, row kind, ``columns``.
         """
         order = row_order(runs, self.schema)
         search = RunsSearch(self.store, self.source, self.schema, keys, vectors)
@@ -89,17 +101,58 @@ class LevelsLookup:
     def find_prefixes(
         self,
         levels: Levels,
-        prefixes: KeyPrefixes,
+        keys: pa.RecordBatch,
         columns: Sequence[str],
-        newer: Sequence[pa.RecordBatch] = (),
-    ) -> pa.RecordBatch:
-        """Find rows by the beginning of their keys, merged over the bucket's files.
+        held: Sequence[Uncommitted] = (),
+    ) -> tuple[Ints, pa.Table]:
+        """Find all rows whose keys begin so, as `find`; each position's rows in key order.
 
         Args:
-            prefixes: of the trimmed primary key.
-            columns: value columns.
-            newer: key-value rows of such keys that are in no file yet, the oldest first, to be
-                merged with those of the files.
+            keys: leading columns of the trimmed primary key, among others.
+        """
+        leading = [name for name in self.schema.trimmed_primary_keys if name in keys.schema.names]
+        prefixes = KeyPrefixes([keys.column(name) for name in leading])
+        levels = _with_files(levels, held)
+        newer = [each.lookup_memory_prefixes(prefixes, levels) for each in _in_memory(held)]
+        rows = without_deletes(self._prefixes_merged(levels, prefixes, columns, newer))
+        positions, numbers = prefixes.answers([rows.column(name) for name in leading])
+        return positions, pa.Table.from_batches([take(rows, numbers).select(list(columns))])
+
+    def _find_below(
+        self,
+        levels: Levels,
+        order: RowOrder,
+        keys: pa.RecordBatch,
+        distinct: pa.RecordBatch,
+        columns: Sequence[str],
+        newer: Sequence[pa.RecordBatch],
+    ) -> tuple[Ints, pa.Table]:
+        """Find rows by key below those in memory, of an engine that keeps the newest."""
+        names = self.schema.names
+        _, stored = self.find_in_runs(levels.runs(), levels.vectors, distinct, names)
+        system = [*SYSTEM_COLUMNS, *names]
+        layers = [*stored.combine_chunks().to_batches(), *newer]
+        groups = order.group(concat([rows.select(system) for rows in layers]))
+        merged = without_deletes(self.engine.merge(groups))
+        places, hit = order.keys(merged).search(order.keys(keys))
+        found = merged.take(pa.array(places[hit])).select(list(columns))
+        return np.flatnonzero(hit), pa.Table.from_batches([found])
+
+    def _distinct(self, keys: pa.RecordBatch) -> tuple[RowOrder, pa.RecordBatch]:
+        """The order of rows, and the key columns of each key once."""
+        order = RowOrder(self.schema)
+        keys = keys.select(order.key_columns)
+        places, starts = order.keys(keys).sort(stable=True)
+        return order, keys.take(pa.array(places[starts]))
+
+    def _prefixes_merged(
+        self,
+        levels: Levels,
+        prefixes: KeyPrefixes,
+        columns: Sequence[str],
+        newer: Sequence[pa.RecordBatch],
+    ) -> pa.RecordBatch:
+        """Find rows by the beginning of their keys, merged over files and newer rows.
 
         Returns:
             Key-value rows in key order, deletes among them: the system columns, ``columns``, the
@@ -277,3 +330,14 @@ class RunsSearch:
         ]
         rows = pa.concat_tables(filled) if filled else target.empty_table()
         return np.concatenate([np.zeros(0, np.int64), *positions]), rows
+
+
+def _with_files(levels: Levels, held: Sequence[Uncommitted]) -> Levels:
+    """The committed files, and what the writers have flushed."""
+    for each in held:
+        levels = each.on(levels)
+    return levels
+
+
+def _in_memory(held: Sequence[Uncommitted]) -> list[Uncommitted]:
+    return [each for each in held if each.memory.rows]

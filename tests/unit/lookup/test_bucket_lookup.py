@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pkray.format import binary_row
-from pkray.lookup.levels import LevelsLookup
+from pkray.lookup.bucket_lookup import BucketLookup
 from pkray.lookup.store_lookup import StoreLookup
 from pkray.lsm.compaction.upper_lookup import ScanLookup
 from pkray.lsm.data_files import DataFileStore
@@ -68,10 +68,19 @@ class Bucket:
             [pa.array(columns[0], pa.string()), pa.array(columns[1], pa.int32())], names=["a", "b"]
         )
 
-    def look_up(self, store, pairs, **more):
-        lookup = LevelsLookup(store, self.files, self.schema, self.engine)
-        positions, rows = lookup.find(self.levels, self.keys(pairs), ["v"], **more)
+    def look_up(self, store, pairs):
+        lookup = BucketLookup(store, self.files, self.schema, self.engine)
+        positions, rows = lookup.find(self.levels, self.keys(pairs), ["v"])
+        assert rows.column_names == ["v"]
+        return self._by_pair(pairs, positions, rows)
+
+    def look_up_with_deletes(self, store, pairs):
+        lookup, runs = BucketLookup(store, self.files, self.schema, self.engine), self.levels.runs()
+        positions, rows = lookup.find_in_runs(runs, {}, self.keys(pairs), ["v"])
         assert rows.column_names == ["_SEQUENCE_NUMBER", "_VALUE_KIND", "v"]
+        return self._by_pair(pairs, positions, rows)
+
+    def _by_pair(self, pairs, positions, rows):
         assert len(set(positions.tolist())) == len(positions)
         return {pairs[i]: v for i, v in zip(positions, rows["v"].to_pylist(), strict=True)}
 
@@ -90,7 +99,7 @@ def test_the_newest_run_wins(tmp_path, store):
     asked = [*pairs, ("new", 1), ("none", 1), ("q", 99)]
     assert bucket.look_up(store, asked) == bucket.expected(asked)
     assert ("q", 4) not in bucket.look_up(store, asked)
-    assert ("q", 4) in bucket.look_up(store, asked, keep_deletes=True)
+    assert ("q", 4) in bucket.look_up_with_deletes(store, asked)
 
 
 def test_the_largest_sequence_field_wins_in_whatever_run_it_is(tmp_path, store):
@@ -117,7 +126,7 @@ def test_a_key_asked_twice_is_answered_twice(tmp_path, store, options):
     bucket = Bucket(tmp_path, options)
     bucket.write([("x", 1, 0, 0)], level=5)
     bucket.write([("x", 1, 1, 0), ("x", 2, 1, 0)], level=0)
-    lookup = LevelsLookup(store, bucket.files, bucket.schema, bucket.engine)
+    lookup = BucketLookup(store, bucket.files, bucket.schema, bucket.engine)
     asked = bucket.keys([("x", 1), ("x", 2), ("x", 1), ("y", 1)])
     positions, rows = lookup.find(bucket.levels, asked, ["b", "a"])
     order = np.argsort(positions)
