@@ -8,9 +8,10 @@
                                          ├─ rows still in memory
                                          └─ the data file itself (ScanSearch)
 
-`BucketLookup` merges what files and writers hold. `LookupStore` answers for one file and chooses the way. A `CachedFile` holds its rows in blocks; the
-`FileIndex` in memory says which block has a key. An `ArrowCopy` is for files that are read whole
-again and again. `LocalFileCache` makes copies, keeps them within `CopyLimits`, and lets the least
-recently used go; a `CacheEntry` is what is known of one file. A failing disk makes lookups slower,
-never wrong. `StoreLookup` finds old rows for a compaction's changelog. Alone imports rocksdict.
+`BucketLookup` merges what files and writers hold. `LookupStore` answers for one file and chooses
+the way. A `CachedFile` holds its rows in blocks; the `FileIndex` in memory says which block has a
+key. An `ArrowCopy` is for files that are read whole again and again. `LocalFileCache` makes copies,
+keeps them within `CopyLimits`, and lets the least recently used go; a `CacheEntry` is what is known
+of one file. A failing disk makes lookups slower, never wrong. `StoreLookup` finds old rows for a
+compaction's changelog. Alone imports rocksdict.
 """

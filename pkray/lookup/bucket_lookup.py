@@ -139,7 +139,7 @@ class BucketLookup:
         return np.flatnonzero(hit), pa.Table.from_batches([found])
 
     def _distinct(self, keys: pa.RecordBatch) -> tuple[RowOrder, pa.RecordBatch]:
-        """The order of rows, and the key columns of each key once."""
+        """Return the order of rows, and the key columns of each key once."""
         order = RowOrder(self.schema)
         keys = keys.select(order.key_columns)
         places, starts = order.keys(keys).sort(stable=True)
@@ -333,7 +333,7 @@ class RunsSearch:
 
 
 def _with_files(levels: Levels, held: Sequence[Uncommitted]) -> Levels:
-    """The committed files, and what the writers have flushed."""
+    """Put what the writers have flushed on the committed files."""
     for each in held:
         levels = each.on(levels)
     return levels

@@ -498,7 +498,7 @@ class Table:
             OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
         """
         selector = SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
-        return self._lookups.find(keys, columns, visibility, selector)
+        return self._lookups.rows(visibility, selector).find(keys, columns)
 
     def lookup_prefix(
         self,
@@ -526,7 +526,7 @@ class Table:
             InputError, OptionError: as `lookup`.
         """
         selector = SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
-        return self._lookups.find_prefixes(keys, columns, visibility, selector)
+        return self._lookups.rows(visibility, selector).find_prefixes(keys, columns)
 
     @property
     def alter(self) -> Alter:

@@ -17,6 +17,8 @@ from pkray.service.local_handle import LocalHandle
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(pkray.__file__).parent
+MOST_OF_A_BATCH, MOST_OF_KEYS = 12, 10
+"""Files that somebody has to open who follows one through the code."""
 ROWS = pa.table({"id": range(20_000), "v": ["a"] * 20_000})
 
 
@@ -61,6 +63,7 @@ def test_a_batch_crosses_the_files_that_its_note_lists(tmp_path, crossed):
         with table.open_writer() as writer:
             ways = crossed(OwnerClient.push, (Memtable, "add"), lambda: writer.upsert(ROWS))
     assert ways == listed("0002-exactly-once.md")
+    assert len(ways) <= MOST_OF_A_BATCH
 
 
 def test_keys_cross_the_files_that_their_note_lists(tmp_path, crossed):
@@ -74,3 +77,4 @@ def test_keys_cross_the_files_that_their_note_lists(tmp_path, crossed):
 
         ways = crossed(OwnerClient.lookup, (BlockFile, "get"), look_up)
     assert ways == listed("0006-lookups-and-local-copies.md")
+    assert len(ways) <= MOST_OF_KEYS

@@ -1,15 +1,22 @@
-"""Sends keys to the owners of their buckets and puts the answers back in order."""
+"""Finds a table's rows by key: at the owners of their buckets, answers in the order asked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from pkray.errors import PartitionBucketsError
+from pkray.arguments.facade import ColumnNames
+from pkray.errors import InputError, PartitionBucketsError
 from pkray.lsm.keys.keys import NormalizedKeys
+from pkray.rows.input import conform, conform_prefixes
+from pkray.scan.split import arrow_schema
+from pkray.scan.view import SnapshotView
+from pkray.schema.column_checks import repeated
+from pkray.schema.default_values import with_defaults
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import OwnerClient
 from pkray.service.client.assigner_client import AssignerClient
@@ -25,6 +32,69 @@ _MAX_MOVED = 8
 """Times that a lookup of what is not committed follows keys to other partitions."""
 _MAX_REROUTED = 8
 """Times that a lookup learns of partitions with other buckets than the table's."""
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """A table's rows by key at one moment, as users ask for them.
+
+    Args:
+        schema: of the rows.
+        view: finds them.
+    """
+
+    schema: TableSchema
+    view: OwnersView | SnapshotView
+
+    def find(self, keys: object, columns: ColumnNames | None) -> pa.Table:
+        """Look rows up, as ``Table.lookup``."""
+        wanted = self._wanted(columns)
+        checked = conform(keys, self.schema, keys_only=True).select(self.schema.primary_keys)
+        return self._selected(self.view.find(checked, self._asked(wanted)), wanted)
+
+    def find_prefixes(self, keys: object, columns: ColumnNames | None) -> pa.Table:
+        """Look rows up, as ``Table.lookup_prefix``."""
+        wanted = self._wanted(columns)
+        checked = conform_prefixes(keys, self.schema)
+        return self._selected(self.view.find_prefixes(checked, self._asked(wanted)), wanted)
+
+    def _wanted(self, columns: ColumnNames | None) -> pa.Schema:
+        wanted = arrow_schema(self.schema, columns)
+        again = repeated(wanted.names)
+        if again is not None:
+            raise InputError(f"column {again!r} is asked for twice: name it once", column=again)
+        return wanted
+
+    def _asked(self, wanted: pa.Schema) -> pa.Schema:
+        """What is wanted, or a column that says how many rows there are."""
+        return wanted if len(wanted) else arrow_schema(self.schema, self.schema.primary_keys[:1])
+
+    def _selected(self, rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+        if not len(wanted):
+            return rows.select([])
+        return with_defaults(rows, self.schema.default_values)
+
+
+@dataclass(frozen=True)
+class OwnersView:
+    """A table as its owners see it: at a snapshot, or with what is not committed.
+
+    Args:
+        client: starts the service, where it does not run.
+        snapshot_id: answer from this snapshot; by default from the newest.
+    """
+
+    client: Callable[[], LookupClient]
+    visibility: Visibility
+    snapshot_id: int | None = None
+
+    def find(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
+        """Find rows, as `LookupClient.find`."""
+        return self.client().find(keys, wanted, self.visibility, self.snapshot_id)
+
+    def find_prefixes(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
+        """Find rows, as `LookupClient.find_prefixes`."""
+        return self.client().find_prefixes(keys, wanted, self.visibility, self.snapshot_id)
 
 
 class LookupClient:
