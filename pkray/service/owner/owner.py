@@ -227,8 +227,8 @@ class BucketOwner:
         with self._sessions.lock:
             return self._sessions.newest_generation(user)
 
-    def compact(self, chosen: BucketSelection) -> int:
-        """Compact committed files of the buckets chosen; returns when that is done.
+    def compact(self, selection: BucketSelection) -> int:
+        """Compact committed files of the selected buckets; returns when that is done.
 
         Returns:
             The number of buckets with something to be committed.
@@ -236,8 +236,8 @@ class BucketOwner:
         self._refresher.advance()
         with self._sessions.lock:
             self._schema.refresh()
-        buckets = [bucket for bucket in self._committed.buckets if chosen.has(bucket)]
-        return len(self._compaction.compact(buckets, chosen.full))
+        buckets = [bucket for bucket in self._committed.buckets if selection.has(bucket)]
+        return len(self._compaction.compact(buckets, selection.full))
 
     def compactions(self, wait: bool = False) -> tuple[int, bool]:
         """Begin what is due by now.
