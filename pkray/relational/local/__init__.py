@@ -1,1 +1,17 @@
-"""The local engine: plans over batches of Arrow, without Java."""
+"""The local engine: plans over batches of Arrow, without Java.
+
+::
+
+    run(plan) ──▶ Engine ──▶ one function a kind of node (OPERATORS) ──▶ batches
+                    │
+                    ├─ row by row   scan, filter, project, expand, unnest, windows: batches stream
+                    └─ blocking     aggregates, joins, sorts, OVER: hold their columns in Arrow
+
+- `engine`: finds the operator of a node, runs row by row steps on several batches at once.
+- `keys`: equality and order as numbers, which all blocking operators stand on.
+- An operator takes a node and the engine and gives batches with exactly the node's columns.
+"""
+
+from pkray.relational.local.engine import run
+
+__all__ = ["run"]

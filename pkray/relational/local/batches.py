@@ -69,6 +69,20 @@ def batches_of(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
         yield batch_of((), table.schema, table.num_rows)
 
 
+def parts(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.Table]:
+    """Join batches to tables of at least so many rows; None: to one table."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.num_rows
+        if rows is not None and size >= rows:
+            yield pa.Table.from_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
 def cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
     """Cut a batch into pieces of at most so many rows; none is empty."""
     for start in range(0, batch.num_rows, rows):

@@ -1,0 +1,277 @@
+"""Aggregates: in parts where that is possible, of whole groups otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.relational.functions.aggregate_kernels import grouped_aggregate
+from pkray.relational.local.batches import (
+    batch_of,
+    batches_of,
+    gathered,
+    in_one_piece,
+    parts,
+    table_of,
+    whole,
+    with_schema,
+)
+from pkray.relational.local.engine import Engine, ahead, operator
+from pkray.relational.local.folds import Fold, alike, fold_of, widened
+from pkray.relational.local.keys import Codes, codes, grouped
+from pkray.relational.plan.expressions import AggregateCall
+from pkray.relational.plan.nodes import Aggregate, Distinct
+
+SAMPLE_ROWS = 1 << 18
+"""Rows of the first part, which shows whether parts have far fewer groups than rows."""
+
+PART_ROWS = 1 << 20
+CODE = "$code"
+
+
+@operator(Aggregate)
+def aggregate(node: Aggregate, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Give a row a group; without keys, one row."""
+    folding = Folding.of(node.keys, node.aggregates, node.input.fields.arrow)
+    if len(folding.folds) == len(node.aggregates):
+        found = folding.run(engine, _columns(node, engine))
+    else:
+        held = engine.held(node, _columns(node, engine))
+        table = table_of(held, node.input.fields.only(_needed(node)))
+        found = of_whole_groups(node, table) if table.num_rows else None
+    if found is not None:
+        yield from batches_of(with_schema(found, node.fields.arrow), engine.batch_rows)
+    elif not node.keys:
+        yield _of_no_rows(node)
+
+
+@operator(Distinct)
+def distinct(node: Distinct, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Keep one of equal rows."""
+    if not len(node.fields):
+        yield from _first_row(engine.batches(node.input))
+        return
+    found = Folding(node.fields.names, {}).run(engine, engine.batches(node.input))
+    if found is not None:
+        yield from batches_of(with_schema(found, node.fields.arrow), engine.batch_rows)
+
+
+def _first_row(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.slice(0, 1) if batch.num_columns else batch_of((), batch.schema, 1)
+        return
+
+
+def _needed(node: Aggregate) -> list[str]:
+    names = dict.fromkeys(node.keys)
+    for _, call in node.aggregates:
+        names |= dict.fromkeys(call.arguments)
+        names |= dict.fromkeys(key.column for key in call.order_by)
+        names |= {call.filter: None} if call.filter else {}
+    return list(names)
+
+
+def _columns(node: Aggregate, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Give the input's batches with what the aggregates read alone."""
+    names = _needed(node)
+    if len(names) == len(node.input.fields):
+        yield from engine.batches(node.input)
+        return
+    schema = node.input.fields.only(names).arrow
+    for batch in engine.batches(node.input):
+        yield batch_of([batch[name] for name in names], schema, batch.num_rows)
+
+
+def _of_no_rows(node: Aggregate) -> pa.RecordBatch:
+    """Give the one row of aggregates without keys over no rows."""
+    empty = table_of((), node.input.fields)
+    none = Codes(np.zeros(0, np.int64), 1)
+    values = []
+    for _, call in node.aggregates:
+        folds = fold_of(call, _kinds(call, empty)) is not None
+        counts = call.function in ("count", "count_if")
+        zero = pa.array([0 if counts else None], call.type.arrow) if folds else None
+        values.append(_of_groups(call, empty, none) if zero is None else zero)
+    return batch_of(values, node.fields.arrow, 1)
+
+
+def _kinds(call: AggregateCall, table: pa.Table | pa.RecordBatch) -> list[pa.DataType]:
+    return [table.schema.field(name).type for name in call.arguments]
+
+
+@dataclass(frozen=True)
+class Folding:
+    """Aggregates by keys, in parts.
+
+    Attributes:
+        keys: names of columns.
+        folds: by the name of the result: the call and how it is computed.
+    """
+
+    keys: tuple[str, ...]
+    folds: dict[str, tuple[AggregateCall, Fold]]
+
+    @staticmethod
+    def of(
+        keys: tuple[str, ...], calls: Sequence[tuple[str, AggregateCall]], schema: pa.Schema
+    ) -> Folding:
+        """Take the calls that can be computed in parts."""
+        folds = {}
+        for name, call in calls:
+            kinds = [schema.field(argument).type for argument in call.arguments]
+            fold = fold_of(call, kinds)
+            same_of_distinct = call.function in ("min", "max", "bool_and", "bool_or")
+            if fold is not None and (same_of_distinct or not call.distinct):
+                folds[name] = (call, fold)
+        return Folding(keys, folds)
+
+    def run(self, engine: Engine, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
+        """Aggregate batches; the keys come first, then the results. None if there are no rows."""
+        first = next(parts(batches, SAMPLE_ROWS), None)
+        if first is None:
+            return None
+        states = [self.of_rows(first)]
+        few = states[0].num_rows < first.num_rows / 2
+        rest = parts(batches, PART_ROWS if few else None)
+        states += list(ahead(self.of_rows, rest))
+        return self.finished(self.merged(states))
+
+    def of_rows(self, table: pa.Table) -> pa.Table:
+        """Compute the states of a part's rows."""
+        made = {name: table[name] for name in self.keys}
+        wanted: dict[str, tuple[object, str]] = {}
+        for call, fold in self.folds.values():
+            for state in fold.states:
+                column = self._column(call, fold, state.exact)
+                wanted[column + " " + state.of_rows] = (column, state.of_rows)
+                if column and column not in made:
+                    prepared = masked(call, fold, table)
+                    made[column] = widened(prepared) if state.exact else prepared
+        if not made:
+            made[""] = pa.nulls(table.num_rows, pa.int8())
+        aggregations = [
+            (column, function) if column else ([], "count_all")
+            for column, function in wanted.values()
+        ]
+        found = grouped(pa.table(made), self.keys, aggregations, threads=False)
+        return found.rename_columns([*self.keys, *wanted])
+
+    def merged(self, states: list[pa.Table]) -> pa.Table:
+        """Merge the states of parts."""
+        if len(states) == 1:
+            return states[0]
+        exact = dict(self._states())
+        merging = {}
+        for name in states[0].column_names:
+            chunks = alike([part[name] for part in states])
+            merging[name] = pa.chunked_array(
+                [chunk for column in chunks for chunk in column.chunks], chunks[0].type
+            )
+            if exact.get(name, (False, ""))[0]:
+                merging[name] = widened(merging[name])
+        names = [name for name in merging if name not in self.keys]
+        aggregations = [(name, exact[name][1]) for name in names]
+        found = grouped(pa.table(merging), self.keys, aggregations, threads=False)
+        return found.rename_columns([*self.keys, *names])
+
+    def finished(self, states: pa.Table) -> pa.Table:
+        """Compute the results from the states."""
+        made = {name: states[name] for name in self.keys}
+        for name, (call, fold) in self.folds.items():
+            taken = [
+                whole(states[self._column(call, fold, state.exact) + " " + state.of_rows])
+                for state in fold.states
+            ]
+            made[name] = fold.finish(call, taken)
+        return pa.table(made)
+
+    def _states(self) -> Iterator[tuple[str, tuple[bool, str]]]:
+        """List the states' names, whether they are exact sums, and what merges them."""
+        for call, fold in self.folds.values():
+            for state in fold.states:
+                name = self._column(call, fold, state.exact) + " " + state.of_rows
+                yield name, (state.exact, state.of_states)
+
+    @staticmethod
+    def _column(call: AggregateCall, fold: Fold, exact: bool) -> str:
+        """Name the column to aggregate: the same for calls that share it; empty for all rows."""
+        if not call.arguments and not call.filter:
+            return ""
+        return f"${fold.name} {call.arguments} {call.filter} {exact}"
+
+
+def masked(call: AggregateCall, fold: Fold, table: pa.Table) -> pa.Array | pa.ChunkedArray:
+    """Make the column that a call aggregates: NULL where its filter is not true."""
+    columns = [table[name] for name in call.arguments]
+    if not columns:
+        columns = [pa.repeat(True, table.num_rows)]
+    prepared = fold.prepare(columns)
+    if call.filter is None:
+        return prepared
+    return pc.if_else(table[call.filter], prepared, pa.scalar(None, prepared.type))
+
+
+def of_whole_groups(node: Aggregate, table: pa.Table) -> pa.Table:
+    """Aggregate rows that are all there: also what needs a group's rows at once."""
+    table = in_one_piece(table)
+    numbers = codes([table[name] for name in node.keys], table.num_rows)
+    made = {name: gathered(table, numbers.first_rows())[name] for name in node.keys}
+    coded = table.append_column(CODE, pa.array(numbers.of_row))
+    results = folded(node.aggregates, coded, numbers.count)
+    for name, call in node.aggregates:
+        done = results.get(name)
+        made[name] = _whole_call(call, coded, numbers) if done is None else done
+    return pa.table(made)
+
+
+def folded(
+    calls: Sequence[tuple[str, AggregateCall]], coded: pa.Table, count: int
+) -> dict[str, pa.Array]:
+    """Compute the calls that can be computed in parts, a value a code from 0 to count - 1."""
+    folding = Folding.of((CODE,), calls, coded.schema)
+    if not folding.folds or not coded.num_rows:
+        none = {"count": 0, "count_if": 0}
+        return {
+            name: pa.array([none.get(call.function)] * count, call.type.arrow)
+            for name, (call, _) in folding.folds.items()
+        }
+    found = folding.finished(folding.of_rows(coded))
+    places = np.full(count, -1, np.int64)
+    places[np.asarray(found[CODE])] = np.arange(found.num_rows)
+    rows = pa.array(places, mask=places < 0)
+    results = {name: whole(found[name]).take(rows) for name in folding.folds}
+    for name, (call, _) in folding.folds.items():
+        if call.function in ("count", "count_if"):
+            results[name] = pc.fill_null(results[name], 0)
+    return results
+
+
+def _whole_call(call: AggregateCall, coded: pa.Table, numbers: Codes) -> pa.Array:
+    if not call.distinct:
+        return _of_groups(call, coded, numbers)
+    if call.filter is not None:
+        coded = coded.filter(coded[call.filter])
+    arguments = [coded[name] for name in call.arguments]
+    same = codes([coded[CODE], *arguments], coded.num_rows)
+    once = gathered(coded, np.sort(same.first_rows()))
+    plain = replace(call, distinct=False, filter=None)
+    done = folded([("", plain)], once, numbers.count).get("")
+    if done is not None:
+        return done
+    return _of_groups(plain, once, Codes(np.asarray(once[CODE]), numbers.count))
+
+
+def _of_groups(call: AggregateCall, table: pa.Table, numbers: Codes) -> pa.Array:
+    """Compute a call of whole groups."""
+    return grouped_aggregate(
+        call,
+        numbers.of_row,
+        numbers.count,
+        [whole(table[name]) for name in call.arguments],
+        None if call.filter is None else whole(table[call.filter]),
+        [whole(table[key.column]) for key in call.order_by],
+    )

@@ -1,0 +1,173 @@
+"""Runs a plan: finds what computes each node, and passes batches between them."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from pkray.errors import UnsupportedError
+from pkray.relational.local.batches import cut, table_of, with_schema
+from pkray.relational.plan.nodes import Node
+
+BATCH_ROWS = 1 << 16
+"""Rows a batch: so many that calling a kernel costs nothing beside its work."""
+
+THREADS = min(os.cpu_count() or 1, 16)
+Kind = TypeVar("Kind")
+Step: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
+Operator: TypeAlias = Callable[[Any, "Engine"], Iterator[pa.RecordBatch]]
+StepMaker: TypeAlias = Callable[[Any], Step | None]
+
+OPERATORS: dict[type[Node], Operator] = {}
+STEPS: dict[type[Node], StepMaker] = {}
+
+
+def run(
+    plan: Node, *, batch_rows: int = BATCH_ROWS, memory: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Compute the rows of a plan.
+
+    Args:
+        batch_rows: most rows of a batch that comes out.
+        memory: most bytes that one operator may hold; None: no limit.
+
+    Returns:
+        batches of the schema ``plan.fields.arrow``; none is empty.
+
+    Raises:
+        EvaluationError: a row cannot be computed.
+        UnsupportedError: the engine lacks what the plan needs, or `memory` is too little.
+    """
+    return Engine(batch_rows, memory).batches(plan)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Computes the nodes of one plan.
+
+    Attributes:
+        batch_rows: most rows of a batch.
+        memory: most bytes that one operator may hold; None: no limit.
+    """
+
+    batch_rows: int = BATCH_ROWS
+    memory: int | None = None
+
+    def batches(self, node: Node) -> Iterator[pa.RecordBatch]:
+        """Compute a node's rows in batches of its schema, none empty."""
+        _load()
+        steps: list[Step] = []
+        while (maker := STEPS.get(type(node))) is not None:
+            if (step := maker(node)) is not None:
+                steps.append(step)
+            (node,) = node.inputs
+        operator = OPERATORS.get(type(node))
+        if operator is None:
+            raise UnsupportedError(
+                f"the local engine computes no {type(node).__name__}: run the query on Spark",
+                node=type(node).__name__,
+            )
+        found = operator(node, self)
+        return self.mapped(steps[::-1], found) if steps else self._pieces(found)
+
+    def mapped(
+        self, steps: list[Step], batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Take batches through steps, several batches at once; their order stays."""
+
+        def taken(batch: pa.RecordBatch) -> pa.RecordBatch:
+            for step in steps:
+                batch = step(batch)
+            return batch
+
+        return self._pieces(ahead(taken, self._pieces(batches)))
+
+    def table(self, node: Node) -> pa.Table:
+        """Compute a node's rows as a whole."""
+        held = self.held(node, self.batches(node))
+        return with_schema(table_of(held, node.fields), node.fields.arrow)
+
+    def held(self, node: Node, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pass on batches that an operator keeps; fail when they pass the limit of `memory`."""
+        size = 0
+        for batch in batches:
+            size += batch.nbytes if self.memory is not None else 0
+            if self.memory is not None and size > self.memory:
+                raise UnsupportedError(
+                    f"the rows of {type(node).__name__} take more than memory={self.memory} "
+                    "bytes: give more memory, select fewer columns or rows, or run on Spark",
+                    memory=self.memory,
+                )
+            yield batch
+
+    def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from cut(batch, self.batch_rows)
+
+
+def ahead(
+    function: Callable[[pa.RecordBatch], Kind], batches: Iterable[pa.RecordBatch]
+) -> Iterator[Kind]:
+    """Apply a function to batches on several threads; the order stays."""
+    waiting: deque[Future[Kind]] = deque()
+    try:
+        for batch in batches:
+            waiting.append(_pool().submit(function, batch))
+            if len(waiting) > THREADS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="pkray-relational")
+
+
+@cache
+def _load() -> None:
+    """Import the operators, which put themselves into OPERATORS and STEPS."""
+    import importlib
+
+    for family in (
+        "rows",
+        "aggregate",
+        "joins",
+        "temporal",
+        "sorting",
+        "over",
+        "windows",
+        "sets",
+        "unnest",
+    ):
+        importlib.import_module(f"pkray.relational.local.{family}")
+
+
+def operator(kind: type[Node]) -> Callable[[Operator], Operator]:
+    """Say that a function computes a kind of node."""
+
+    def put(function: Operator) -> Operator:
+        OPERATORS[kind] = function
+        return function
+
+    return put
+
+
+def step(kind: type[Node]) -> Callable[[StepMaker], StepMaker]:
+    """Say that a function makes the step, from batch to batch, of a kind of node; None: nothing."""
+
+    def put(function: StepMaker) -> StepMaker:
+        STEPS[kind] = function
+        return function
+
+    return put

@@ -1,0 +1,334 @@
+"""Window functions: values computed from the rows around a row, for all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.relational.functions.aggregate_kernels import grouped_aggregate
+from pkray.relational.functions.exact_sums import divide_decimals
+from pkray.relational.local.aggregate import CODE, folded
+from pkray.relational.local.batches import (
+    batches_of,
+    in_one_piece,
+    spread,
+    typed,
+    with_schema,
+)
+from pkray.relational.local.engine import Engine, operator
+from pkray.relational.local.exact import Limbs
+from pkray.relational.local.frames import Frames, Partitions
+from pkray.relational.local.keys import ranks
+from pkray.relational.plan.expressions import AggregateCall, SortKey, WindowCall
+from pkray.relational.plan.nodes import Over
+
+EXPANDED_ROWS = 1 << 21
+"""Rows of frames written out at once, where a function has no shorter way."""
+
+Numbering = Callable[[Partitions, WindowCall], np.ndarray]
+Running = Callable[[Partitions, Frames, WindowCall, list[pa.Array]], pa.Array]
+
+
+@operator(Over)
+def over(node: Over, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Add a column a window function; the rows keep their order."""
+    table = in_one_piece(engine.table(node.input))
+    partitions = Partitions(table, node.partition_by, node.order_by)
+    schema = node.fields.arrow
+    columns = list(table.columns)
+    for name, call in node.calls:
+        arguments = [partitions.in_order(table[argument]) for argument in call.arguments]
+        values = _computed(partitions, call, arguments)
+        columns.append(typed(partitions.at_rows(values), schema.field(name).type))
+    made = pa.Table.from_arrays(columns, names=schema.names)
+    yield from batches_of(with_schema(made, schema), engine.batch_rows)
+
+
+def _computed(partitions: Partitions, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:
+    """Compute a call, a value a place."""
+    numbering = NUMBERINGS.get(call.function)
+    if numbering is not None:
+        return pa.array(numbering(partitions, call)).cast(call.type.arrow)
+    if call.function in ("lag", "lead"):
+        return _shifted(partitions, call, arguments)
+    frames = partitions.frames(call.frame)
+    if call.function in PLACES:
+        return _placed(frames, call, arguments[0])
+    if call.udf is None and _is_whole(partitions, frames):
+        return _of_partitions(partitions, call, arguments)
+    running = RUNNING.get(call.function)
+    if running is not None and not (arguments and pa.types.is_nested(arguments[0].type)):
+        return running(partitions, frames, call, arguments)
+    return _expanded(partitions, frames, call, arguments)
+
+
+def _is_whole(partitions: Partitions, frames: Frames) -> bool:
+    return bool((frames.low == partitions.start).all() and (frames.high == partitions.end).all())
+
+
+# --- Numbers of rows ------------------------------------------------------------------------------
+
+
+def _row_number(partitions: Partitions, call: WindowCall) -> np.ndarray:
+    return partitions.places - partitions.start + 1
+
+
+def _rank(partitions: Partitions, call: WindowCall) -> np.ndarray:
+    return partitions.peer_start - partitions.start + 1
+
+
+def _dense_rank(partitions: Partitions, call: WindowCall) -> np.ndarray:
+    groups = np.cumsum(partitions.is_first_peer)
+    return groups - groups[partitions.start] + 1
+
+
+def _percent_rank(partitions: Partitions, call: WindowCall) -> np.ndarray:
+    others = partitions.end - partitions.start - 1
+    return (partitions.peer_start - partitions.start) / np.maximum(others, 1)
+
+
+def _cume_dist(partitions: Partitions, call: WindowCall) -> np.ndarray:
+    return (partitions.peer_end - partitions.start) / (partitions.end - partitions.start)
+
+
+def _ntile(partitions: Partitions, call: WindowCall) -> np.ndarray:
+    tiles = int(call.parameters[0].value)
+    rows, place = partitions.end - partitions.start, partitions.places - partitions.start
+    size, larger = rows // tiles, rows % tiles
+    edge = larger * (size + 1)
+    late = larger + (place - edge) // np.maximum(size, 1)
+    return np.where(place < edge, place // (size + 1), late) + 1
+
+
+NUMBERINGS: dict[str, Numbering] = {
+    "row_number": _row_number,
+    "rank": _rank,
+    "dense_rank": _dense_rank,
+    "percent_rank": _percent_rank,
+    "cume_dist": _cume_dist,
+    "ntile": _ntile,
+}
+
+# --- Values of other rows -------------------------------------------------------------------------
+
+
+def _ignores_nulls(call: WindowCall) -> bool:
+    said = [parameter.value for parameter in call.parameters]
+    return call.ignore_nulls or (call.function != "nth_value" and True in said[:1])
+
+
+def _at(values: pa.Array, places: np.ndarray, there: np.ndarray) -> pa.Array:
+    """Take values at places; NULL where there is none."""
+    return values.take(pa.array(np.where(there, places, 0), mask=~there))
+
+
+def _shifted(partitions: Partitions, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:
+    """Read the row so many before or after."""
+    values, *default = arguments
+    offset = int(call.parameters[0].value) if call.parameters else 1
+    if call.function == "lag":
+        offset = -offset
+    far = 2 * partitions.rows + 2
+    places = partitions.places + min(max(offset, -far), far)
+    if call.ignore_nulls and offset:
+        places = _among_values(values, partitions, offset)
+    there = (places >= partitions.start) & (places < partitions.end)
+    found = _at(values, places, there)
+    constants = [each.value for each in call.parameters[1:2]]
+    if constants:
+        default = [
+            pa.array([constants[0]], values.type).take(pa.array(np.zeros(partitions.rows, int)))
+        ]
+    return pc.if_else(pa.array(there), found, default[0].cast(found.type)) if default else found
+
+
+def _among_values(values: pa.Array, partitions: Partitions, offset: int) -> np.ndarray:
+    """Find the place so many values before or after, NULLs left out; -1: none."""
+    valid = np.asarray(values.is_valid())
+    places = np.flatnonzero(valid)
+    before = np.cumsum(valid) - valid
+    wanted = before + (offset if offset < 0 else offset - 1 + valid)
+    inside = (wanted >= 0) & (wanted < len(places))
+    return np.where(inside, np.append(places, -1)[np.where(inside, wanted, 0)], -1)
+
+
+def _first_place(frames: Frames, call: WindowCall, values: pa.Array) -> np.ndarray:
+    return frames.low
+
+
+def _last_place(frames: Frames, call: WindowCall, values: pa.Array) -> np.ndarray:
+    return frames.high - 1
+
+
+def _nth_place(frames: Frames, call: WindowCall, values: pa.Array) -> np.ndarray:
+    return frames.low + min(int(call.parameters[0].value), len(values) + 1) - 1
+
+
+PLACES = {
+    "first_value": _first_place,
+    "first": _first_place,
+    "last_value": _last_place,
+    "last": _last_place,
+    "nth_value": _nth_place,
+}
+
+
+def _placed(frames: Frames, call: WindowCall, values: pa.Array) -> pa.Array:
+    """Read a row of the frame."""
+    place = PLACES[call.function]
+    if not _ignores_nulls(call):
+        places = place(frames, call, values)
+        return _at(values, places, (places >= frames.low) & (places < frames.high))
+    valid = np.asarray(values.is_valid())
+    count = np.concatenate([[0], np.cumsum(valid)])
+    kept = pc.drop_null(values)
+    inner = Frames(count[frames.low], count[frames.high])
+    places = place(inner, call, kept)
+    return _at(kept, places, (places >= inner.low) & (places < inner.high))
+
+
+# --- Aggregates of frames -------------------------------------------------------------------------
+
+
+def _of_partitions(partitions: Partitions, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:
+    """Aggregate each partition once."""
+    names = tuple(f"a{i}" for i in range(len(arguments)))
+    count = int(partitions.codes[-1]) + 1 if partitions.rows else 0
+    plain = _aggregate_call(call, names)
+    fields = {CODE: pa.array(partitions.codes), **dict(zip(names, arguments, strict=True))}
+    done = folded([("", plain)], pa.table(fields), count).get("")
+    if done is None:
+        done = grouped_aggregate(plain, partitions.codes, count, arguments)
+    return done.take(pa.array(partitions.codes))
+
+
+def _aggregate_call(call: WindowCall, names: tuple[str, ...]) -> AggregateCall:
+    return AggregateCall(
+        call.function,
+        names,
+        call.type,
+        parameters=call.parameters,
+        ignore_nulls=call.ignore_nulls,
+        udf=call.udf,
+    )
+
+
+def _valid_counts(frames: Frames, arguments: list[pa.Array]) -> np.ndarray:
+    """Count each frame's rows without NULLs among the arguments."""
+    valid = np.ones(len(frames.low), bool)
+    for argument in arguments:
+        valid &= np.asarray(argument.is_valid())
+    count = np.concatenate([[0], np.cumsum(valid)])
+    return count[frames.high] - count[frames.low]
+
+
+def _counted(
+    partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
+) -> pa.Array:
+    return pa.array(_valid_counts(frames, arguments))
+
+
+def _summed(
+    partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
+) -> pa.Array:
+    counts = _valid_counts(frames, arguments)
+    (values,) = arguments
+    if pa.types.is_floating(values.type):
+        return pa.array(_float_sums(frames, values), mask=counts == 0).cast(call.type.arrow)
+    return Limbs.of(values).sums(frames).finished(call, counts == 0)
+
+
+def _averaged(
+    partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
+) -> pa.Array:
+    counts = _valid_counts(frames, arguments)
+    (values,) = arguments
+    none = counts == 0
+    if pa.types.is_floating(values.type):
+        totals = _float_sums(frames, values)
+        return pa.array(totals / np.maximum(counts, 1), mask=none).cast(call.type.arrow)
+    sums = Limbs.of(values).sums(frames)
+    if call.type.root == "DECIMAL":
+        total = sums.decimals(call, values.type.scale, none)
+        return divide_decimals(total, counts, call.type.arrow)
+    whole_sums = np.asarray(sums.integers(call, none).fill_null(0))
+    if call.function == "avg_truncating":
+        quotients = np.sign(whole_sums) * (np.abs(whole_sums) // np.maximum(counts, 1))
+        return pa.array(quotients, mask=none).cast(call.type.arrow)
+    return pa.array(whole_sums / np.maximum(counts, 1), mask=none).cast(call.type.arrow)
+
+
+def _float_sums(frames: Frames, values: pa.Array) -> np.ndarray:
+    numbers = np.asarray(pc.fill_null(values.cast(pa.float64()), 0.0))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return in_frames(frames, numbers, np.add, 0.0)
+
+
+def _extreme(
+    partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
+) -> pa.Array:
+    """Give the least or greatest value of each frame, by its rank."""
+    (values,) = arguments
+    key = SortKey("", descending=call.function == "max")
+    valid = np.asarray(values.is_valid())
+    rank = ranks(values, key)[-1]
+    ends = np.iinfo(np.int64)
+    order = np.argsort(rank, kind="stable")
+    dense = np.empty(len(rank), np.int64)
+    dense[order] = np.arange(len(rank))
+    least = in_frames(frames, np.where(valid, dense, ends.max), np.minimum, ends.max)
+    there = least < ends.max
+    return _at(values, order[np.where(there, least, 0)] if len(order) else least, there)
+
+
+def in_frames(frames: Frames, values: np.ndarray, combine: np.ufunc, neutral: float) -> np.ndarray:
+    """Combine the values of each frame.
+
+    Frames are cut into stretches whose lengths are powers of two; each stretch's value is combined
+    of two of half the length. So no value is taken away again, which floats would not forgive.
+    """
+    result = np.full(len(frames.low), neutral, values.dtype)
+    place, left = frames.low.copy(), frames.lengths.copy()
+    stretch, size = values, 1
+    longest = int(left.max()) if len(left) else 0
+    while size <= longest:
+        rows = np.flatnonzero(left & size)
+        result[rows] = combine(result[rows], stretch[place[rows]])
+        place[rows] += size
+        stretch = combine(stretch[:-size], stretch[size:]) if len(stretch) > size else stretch[:0]
+        size *= 2
+    return result
+
+
+RUNNING: dict[str, Running] = {
+    "count": _counted,
+    "sum": _summed,
+    "sum_wrapping": _summed,
+    "avg": _averaged,
+    "avg_truncating": _averaged,
+    "min": _extreme,
+    "max": _extreme,
+}
+
+
+def _expanded(
+    partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
+) -> pa.Array:
+    """Write each frame's rows out and aggregate them, frame by frame; blocks bound the memory."""
+    names = tuple(f"a{i}" for i in range(len(arguments)))
+    plain = _aggregate_call(call, names)
+    ends = np.cumsum(frames.lengths)
+    found, start = [], 0
+    while start < partitions.rows:
+        done = ends[start - 1] if start else 0
+        stop = max(int(np.searchsorted(ends, done + EXPANDED_ROWS, "right")), start + 1)
+        lengths = frames.lengths[start:stop]
+        rows = pa.array(spread(frames.low[start:stop], lengths))
+        groups = np.repeat(np.arange(stop - start), lengths)
+        taken = [argument.take(rows) for argument in arguments]
+        found.append(grouped_aggregate(plain, groups, stop - start, taken))
+        start = stop
+    return pa.chunked_array(found, call.type.arrow).combine_chunks()

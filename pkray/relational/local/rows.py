@@ -1,0 +1,166 @@
+"""Nodes that look at one row at a time: scans, filters, projections, repetitions, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.relational.compiled import compile_expression, compile_expressions
+from pkray.relational.local.batches import batch_of, cut, with_schema
+from pkray.relational.local.engine import Engine, Step, operator, step
+from pkray.relational.local.sorting import first_rows
+from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.nodes import (
+    Exchange,
+    Expand,
+    Filter,
+    Hint,
+    Limit,
+    Node,
+    Normalize,
+    Project,
+    Scan,
+    Sort,
+    Values,
+    WatermarkAssign,
+)
+
+
+@operator(Scan)
+def scan(node: Scan, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Read the source's columns; the source may leave out rows that do not meet the condition."""
+    schema = node.fields.arrow
+    for batch in node.source.batches(node.fields.names, node.condition):
+        yield with_schema(batch, schema)
+
+
+@operator(Values)
+def values(node: Values, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Give the rows that the query holds."""
+    schema = node.fields.arrow
+    columns = [
+        pa.array([_plain(row[i].value, field.type) for row in node.rows], field.type)
+        for i, field in enumerate(schema)
+    ]
+    yield from cut(batch_of(columns, schema, len(node.rows)), engine.batch_rows)
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """Write a map as Arrow takes it."""
+    is_map = pa.types.is_map(kind) and isinstance(value, Mapping)
+    return list(value.items()) if is_map else value
+
+
+def condition_of(condition: Expression, fields: Fields) -> Step:
+    """Make the step that keeps the rows for which a condition is true."""
+    compiled = compile_expression(condition, fields)
+
+    def keep(batch: pa.RecordBatch) -> pa.RecordBatch:
+        mask = compiled.evaluate(batch)
+        trues = mask.true_count
+        if trues == batch.num_rows:
+            return batch
+        if not trues:
+            return batch.slice(0, 0)
+        if not batch.num_columns:
+            return batch_of((), batch.schema, trues)
+        return batch.filter(mask)
+
+    return keep
+
+
+@step(Filter)
+def filtered(node: Filter) -> Step:
+    """Keep rows for which the condition is true."""
+    return condition_of(node.condition, node.input.fields)
+
+
+@step(Project)
+def projected(node: Project) -> Step:
+    """Compute columns."""
+    fields, schema = node.input.fields, node.fields.arrow
+    compiled = compile_expressions([value for _, value in node.columns], fields)
+
+    def project(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch_of(compiled.evaluate(batch), schema, batch.num_rows)
+
+    return project
+
+
+@step(Expand)
+def expanded(node: Expand) -> Step:
+    """Repeat each row once a grouping set."""
+    schema = node.fields.arrow
+    numbers = _set_numbers(node.sets)
+
+    def repeat(batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = batch.num_rows
+        made = [
+            batch_of(_left_out(node, batch, chosen, numbers[i]), schema, rows)
+            for i, chosen in enumerate(node.sets)
+        ]
+        return pa.concat_batches(made)
+
+    return repeat
+
+
+def _set_numbers(sets: tuple[tuple[int, ...], ...]) -> list[int]:
+    """Number each set among those that are equal to it."""
+    return [sum(set(before) == set(each) for before in sets[:i]) for i, each in enumerate(sets)]
+
+
+def _left_out(
+    node: Expand, batch: pa.RecordBatch, chosen: tuple[int, ...], number: int
+) -> list[pa.Array]:
+    rows = batch.num_rows
+    missing = [key for i, key in enumerate(node.keys) if i not in chosen]
+    columns = [
+        pa.nulls(rows, column.type) if name in missing else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    last = len(node.keys) - 1
+    identity = sum(1 << (last - i) for i in range(len(node.keys)) if i not in chosen)
+    columns.append(pa.array(np.full(rows, identity, np.int64)))
+    if node.number_name:
+        columns.append(pa.array(np.full(rows, number, np.int32)))
+    return columns
+
+
+@step(WatermarkAssign)
+@step(Normalize)
+@step(Exchange)
+@step(Hint)
+def passed(node: Node) -> None:
+    """Change no row: what is said is about the continuous query."""
+    return
+
+
+@operator(Limit)
+def limited(node: Limit, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Keep rows by their number; of sorted rows, hold no more than are kept."""
+    if isinstance(node.input, Sort) and node.count is not None:
+        rows = first_rows(node.input, engine, node.offset + node.count)
+    else:
+        rows = engine.batches(node.input)
+    end = None if node.count is None else node.offset + node.count
+    yield from _part(rows, node.offset, end)
+
+
+def _part(
+    batches: Iterator[pa.RecordBatch], start: int, end: int | None
+) -> Iterator[pa.RecordBatch]:
+    place = 0
+    if end is not None and end <= start:
+        return
+    for batch in batches:
+        low = max(start - place, 0)
+        high = batch.num_rows if end is None else min(end - place, batch.num_rows)
+        if low < high:
+            yield batch.slice(low, high - low)
+        place += batch.num_rows
+        if end is not None and place >= end:
+            return

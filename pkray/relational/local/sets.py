@@ -1,0 +1,73 @@
+"""Set operations: rows of two inputs, compared as wholes; NULLs are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.relational.local.aggregate import Folding
+from pkray.relational.local.batches import batch_of, batches_of, gathered, with_schema
+from pkray.relational.local.engine import Engine, operator
+from pkray.relational.local.folds import FOLDS, Fold
+from pkray.relational.plan.expressions import AggregateCall
+from pkray.relational.plan.nodes import Node, SetKind, SetOperation
+from pkray.schema.types import DataType
+
+LEFT, RIGHT = "$left", "$right"
+FLAG = pa.int8()
+
+
+@operator(SetOperation)
+def combine(node: SetOperation, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Unite, intersect or subtract rows."""
+    if node.kind is SetKind.UNION:
+        yield from _united(node, engine)
+        return
+    counted = Folding(node.fields.names, _counts()).run(engine, _flagged(node, engine))
+    if counted is None:
+        return
+    left, right = np.asarray(counted[LEFT]), np.asarray(counted[RIGHT])
+    times = _times(node, left, right)
+    rows = gathered(counted.drop_columns([LEFT, RIGHT]), np.repeat(np.arange(len(times)), times))
+    yield from batches_of(with_schema(rows, node.fields.arrow), engine.batch_rows)
+
+
+def _united(node: SetOperation, engine: Engine) -> Iterator[pa.RecordBatch]:
+    schema = node.fields.arrow
+    both = (with_schema(batch, schema) for each in node.inputs for batch in engine.batches(each))
+    if node.all:
+        yield from both
+        return
+    found = Folding(node.fields.names, {}).run(engine, both)
+    if found is not None:
+        yield from batches_of(with_schema(found, schema), engine.batch_rows)
+
+
+def _times(node: SetOperation, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Say how often each distinct row comes out."""
+    if node.kind is SetKind.INTERSECT:
+        times = np.minimum(left, right)
+    else:
+        times = np.maximum(left - right, 0) if node.all else np.where(right > 0, 0, left)
+    return times if node.all else np.minimum(times, 1)
+
+
+def _flagged(node: SetOperation, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Give the rows of both inputs with the side that each is from."""
+    schema = node.fields.arrow.append(pa.field(LEFT, FLAG)).append(pa.field(RIGHT, FLAG))
+    for place, each in enumerate(node.inputs):
+        yield from _side(each, place, schema, engine)
+
+
+def _side(node: Node, place: int, schema: pa.Schema, engine: Engine) -> Iterator[pa.RecordBatch]:
+    for batch in engine.batches(node):
+        flags = [pa.nulls(batch.num_rows, FLAG), pa.nulls(batch.num_rows, FLAG)]
+        flags[place] = pa.repeat(pa.scalar(1, FLAG), batch.num_rows)
+        yield batch_of([*batch.columns, *flags], schema, batch.num_rows)
+
+
+def _counts() -> dict[str, tuple[AggregateCall, Fold]]:
+    kind = DataType("BIGINT", nullable=False)
+    return {name: (AggregateCall("count", (name,), kind), FOLDS["count"]) for name in (LEFT, RIGHT)}

@@ -1,0 +1,167 @@
+"""Joins by time: versions as of a time, and rows whose times are near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.relational.local.batches import (
+    batches_of,
+    in_one_piece,
+    spread,
+    whole,
+    with_schema,
+)
+from pkray.relational.local.engine import BATCH_ROWS, Engine, operator
+from pkray.relational.local.joins import LEFT, RIGHT, Sides, with_alone, with_columns
+from pkray.relational.local.keys import argsort, codes
+from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, TemporalJoin
+
+
+@operator(TemporalJoin)
+def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Pair each left row with the last version of its key that is not after it."""
+    plain = Join(
+        node.left, node.right, node.kind, node.left_keys, node.right_keys, node.right_names,
+        node.condition,
+    )  # fmt: skip
+    if node.right_time is None:
+        yield from (with_schema(batch, node.fields.arrow) for batch in engine.batches(plain))
+        return
+    sides = Sides.of(plain)
+    left, right = _tables(plain, sides, engine)
+    keys, others, known, versions = _key_codes(sides, left, right)
+    right_time = _renamed(node, node.right_time)
+    times, theirs, _ = _moments(left[node.left_time], right[right_time])
+    rows = _as_of((keys, times[0]), (others, theirs[0]), versions & theirs[1])
+    found = np.flatnonzero((rows >= 0) & known & times[1])
+    pairs = _checked(sides, left, right, found, rows[found])
+    yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
+
+
+def _renamed(node: TemporalJoin | IntervalJoin, name: str) -> str:
+    return node.right_names[node.right.fields.names.index(name)]
+
+
+def _tables(node: Join, sides: Sides, engine: Engine) -> tuple[pa.Table, pa.Table]:
+    left = in_one_piece(engine.table(node.left))
+    right = in_one_piece(engine.table(node.right))
+    return left, with_schema(right, sides.right.arrow)
+
+
+def _key_codes(
+    sides: Sides, left: pa.Table, right: pa.Table
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Number both sides' keys alike, and say which rows have no NULL among them."""
+    both, known = [], np.ones(left.num_rows + right.num_rows, bool)
+    for ours, theirs in zip(sides.left_keys, sides.right_keys, strict=True):
+        column = pa.chunked_array([*left[ours].chunks, *right[theirs].chunks])
+        both.append(column)
+        known &= np.asarray(whole(pc.is_valid(column)))
+    numbers, cut = codes(both, len(known)).of_row, left.num_rows
+    return numbers[:cut], numbers[cut:], known[:cut], known[cut:]
+
+
+def _moments(
+    left: pa.ChunkedArray, right: pa.ChunkedArray
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray], int]:
+    """Give each side's int64 times and which are not NULL; then their units a microsecond."""
+    unit = "ns" if "ns" in (left.type.unit, right.type.unit) else "us"
+
+    def moments(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+        array = whole(column.cast(pa.timestamp(unit, column.type.tz)))
+        return np.asarray(pc.fill_null(array.view(pa.int64()), 0)), np.asarray(array.is_valid())
+
+    return moments(left), moments(right), 1000 if unit == "ns" else 1
+
+
+def _as_of(
+    left: tuple[np.ndarray, np.ndarray], right: tuple[np.ndarray, np.ndarray], known: np.ndarray
+) -> np.ndarray:
+    """Find for each left key and time the last right row of the key that is not later; -1: none."""
+    versions = np.flatnonzero(known)
+    keys = np.concatenate([right[0][versions], left[0]])
+    times = np.concatenate([right[1][versions], left[1]])
+    order = argsort([keys, times], len(keys))  # of equal times, versions come before left rows
+    is_version = order < len(versions)
+    last = np.maximum.accumulate(np.where(is_version, np.arange(len(order)), -1))
+    version = np.where(last >= 0, order[last], 0)
+    same = (last >= 0) & (keys[version] == keys[order])
+    result = np.full(len(left[0]), -1, np.int64)
+    ours = ~is_version
+    chosen = np.append(versions, 0)[version[ours]]
+    result[order[ours] - len(versions)] = np.where(same[ours], chosen, -1)
+    return result
+
+
+@operator(IntervalJoin)
+def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Pair rows of equal keys whose times are near."""
+    plain = Join(
+        node.left, node.right, node.kind, node.left_keys, node.right_keys, node.right_names,
+        node.condition,
+    )  # fmt: skip
+    sides = Sides.of(plain)
+    left, right = _tables(plain, sides, engine)
+    keys, others, known, theirs_known = _key_codes(sides, left, right)
+    right_time = _renamed(node, node.right_time)
+    (times, valid), (theirs, their_valid), scale = _moments(left[node.left_time], right[right_time])
+    rows = np.flatnonzero(known & valid)
+    there = np.flatnonzero(theirs_known & their_valid)
+    low, high = times[rows] - node.upper * scale, times[rows] - node.lower * scale
+    places, starts, lengths = _ranges(keys[rows], low, high, others[there], theirs[there])
+    pairs = _checked(
+        sides, left, right, np.repeat(rows, lengths), there[places[spread(starts, lengths)]]
+    )
+    yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
+
+
+def _ranges(
+    keys: np.ndarray, low: np.ndarray, high: np.ndarray, others: np.ndarray, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Find, for each key, which of the others have a time from low to high.
+
+    Returns:
+        the others in order of key and time, and where in it each range starts, and its length.
+    """
+    moments, places = np.unique(np.concatenate([low, high, times]), return_inverse=True)
+    lows, highs, theirs = np.split(places, [len(low), 2 * len(low)])
+    width = len(moments) + 1
+    order = argsort([others, theirs], len(others))
+    sorted_keys = (others * width + theirs)[order]
+    starts = np.searchsorted(sorted_keys, keys * width + lows)
+    ends = np.searchsorted(sorted_keys, keys * width + highs, side="right")
+    return order, starts, np.maximum(ends - starts, 0)
+
+
+def _checked(
+    sides: Sides, left: pa.Table, right: pa.Table, rows: np.ndarray, others: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Keep pairs that meet the condition."""
+    check, names = sides.check(), sides.reads()
+    if check is None:
+        return [(rows, others)]
+    kept = []
+    for start in range(0, len(rows), BATCH_ROWS):
+        end = start + BATCH_ROWS
+        batch = check(with_columns(left, right, rows[start:end], others[start:end], names))
+        kept.append((np.asarray(batch[LEFT]), np.asarray(batch[RIGHT])))
+    return kept
+
+
+def _finished(
+    kind: JoinKind,
+    sides: Sides,
+    left: pa.Table,
+    right: pa.Table,
+    pairs: list[tuple[np.ndarray, np.ndarray]],
+    schema: pa.Schema,
+    engine: Engine,
+) -> Iterator[pa.RecordBatch]:
+    for table in with_alone(kind, sides, left, right, pairs):
+        columns = table.columns[: len(schema)]
+        made = pa.Table.from_arrays(columns, names=schema.names)
+        yield from batches_of(with_schema(made, schema), engine.batch_rows)

@@ -1,0 +1,134 @@
+"""Windows of time: each row with the bounds of the windows that it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import EvaluationError
+from pkray.relational.local.batches import batches_of, in_one_piece, whole, with_schema
+from pkray.relational.local.engine import Engine, operator
+from pkray.relational.local.keys import argsort, begins, codes
+from pkray.relational.plan.nodes import Window, WindowKind
+
+PER_MICRO = {"ms": 1, "us": 1, "ns": 1000}
+MILLI = 1000
+
+
+@operator(Window)
+def windowed(node: Window, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Give each row once for each of its windows."""
+    if node.kind is WindowKind.SESSION:
+        table = in_one_piece(engine.table(node.input))
+        starts, ends = _sessions(node, table)
+        rows = np.arange(table.num_rows)
+        for batch in batches_of(_bounded(node, table, rows, starts, ends), engine.batch_rows):
+            yield batch
+        return
+    place = 0
+    for batch in engine.batches(node.input):
+        table = pa.Table.from_batches([batch])
+        rows, starts, ends = _ASSIGNED[node.kind](node, _times(node, table, place))
+        yield from batches_of(_bounded(node, table, rows, starts, ends), engine.batch_rows)
+        place += batch.num_rows
+
+
+def _times(node: Window, table: pa.Table, place: int = 0) -> np.ndarray:
+    """Give the rows' times: microseconds since 1970, of TIMESTAMP(9) nanoseconds."""
+    column = whole(table[node.time])
+    if column.null_count:
+        row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
+        values = {name: table[name][row].as_py() for name in table.column_names}
+        raise EvaluationError(
+            f"the time {node.time!r} of row {place + row} is NULL, so it is in no window: "
+            f"filter such rows out; the row is {values}",
+            column=node.time,
+            row=place + row,
+        )
+    unit = "ns" if column.type.unit == "ns" else "us"
+    kind = pa.timestamp(unit, column.type.tz)
+    return np.asarray(column.cast(kind).view(pa.int64()))
+
+
+def _scale(node: Window) -> int:
+    unit = node.input.fields[node.time].type.arrow.unit
+    return PER_MICRO[unit]
+
+
+def _bounded(
+    node: Window, table: pa.Table, rows: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> pa.Table:
+    """Put the bounds beside rows."""
+    schema = node.fields.arrow
+    same = len(rows) == table.num_rows and bool((rows == np.arange(len(rows))).all())
+    taken = table if same else table.take(pa.array(rows))
+    last = ends - MILLI * _scale(node)
+    bounds = [
+        _as_time(values, schema.field(name).type, _scale(node))
+        for values, name in zip((starts, ends, last), node.names, strict=True)
+    ]
+    columns = [*taken.columns, *bounds]
+    return with_schema(pa.Table.from_arrays(columns, names=schema.names), schema)
+
+
+def _as_time(values: np.ndarray, kind: pa.TimestampType, scale: int) -> pa.Array:
+    unit = "us" if scale == 1 else "ns"
+    times = pa.array(values).view(pa.timestamp(unit, kind.tz))
+    return pc.cast(times, kind, safe=False)
+
+
+def _tumbling(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    size, offset = node.size * _scale(node), node.offset * _scale(node)
+    starts = times - (times - offset) % size
+    return np.arange(len(times)), starts, starts + size
+
+
+def _hopping(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Find the windows that a time is in, the last to begin first."""
+    scale = _scale(node)
+    size, step, offset = node.size * scale, node.step * scale, node.offset * scale
+    most = -(-size // step)
+    last = times - (times - offset) % step
+    starts = (last[:, None] - step * np.arange(most)).ravel()
+    rows = np.repeat(np.arange(len(times)), most)
+    inside = starts + size > times[rows]
+    return rows[inside], starts[inside], starts[inside] + size
+
+
+def _cumulating(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Find the windows that a time is in, the shortest first."""
+    scale = _scale(node)
+    size, step, offset = node.size * scale, node.step * scale, node.offset * scale
+    begin = times - (times - offset) % size
+    most = -(-size // step)
+    ends = np.minimum(step * np.arange(1, most + 1), size)
+    ends = (begin[:, None] + ends).ravel()
+    rows = np.repeat(np.arange(len(times)), most)
+    inside = ends > times[rows]
+    return rows[inside], begin[rows[inside]], ends[inside]
+
+
+_ASSIGNED = {
+    WindowKind.TUMBLE: _tumbling,
+    WindowKind.HOP: _hopping,
+    WindowKind.CUMULATE: _cumulating,
+}
+
+
+def _sessions(node: Window, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Find each row's session: rows of a partition, each at most a gap after the one before."""
+    times, gap = _times(node, table), node.size * _scale(node)
+    partitions = codes([table[name] for name in node.partition_by], table.num_rows).of_row
+    order = argsort([partitions, times], table.num_rows)
+    sorted_times = times[order]
+    first = begins([partitions[order]], len(order))
+    first[1:] |= np.diff(sorted_times) > gap
+    session = np.cumsum(first) - 1
+    last = np.append(first[1:], True)[: len(first)]
+    starts, ends = np.empty_like(times), np.empty_like(times)
+    starts[order] = sorted_times[first][session]
+    ends[order] = sorted_times[last][session] + gap
+    return starts, ends

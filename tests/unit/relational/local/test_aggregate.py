@@ -1,0 +1,198 @@
+"""Aggregates against a model that folds row by row."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pkray.errors import EvaluationError, UnsupportedError
+from pkray.relational.local import run
+from pkray.relational.plan.expressions import AggregateCall, SortKey
+from pkray.relational.plan.nodes import Aggregate, Distinct, Node
+from pkray.schema.types import DataType
+from tests.unit.relational.local.inputs import bag, counted, lit, result, rows_of
+
+COLUMNS = "k INT, j STRING, v BIGINT, b BOOLEAN"
+ROWS = st.lists(
+    st.tuples(
+        st.one_of(st.none(), st.integers(0, 2)),
+        st.sampled_from([None, "", "a"]),
+        st.one_of(st.none(), st.integers(-3, 3)),
+        st.one_of(st.none(), st.booleans()),
+    ),
+    max_size=12,
+)
+Row = tuple[Any, ...]
+
+
+def of(function: str, *arguments: str, kind: str = "BIGINT", **options: Any) -> AggregateCall:
+    return AggregateCall(function, arguments, DataType.parse(kind), **options)
+
+
+def aggregated(source: Node, keys: tuple[str, ...], **calls: AggregateCall) -> Aggregate:
+    return Aggregate(source, keys, tuple(calls.items()))
+
+
+def alone(kind: str, values: list[Any], call: AggregateCall) -> Any:
+    """Aggregate one column x without keys."""
+    ((found,),) = result(aggregated(rows_of(f"x {kind}", [(v,) for v in values]), (), a=call))
+    return found
+
+
+def model(rows: list[Row], call: AggregateCall) -> Any:
+    if call.filter:
+        rows = [row for row in rows if row[3]]
+    values = [row["kjvb".index(call.arguments[0])] if call.arguments else 1 for row in rows]
+    values = [value for value in values if value is not None]
+    if call.distinct:
+        values = list(dict.fromkeys(values))
+    if call.function == "count":
+        return len(values)
+    if not values:
+        return None
+    computed = {"sum": sum, "min": min, "max": max, "bool_and": all, "bool_or": any}
+    return sum(values) / len(values) if call.function == "avg" else computed[call.function](values)
+
+
+CALLS = {
+    "rows": of("count", kind="BIGINT NOT NULL"),
+    "texts": of("count", "j", kind="BIGINT NOT NULL"),
+    "total": of("sum", "v"),
+    "mean": of("avg", "v", kind="DOUBLE"),
+    "least": of("min", "v"),
+    "last": of("max", "j", kind="STRING"),
+    "all": of("bool_and", "b", kind="BOOLEAN"),
+    "any": of("bool_or", "b", kind="BOOLEAN"),
+    "some_rows": of("count", kind="BIGINT NOT NULL", filter="b"),
+    "some_total": of("sum", "v", filter="b"),
+}
+DISTINCT = {
+    "different": of("count", "v", kind="BIGINT NOT NULL", distinct=True),
+    "some_different": of("count", "j", kind="BIGINT NOT NULL", distinct=True, filter="b"),
+    "total_different": of("sum", "v", distinct=True),
+}
+
+
+@pytest.mark.parametrize("calls", [CALLS, CALLS | DISTINCT])
+@settings(max_examples=60, deadline=None)
+@given(rows=ROWS, keys=st.sampled_from([(), ("k",), ("k", "j")]))
+def test_groups_are_those_of_a_fold_row_by_row(
+    calls: dict[str, AggregateCall], rows: list[Row], keys: tuple[str, ...]
+) -> None:
+    groups: dict[Row, list[Row]] = {} if keys else {(): []}
+    for row in rows:
+        groups.setdefault(row[: len(keys)], []).append(row)
+    expected = [
+        (*key, *(model(group, call) for call in calls.values())) for key, group in groups.items()
+    ]
+    assert bag(aggregated(rows_of(COLUMNS, rows), keys, **calls)) == counted(expected)
+
+
+def test_parts_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pkray.relational.local.aggregate.SAMPLE_ROWS", 5)
+    monkeypatch.setattr("pkray.relational.local.aggregate.PART_ROWS", 4)
+    rows = [(i % 2, None, i, i % 3 == 0) for i in range(40)]
+    expected = [
+        (k, *(model([row for row in rows if row[0] == k], call) for call in CALLS.values()))
+        for k in (0, 1)
+    ]
+    assert bag(aggregated(rows_of(COLUMNS, rows), ("k",), **CALLS)) == counted(expected)
+
+
+def test_zeros_are_two_groups_and_nans_one() -> None:
+    source = rows_of("x DOUBLE", [(0.0,), (-0.0,), (math.nan,), (None,), (math.nan,), (None,)])
+    plan = aggregated(source, ("x",), n=of("count", kind="BIGINT NOT NULL"))
+    assert bag(plan) == counted([(0.0, 1), (-0.0, 1), (math.nan, 2), (None, 2)])
+
+
+def test_keys_may_be_nested() -> None:
+    source = rows_of("x ARRAY<INT>, v BIGINT", [([1], 1), (None, 2), ([1], 4), ([None], 8)])
+    plan = aggregated(source, ("x",), total=of("sum", "v"), n=of("count", "v", distinct=True))
+    assert bag(plan) == counted([([1], 5, 2), (None, 2, 1), ([None], 8, 1)])
+
+
+def test_nan_is_the_greatest_value() -> None:
+    assert alone("DOUBLE", [1.0, math.nan, None], of("max", "x", kind="DOUBLE")) == "NaN"
+    assert alone("DOUBLE", [1.0, math.nan, None], of("min", "x", kind="DOUBLE")) == 1.0
+    assert alone("FLOAT", [math.nan, -math.inf], of("min", "x", kind="FLOAT")) == -math.inf
+
+
+@pytest.mark.parametrize("values", [[2**63 - 1, 1, -1], [2**62, 2**62, -(2**62)], [-(2**63), 5]])
+def test_a_sum_that_fits_is_exact_although_its_parts_do_not(values: list[int]) -> None:
+    assert alone("BIGINT", values, of("sum", "x")) == sum(values)
+
+
+def test_a_sum_that_does_not_fit_fails_with_its_value() -> None:
+    with pytest.raises(EvaluationError, match="sum gives 9223372036854775808, which BIGINT"):
+        alone("BIGINT", [2**63 - 1, 1], of("sum", "x"))
+
+
+def test_a_wrapping_sum_drops_high_bits() -> None:
+    assert alone("INT", [2**31 - 1, 1], of("sum_wrapping", "x", kind="INT")) == -(2**31)
+    assert alone("BIGINT", [2**63 - 1, 1], of("sum_wrapping", "x")) == -(2**63)
+
+
+def test_sums_of_decimals_are_exact() -> None:
+    wide = "DECIMAL(38, 2)"
+    large = Decimal("9" * 36 + ".99")
+    assert alone(wide, [large, large, large.copy_negate()], of("sum", "x", kind=wide)) == large
+    with pytest.raises(EvaluationError, match="cannot hold"):
+        alone(wide, [large, Decimal("0.01")], of("sum", "x", kind=wide))
+
+
+@pytest.mark.parametrize(
+    ("values", "mean"),
+    [
+        (["1.00", "1.01"], "1.005000"),
+        (["1.00", "1.00", "1.01"], "1.003333"),
+        (["-1.00", "-1.00", "-1.01", None], "-1.003333"),
+        (["2.00", "0.00", "0.00"], "0.666667"),
+        (["99999999999999999999.99", "99999999999999999999.99"], "99999999999999999999.990000"),
+    ],
+)
+def test_means_of_decimals_are_rounded_half_up(values: list[str | None], mean: str) -> None:
+    given_values = [None if value is None else Decimal(value) for value in values]
+    call = of("avg", "x", kind="DECIMAL(26, 6)")
+    assert alone("DECIMAL(22, 2)", given_values, call) == Decimal(mean)
+
+
+def test_truncating_means_cut_towards_zero() -> None:
+    assert alone("INT", [-1, -2], of("avg_truncating", "x", kind="INT")) == -1
+    assert alone("INT", [None], of("avg_truncating", "x", kind="INT")) is None
+
+
+def test_ordered_aggregates_take_rows_in_their_order() -> None:
+    source = rows_of("k INT, v STRING", [(1, "b"), (1, "a"), (2, "x"), (1, "c")])
+    call = of(
+        "listagg",
+        "v",
+        kind="STRING",
+        order_by=(SortKey("v", descending=True),),
+        parameters=(lit(",", "STRING NOT NULL"),),
+    )
+    assert bag(aggregated(source, ("k",), a=call)) == counted([(1, "c,b,a"), (2, "x")])
+
+
+def test_distinct_rows_are_found_with_nulls_nans_and_nested_values() -> None:
+    rows = [(1.0, [1]), (1.0, [1]), (None, None), (math.nan, []), (math.nan, []), (None, None)]
+    plan = Distinct(rows_of("x DOUBLE, a ARRAY<INT>", rows))
+    assert bag(plan) == counted([rows[0], rows[2], rows[3]])
+
+
+def test_rows_without_columns_are_counted() -> None:
+    source = rows_of("x INT", [(1,), (2,), (3,)])
+    empty = type(source)(source.source, ())
+    assert result(aggregated(empty, (), n=of("count", kind="BIGINT NOT NULL"))) == [(3,)]
+    assert result(Distinct(empty)) == [()]
+
+
+def test_more_rows_than_memory_allows_are_refused() -> None:
+    source = rows_of("x INT", [(i,) for i in range(10)])
+    plan = aggregated(source, (), a=of("listagg", "x", kind="STRING", distinct=True))
+    with pytest.raises(UnsupportedError, match="more than memory=8 bytes"):
+        list(run(plan, memory=8))

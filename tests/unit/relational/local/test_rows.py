@@ -1,0 +1,96 @@
+"""Nodes that look at one row at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pkray.errors import UnsupportedError
+from pkray.relational.local import run
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.nodes import (
+    Exchange,
+    Expand,
+    Filter,
+    Hint,
+    Limit,
+    Node,
+    Normalize,
+    Project,
+    Scan,
+    Sink,
+    Values,
+    WatermarkAssign,
+)
+from pkray.schema.types import DataType
+from tests.unit.relational.local.inputs import call, col, lit, result, rows_of
+
+ROWS = [(1, 5), (2, None), (3, 1), (None, 0)]
+SOURCE = rows_of("a INT, b INT", ROWS)
+
+
+def test_filters_keep_rows_for_which_the_condition_is_true() -> None:
+    assert result(Filter(SOURCE, call("less", col("a"), col("b")))) == [(1, 5)]
+    assert result(Filter(SOURCE, lit(True, "BOOLEAN NOT NULL"))) == ROWS
+    assert result(Filter(SOURCE, lit(None, "BOOLEAN"))) == []
+
+
+def test_projections_compute_rename_and_repeat_columns() -> None:
+    plan = Project(SOURCE, (("x", col("b")), ("one", lit(1)), ("y", col("b"))))
+    assert result(plan) == [(b, 1, b) for _, b in ROWS]
+
+
+def test_rows_without_columns_pass_through_filters_and_projections() -> None:
+    empty = Scan(SOURCE.source, ())
+    assert len(result(Limit(Filter(empty, lit(True, "BOOLEAN NOT NULL")), 3))) == 3
+    assert result(Project(empty, (("one", lit(1)),))) == [(1,)] * 4
+
+
+def test_values_give_the_rows_of_the_query() -> None:
+    fields = Fields((Field("a", DataType("INT")), Field("m", DataType.parse("MAP<STRING, INT>"))))
+    mapping = lit({"k": 1}, "MAP<STRING, INT>")
+    rows = ((lit(1), mapping), (lit(None, "INT"), lit(None, "MAP<STRING, INT>")))
+    assert result(Values(fields, rows)) == [(1, [("k", 1)]), (None, None)]
+    assert result(Values(Fields(()), ((),))) == [()]
+    assert result(Values(fields, ())) == []
+
+
+def test_grouping_sets_repeat_rows_with_keys_left_out() -> None:
+    plan = Expand(rows_of("a INT, b INT", [(1, 2)]), ("a", "b"), ((0, 1), (1,), (), ()), "id", "n")
+    assert result(plan) == [(1, 2, 0, 0), (None, 2, 2, 0), (None, None, 3, 0), (None, None, 3, 1)]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Hint(SOURCE, "STATE_TTL", ()),
+        Normalize(SOURCE, ("a",)),
+        Exchange(SOURCE, ()),
+        WatermarkAssign(SOURCE, "a", col("a")),
+    ],
+)
+def test_what_is_about_continuous_queries_changes_no_row(plan: Node) -> None:
+    assert result(plan) == ROWS
+
+
+def test_a_node_that_the_engine_does_not_compute_is_named() -> None:
+    with pytest.raises(UnsupportedError, match="no Sink"):
+        list(run(Sink(SOURCE, "db.t", ("a", "b"))))
+
+
+def test_scans_read_the_columns_they_name() -> None:
+    assert result(Scan(SOURCE.source, ("b", "a"))) == [(b, a) for a, b in ROWS]
+
+
+def test_an_error_in_a_batch_ends_the_run() -> None:
+    class Failing:
+        def batches(self, columns: Any, condition: Any = None) -> Any:
+            yield from SOURCE.source.batches(columns)
+            raise RuntimeError("lost")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(SOURCE.source, name)
+
+    with pytest.raises(RuntimeError, match="lost"):
+        list(run(Filter(Scan(Failing()), lit(True, "BOOLEAN NOT NULL"))))  # type: ignore[arg-type]

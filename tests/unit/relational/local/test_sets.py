@@ -1,0 +1,49 @@
+"""Set operations against bags."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pkray.relational.plan.nodes import SetKind, SetOperation
+from tests.unit.relational.local.inputs import bag, counted, rows_of
+
+ROWS = st.lists(
+    st.tuples(
+        st.one_of(st.none(), st.integers(0, 2)), st.sampled_from([None, 0.0, -0.0, math.nan])
+    ),
+    max_size=8,
+)
+Row = tuple[Any, ...]
+
+
+def model(kind: SetKind, left: Counter[Row], right: Counter[Row], all_rows: bool) -> Counter[Row]:
+    if kind is SetKind.UNION:
+        found = left + right
+    elif kind is SetKind.INTERSECT:
+        found = left & right
+    else:
+        found = left - right if all_rows else Counter(set(left) - set(right))
+    return found if all_rows else Counter(set(found))
+
+
+@pytest.mark.parametrize("kind", list(SetKind))
+@pytest.mark.parametrize("all_rows", [False, True])
+@settings(max_examples=40, deadline=None)
+@given(left=ROWS, right=ROWS)
+def test_rows_come_out_as_often_as_from_bags(
+    kind: SetKind, all_rows: bool, left: list[Row], right: list[Row]
+) -> None:
+    sides = rows_of("a INT, b DOUBLE", left), rows_of("c INT, d DOUBLE", right)
+    plan = SetOperation(*sides, kind, all_rows)
+    assert bag(plan) == model(kind, counted(left), counted(right), all_rows)
+
+
+def test_nested_values_are_compared_by_content() -> None:
+    left, right = rows_of("a ARRAY<INT>", [([1],), ([2],)]), rows_of("a ARRAY<INT>", [([2],)])
+    assert bag(SetOperation(left, right, SetKind.EXCEPT, False)) == counted([([1],)])
