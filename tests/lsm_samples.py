@@ -89,9 +89,7 @@ class Bucket:
         self.files = DataFileStore(
             self.store, self.schema, UNPARTITIONED, 0, clock=lambda: 7, fresh=fresh
         )
-        self.writer = BucketWriter(
-            self.schema, UNPARTITIONED, 0, self.files, self.committed, clock=lambda: 7
-        )
+        self.writer = BucketWriter(self.schema, self.files, self.committed, clock=lambda: 7)
 
     def write(self, *rows: Sequence[Any]) -> None:
         """Rows as (kind, value, …)."""

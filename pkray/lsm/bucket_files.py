@@ -25,7 +25,6 @@ class BucketFiles:
         store: the table's root.
         partition: as manifests hold it.
         clock: for creation times.
-        names: gives new files their names; unique by default.
         fresh: keeps rows of level 0 for those that read them soon.
     """
 
@@ -36,7 +35,6 @@ class BucketFiles:
         partition: bytes,
         bucket: int,
         clock: Clock = now_millis,
-        names: paths.FileNames | None = None,
         fresh: FlushedRowsCache | None = None,
     ) -> None:
         self.store = store
@@ -44,7 +42,7 @@ class BucketFiles:
         self.partition = partition
         self.bucket = bucket
         self.clock = clock
-        self.names = names or paths.FileNames(
+        self.names = paths.FileNames(
             data_prefix=schema.core.data_file_prefix,
             changelog_prefix=schema.core.changelog_file_prefix,
         )

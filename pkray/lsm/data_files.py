@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.clock import now_millis
-from pkray.format import paths
 from pkray.format.data_file import DataFileMeta
 from pkray.format.deletion_vector import DeletionVector
 from pkray.format.schema_files import SchemaFiles
@@ -31,7 +30,7 @@ class DataFileStore(BucketFiles):
     """Writes and reads the files of one bucket.
 
     Args:
-        store, schema, partition, bucket, clock, names, fresh: as of `BucketFiles`.
+        store, schema, partition, bucket, clock, fresh: as of `BucketFiles`.
         schemas: the table's schemas by id; by default read as they are needed.
     """
 
@@ -42,11 +41,10 @@ class DataFileStore(BucketFiles):
         partition: bytes,
         bucket: int,
         clock: Clock = now_millis,
-        names: paths.FileNames | None = None,
         schemas: Callable[[int], TableSchema] | None = None,
         fresh: FlushedRowsCache | None = None,
     ) -> None:
-        super().__init__(store, schema, partition, bucket, clock, names, fresh)
+        super().__init__(store, schema, partition, bucket, clock, fresh)
         self.row_schema = row_schema(schema)
         self._schemas = schemas or SchemaFiles(store, schema)
         self._evolutions: dict[int, tuple[TableSchema, RowSchemaAdapter | None]] = {}
@@ -176,7 +174,6 @@ class DataFileStore(BucketFiles):
             self.partition,
             self.bucket,
             self.clock,
-            self.names,
             self._schemas,
             self._flushed_rows,
         )

@@ -82,7 +82,7 @@ class BucketTask:
         """Write what is to take the place of the bucket's files."""
         schema = _not_write_only(self.schema)
         files = DataFileStore(self.location.open(), self.schema, *self.bucket)
-        writer = BucketWriter(schema, *self.bucket, files, self.levels, clock=lambda: self.now)
+        writer = BucketWriter(schema, files, self.levels, clock=lambda: self.now)
         with ExitStack() as undo:
             undo.callback(writer.abort)
             message = writer.prepare_commit(full_compact=self.full)

@@ -99,7 +99,7 @@ def written_runs(folder: str) -> list[DataFileMeta]:
 def pkray(folder: str) -> int:
     files = bucket(folder)
     levels = Levels(written_runs(folder))
-    writer = BucketWriter(files.schema, UNPARTITIONED, 0, files, levels)
+    writer = BucketWriter(files.schema, files, levels)
     writer.compact(full=True)
     return writer.levels.row_count
 

@@ -73,7 +73,7 @@ def incoming(kind: str, rows: int) -> list[pa.RecordBatch]:
 def upsert(schema: TableSchema, files: DataFileStore, batches: Sequence[pa.RecordBatch]) -> Levels:
     levels = Levels()
     for rows in batches:
-        writer = BucketWriter(schema, files.partition, files.bucket, files, levels)
+        writer = BucketWriter(schema, files, levels)
         for start in range(0, rows.num_rows, PUSHED_ROWS):
             writer.write(rows.slice(start, PUSHED_ROWS))
         message = writer.prepare_commit()
@@ -99,7 +99,7 @@ def floor(schema: TableSchema, store: ObjectStore, batches: Sequence[pa.RecordBa
 def two_runs(
     schema: TableSchema, files: DataFileStore, batches: Sequence[pa.RecordBatch]
 ) -> Levels:
-    writer = BucketWriter(schema, files.partition, files.bucket, files, Levels())
+    writer = BucketWriter(schema, files, Levels())
     for half in (batches[: COMMITS // 2], batches[COMMITS // 2 :]):
         for rows in half:
             writer.write(rows)
@@ -108,7 +108,7 @@ def two_runs(
 
 
 def compacted(schema: TableSchema, files: DataFileStore, levels: Levels) -> Levels:
-    writer = BucketWriter(schema, files.partition, files.bucket, files, levels)
+    writer = BucketWriter(schema, files, levels)
     writer.compact(full=True)
     return writer.levels
 

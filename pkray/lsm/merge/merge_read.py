@@ -47,8 +47,6 @@ def merge_read(
     columns: Sequence[str] | None = None,
     *,
     drop_deletes: bool = True,
-    batch_rows: int | None = None,
-    limits: MergeLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of some runs, one a key, in key order.
 
@@ -57,14 +55,11 @@ def merge_read(
         columns: of the rows yielded; by default all value columns.
         drop_deletes: leave out keys whose merged row is -U or -D. Leave False only when older
             runs are not among ``runs``; then ``columns`` should name ``_VALUE_KIND``.
-        batch_rows: about how many rows to hold at a time, over all runs. Default 262,144,
-            or what ``limits`` allow.
-        limits: of what is held at a time. Default as the table's options say.
     """
     wanted = list(columns) if columns is not None else [field.name for field in schema.fields]
     may_delete = drop_deletes and any(run.may_have_deletes for run in runs)
     order = row_order(runs, schema)
-    limits = limits or MergeLimits.from_options(schema.core)
+    limits = MergeLimits.from_options(schema.core)
     for section in sections(runs, schema):
         extra = [KIND] if may_delete else []
         if len(section.runs) > 1:
@@ -72,7 +67,7 @@ def merge_read(
             if not engine.keeps_newest and any(run.may_have_deletes for run in section.runs):
                 extra.append(KIND)
         read = list(dict.fromkeys([*wanted, *extra]))
-        for rows in _merged(section, files, engine, order, read, limits, batch_rows):
+        for rows in _merged(section, files, engine, order, read, limits):
             kept = without_deletes(rows) if may_delete else rows
             if kept.num_rows:
                 yield kept if read == wanted else kept.select(wanted)
@@ -98,14 +93,13 @@ def _merged(
     order: RowOrder,
     columns: list[str],
     limits: MergeLimits,
-    batch_rows: int | None,
 ) -> Iterator[pa.RecordBatch]:
     if len(section.runs) == 1:
         for file in section.runs[0].files:
-            yield from files.read(file, columns, batch_rows=batch_rows or READ_ROWS)
+            yield from files.read(file, columns, batch_rows=READ_ROWS)
         return
     above_0 = np.array([run.level > 0 for run in section.runs])
-    for groups, source in section_groups(section, files, order, columns, limits, batch_rows):
+    for groups, source in section_groups(section, files, order, columns, limits):
         yield engine.merge(newest_images(engine, groups, above_0[source]))
 
 
@@ -115,18 +109,16 @@ def section_groups(
     order: RowOrder,
     columns: list[str],
     limits: MergeLimits,
-    batch_rows: int | None = None,
     extra: Sequence[SortedRun] = (),
 ) -> Grouped:
     """Group a section's rows by key, with the number of the section's run of each row.
 
     Args:
-        batch_rows: about how many rows to hold at a time, over all runs.
         extra: runs in which each of the keys may have a row, which is read as well.
     """
     total = max(1, sum(run.row_count for run in section.runs))
     held_bytes = limits.bytes // 2  # bringing rows together copies them once
-    held = min(batch_rows or SLICE_ROWS, max(1, held_bytes // _widest(extra)))
+    held = min(SLICE_ROWS, max(1, held_bytes // _widest(extra)))
     least_bytes = held_bytes // (4 * min(len(section.runs), limits.streams))
 
     def open_run(run: SortedRun) -> Iterator[pa.RecordBatch]:

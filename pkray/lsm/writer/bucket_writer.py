@@ -53,18 +53,16 @@ class BucketWriter:
     def __init__(
         self,
         schema: TableSchema,
-        partition: bytes,
-        bucket: int,
         files: DataFileStore,
         levels: Levels,
         lookup: UpperLevelLookup | None = None,
-        clock: Clock = now_millis,
         *,
+        clock: Clock = now_millis,
         inline: bool = True,
         local_directory: str | None = None,
     ) -> None:
-        self.partition = partition
-        self.bucket = bucket
+        self.partition = files.partition
+        self.bucket = files.bucket
         self._clock = clock
         self._local_directory = local_directory
         self._inline = inline

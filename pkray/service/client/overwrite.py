@@ -150,9 +150,7 @@ class OverwriteWriter:
         if bucket not in self._writers:
             files = DataFileStore(self._store, self._schema, *bucket)
             self._files[bucket] = files
-            self._writers[bucket] = BucketWriter(
-                self._schema, *bucket, files, Levels(()), clock=self._clock
-            )
+            self._writers[bucket] = BucketWriter(self._schema, files, Levels(()), clock=self._clock)
         return self._writers[bucket]
 
 

@@ -61,11 +61,10 @@ class OwnedBuckets:
         files = self._views.files(schema, bucket)
         return BucketWriter(
             self._written_under(bucket),
-            *bucket,
             files,
             levels,
             self._views.compaction_lookup(schema, bucket),
-            self._clock,
+            clock=self._clock,
             inline=compacts_inline(schema),
             local_directory=self._local_directory,
         )

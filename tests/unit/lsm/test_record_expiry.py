@@ -32,7 +32,7 @@ class Clocked(Bucket):
     def reopen(self) -> None:
         super().reopen()
         self.writer = BucketWriter(
-            self.schema, bytes(12), 0, self.files, self.committed, clock=lambda: self.now * 1000
+            self.schema, self.files, self.committed, clock=lambda: self.now * 1000
         )
 
 
