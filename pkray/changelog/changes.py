@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -23,7 +25,7 @@ from pkray.changelog.progress import Progress
 from pkray.changelog.reader import ChangelogReader
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.start import Start, StartMode
-from pkray.changelog.stream import ChangeStream, StreamBounds, Wait
+from pkray.changelog.stream import ChangeStream, StreamBounds, StreamSettings, Wait
 from pkray.errors import OptionError, UnsupportedError
 from pkray.metadata.consumers import ConsumerStore
 from pkray.options import TableOptions
@@ -37,7 +39,32 @@ from pkray.storage.object_store import ObjectStore
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
 
+_T = TypeVar("_T")
+
 _CONSUMER_MODES = ("exactly-once", "at-least-once")
+
+
+@dataclass(frozen=True)
+class StreamArguments:
+    """What ``Table.stream`` is asked; there each is described. None: as the table's options say."""
+
+    consumer_id: str | None = None
+    mode: StartMode | None = None
+    from_snapshot: int | None = None
+    from_timestamp: Timestamp | None = None
+    poll_interval: float | None = None
+    until_snapshot: int | None = None
+    until_watermark: int | None = None
+    normalize: bool = False
+    columns: Sequence[str] | None = None
+    filter: object = None
+    consumer_mode: str | None = None
+    ignore_progress: bool | None = None
+
+    def check_snapshots(self) -> None:
+        """Check that what names snapshots may be an id of one."""
+        check_snapshot("from_snapshot", self.from_snapshot)
+        check_snapshot("until_snapshot", self.until_snapshot)
 
 
 class Changes:
@@ -84,49 +111,32 @@ class Changes:
         for batch in inserts(self.between(None, None, None, None, None, columns, filter)):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
-    def stream(
-        self,
-        consumer_id: str | None = None,
-        mode: StartMode | None = None,
-        from_snapshot: int | None = None,
-        from_timestamp: Timestamp | None = None,
-        poll_interval: float | None = None,
-        until_snapshot: int | None = None,
-        until_watermark: int | None = None,
-        normalize: bool = False,
-        columns: Sequence[str] | None = None,
-        filter: object = None,
-        consumer_mode: str | None = None,
-        ignore_progress: bool | None = None,
-        wait: Wait | None = None,
-    ) -> ChangeStream:
-        """Open a stream of changes. Arguments are those of ``Table.stream``."""
+    def stream(self, asked: StreamArguments, wait: Wait | None = None) -> ChangeStream:
+        """Open a stream of changes.
+
+        Args:
+            wait: for tests; see `Wait`.
+        """
         options = self._options
-        for said, number in (("from_snapshot", from_snapshot), ("until_snapshot", until_snapshot)):
-            check_snapshot(said, number)
-        start = Start.from_arguments(options, mode, from_snapshot, from_timestamp)
-        planner, request = self.planner(normalize, columns, filter)
-        if poll_interval is None:
-            poll_interval = options.continuous_discovery_interval / 1000
-        _check_interval(poll_interval)
-        name = options.consumer_id if consumer_id is None else consumer_id
-        progress = None
-        if name is not None:
-            progress = self._progress(name, planner, consumer_mode, poll_interval)
-        watermark = options.scan_bounded_watermark if until_watermark is None else until_watermark
-        ignores = options.consumer_ignore_progress if ignore_progress is None else ignore_progress
-        return ChangeStream(
-            self._location,
-            self._store,
-            planner,
-            request.arrow_schema,
+        asked.check_snapshots()
+        start = Start.from_arguments(options, asked.mode, asked.from_snapshot, asked.from_timestamp)
+        planner, request = self.planner(asked.normalize, asked.columns, asked.filter)
+        seconds = asked.poll_interval
+        if seconds is None:
+            seconds = options.continuous_discovery_interval / 1000
+        _check_interval(seconds)
+        name = _given(asked.consumer_id, options.consumer_id)
+        settings = StreamSettings(
             start,
-            StreamBounds(until_snapshot, watermark),
-            poll_interval,
-            progress,
-            ignores,
+            StreamBounds(
+                asked.until_snapshot, _given(asked.until_watermark, options.scan_bounded_watermark)
+            ),
+            seconds,
+            None if name is None else self._progress(name, planner, asked.consumer_mode, seconds),
+            bool(_given(asked.ignore_progress, options.consumer_ignore_progress)),
             wait,
         )
+        return ChangeStream(self._location, self._store, planner, request.arrow_schema, settings)
 
     def planner(
         self, normalize: bool, columns: Sequence[str] | None, filter: object
@@ -182,6 +192,11 @@ class Changes:
         if named == timed == (None, None):
             return range_of_options(history, self._options)
         raise OptionError("changes are between two ends: give the other one too")
+
+
+def _given(value: _T | None, option: _T | None) -> _T | None:
+    """Return what a call says, or else the table's option."""
+    return option if value is None else value
 
 
 def _check_interval(seconds: object) -> None:

@@ -48,6 +48,25 @@ class StreamBounds:
         return snapshot.watermark > self.watermark
 
 
+@dataclass(frozen=True)
+class StreamSettings:
+    """How a stream begins, waits and ends.
+
+    Args:
+        poll_seconds: between two looks for new snapshots.
+        progress: of the stream's consumer, if it has one.
+        ignores_progress: begin anew, whatever the consumer read before.
+        wait: for tests; see `Wait`.
+    """
+
+    start: Start
+    bounds: StreamBounds
+    poll_seconds: float
+    progress: Progress | None = None
+    ignores_progress: bool = False
+    wait: Wait | None = None
+
+
 @checked_class
 class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
     """Batches of ``_row_kind``, ``_snapshot_id`` and columns, snapshot after snapshot.
@@ -58,10 +77,6 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
 
     Attributes:
         schema: of the batches.
-
-    Args:
-        poll: seconds between two looks for new snapshots.
-        wait: for tests; see `Wait`.
     """
 
     def __init__(
@@ -70,26 +85,19 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
         store: ObjectStore,
         planner: ChangePlanner,
         schema: pa.Schema,
-        start: Start,
-        bounds: StreamBounds,
-        poll: float,
-        progress: Progress | None = None,
-        ignore_progress: bool = False,
-        wait: Wait | None = None,
+        settings: StreamSettings,
     ) -> None:
         self.schema = schema
         self._location = location
         self._store = store
         self._planner = planner
-        self._start = start
-        self._bounds = bounds
-        self._poll = poll
-        self._progress = progress
-        self._ignores_progress = ignore_progress
+        self._settings = settings
+        self._bounds = settings.bounds
+        self._progress = settings.progress
         self._history = ChangeHistory(store)
         self._identity = TableIdentity(store, location.name, location.identity)
         self._closed = threading.Event()
-        self._wait = wait or self._closed.wait
+        self._wait = settings.wait or self._closed.wait
         self._latest = 0
         self._last: Snapshot | None = None
         self._taken: int | None = None  # all before this snapshot was asked for and given
@@ -184,11 +192,11 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
 
     def _find_start(self) -> Position | None:
         """Find where the consumer is, or else where the start is; None when closed before."""
-        if self._progress is not None and not self._ignores_progress:
+        if self._progress is not None and not self._settings.ignores_progress:
             consumer = self._progress.resume()
             if consumer is not None and not consumer.is_loading:
                 return Position(consumer.next_snapshot)
-        while (position := self._start.find(self._history)) is None:
+        while (position := self._settings.start.find(self._history)) is None:
             if self._pause():
                 return None
         if self._progress is not None:
@@ -249,4 +257,4 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
     def _pause(self) -> bool:
         """Wait a while; True when closed."""
         self._record()
-        return self._wait(self._poll) or self._closed.is_set()
+        return self._wait(self._settings.poll_seconds) or self._closed.is_set()

@@ -21,6 +21,7 @@ from pkray.arguments.facade import (
 )
 from pkray.arguments.whole_number import whole_number
 from pkray.changelog.between import BetweenMode
+from pkray.changelog.changes import StreamArguments
 from pkray.changelog.start import StartMode
 from pkray.changelog.stream import ChangeStream
 from pkray.clock import now_millis
@@ -457,7 +458,7 @@ class Table:
             SnapshotNotFoundError: while iterating: changes to be read have expired; says which
                 are there.
         """
-        return self._reads.changes().stream(
+        asked = StreamArguments(
             consumer_id,
             mode,
             from_snapshot,
@@ -471,6 +472,7 @@ class Table:
             consumer_mode,
             ignore_progress,
         )
+        return self._reads.changes().stream(asked)
 
     def lookup(
         self,

@@ -15,7 +15,7 @@ from change_samples import Follower, changes_of, create, put, state_at
 import pkray
 from pkray.changelog import changes as changes_module
 from pkray.changelog.change_history import ChangeHistory
-from pkray.changelog.changes import Changes
+from pkray.changelog.changes import Changes, StreamArguments
 from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from pkray.format import paths
 from pkray.format.snapshot import encode, replace
@@ -51,7 +51,7 @@ def changed_by(number):
 
 def stream_of(table, wait, **arguments):
     store = table.location.open()
-    return Changes(table.location, store, table.schema).stream(wait=wait, **arguments)
+    return Changes(table.location, store, table.schema).stream(StreamArguments(**arguments), wait)
 
 
 def altered(table, **options):
