@@ -18,6 +18,7 @@ from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.push_session import PushTarget, SpoolTarget
+from pkray.service.client.table_service import TableService
 from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
@@ -31,7 +32,6 @@ from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import LEASE_MILLIS, OwnerSettings
 from pkray.service.protocol import SessionId
 from pkray.service.runtime import (
-    TableService,
     checked_directory,
     checked_lease,
     checked_owners,
@@ -198,7 +198,7 @@ class LocalRuntime:
             return SpoolTarget(spool, schema, count, session)
 
         writers = OpenWriters(beat_seconds(self._lease_millis))
-        return TableService(coordinator, owners, None, push_target, writers=writers)
+        return TableService(coordinator, owners, push_target, writers=writers)
 
 
 def _stop(service: TableService) -> None:

@@ -5,38 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pkray.arguments.whole_number import whole_number
 from pkray.errors import OptionError
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
-from pkray.service.calls import CoordinatorClient, OwnerClient
-from pkray.service.client.open_writers import OpenWriters
-from pkray.service.client.push_session import PushTarget
-from pkray.service.protocol import KeptBatch, RoutedBatch, SessionId
+from pkray.service.client.table_service import TableService
 from pkray.storage.location import TableLocation
-
-
-@dataclass(frozen=True)
-class TableService:
-    """The running parts of one table.
-
-    Args:
-        retain_batch: holds a batch so that it can be pushed again to an owner that restarted; None
-            where owners cannot be lost without the writer.
-        push_target: what the tasks of a distributed push are given, which have rows of a schema.
-        load_batch: loads what `retain_batch` holds.
-        writers: those that are open in this process.
-    """
-
-    coordinator: CoordinatorClient
-    owners: Sequence[OwnerClient]
-    retain_batch: Callable[[RoutedBatch], KeptBatch] | None
-    push_target: Callable[[SessionId, TableSchema], PushTarget]
-    load_batch: Callable[[KeptBatch], RoutedBatch] | None = None
-    writers: OpenWriters = field(default_factory=OpenWriters)
 
 
 class Runtime(Protocol):

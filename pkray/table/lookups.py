@@ -6,8 +6,9 @@ from pkray.errors import OptionError
 from pkray.scan.snapshot_selector import SnapshotSelector
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.lookup_client import KeyedRows, LookupClient, OwnersView
+from pkray.service.client.table_service import TableService
 from pkray.service.protocol import Visibility
-from pkray.service.runtime import Runtime, TableService
+from pkray.service.runtime import Runtime
 from pkray.table.reads import Reads
 
 

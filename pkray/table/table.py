@@ -39,11 +39,12 @@ from pkray.scan.split import Split
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.push_session import PushSession
+from pkray.service.client.table_service import TableService
 from pkray.service.client.writer import TableWriter
 from pkray.service.compaction.bucket_selection import select_buckets
 from pkray.service.dedicated_compaction import CompactionReport, DedicatedCompaction, Progress
 from pkray.service.protocol import Visibility
-from pkray.service.runtime import Runtime, TableService
+from pkray.service.runtime import Runtime
 from pkray.shown import html_table, html_values
 from pkray.storage.location import TableLocation
 from pkray.storage.secrets import shown_url
@@ -565,12 +566,8 @@ class Table:
             commit_user = f"{self.schema.core.commit_user_prefix or 'pkray'}-{uuid.uuid4()}"
         return TableWriter(
             self.schema,
-            service.coordinator,
-            service.owners,
+            service,
             checked_user(commit_user),
-            retain_batch=service.retain_batch,
-            load_batch=service.load_batch,
-            writers=service.writers,
             missing=missing,
             grow=self.alter.merge_schema if merge_schema else None,
             alone=alone,
@@ -686,15 +683,7 @@ class Table:
         known = coordinator.committed(commit_user, commit_identifier)
         session = coordinator.begin(commit_user, alone)
         target = service.push_target(session, self.schema)
-        return PushSession(
-            coordinator,
-            service.owners,
-            session,
-            commit_identifier,
-            target,
-            known,
-            service.writers.beat_seconds,
-        )
+        return PushSession(service, session, commit_identifier, target, known)
 
     def compact(
         self,

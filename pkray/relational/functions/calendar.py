@@ -43,17 +43,17 @@ class Times:
         return replace(self, ticks=days * self.per_day + self.rest)
 
     def seconds(self) -> np.ndarray:
-        """Whole seconds since midnight."""
+        """Count whole seconds since midnight."""
         return self.rest // max(self.per_day // SECONDS, 1)
 
     def fraction(self, per_second: int) -> np.ndarray:
-        """Fractions of the second, in units of which `per_second` are a second."""
+        """Count fractions of the second, in units of which `per_second` are a second."""
         own = max(self.per_day // SECONDS, 1)
         part = self.rest % own
         return part * (per_second // own) if per_second >= own else part // (own // per_second)
 
     def micros(self) -> np.ndarray:
-        """Microseconds since 1970-01-01 00:00:00, finer parts left out."""
+        """Count microseconds since 1970-01-01 00:00:00, finer parts left out."""
         whole = SECONDS * 10**6
         if self.per_day <= whole:
             return self.ticks * (whole // self.per_day)

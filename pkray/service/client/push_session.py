@@ -15,13 +15,13 @@ from pkray.errors import PkrayError, ServiceError
 from pkray.format.snapshot import Snapshot
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
-from pkray.service.calls import CoordinatorClient, OwnerClient
+from pkray.service.calls import OwnerClient
 from pkray.service.client import spool
 from pkray.service.client.clients import DynamicClient, dynamic_client
 from pkray.service.client.key_client import KeyClient
 from pkray.service.client.pusher import Pusher, Send
+from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending, gather
-from pkray.service.leases import LOOK_SECONDS
 from pkray.service.protocol import (
     ASSIGNER,
     DRIVER,
@@ -150,26 +150,23 @@ class PushSession:
 
     Args:
         committed: the outcome when the name was committed before: nothing is left to do.
-        beat_seconds: how often owners are told to hold on to what tasks have pushed.
     """
 
     def __init__(
         self,
-        coordinator: CoordinatorClient,
-        owners: Sequence[OwnerClient],
+        service: TableService,
         session: SessionId,
         identifier: int,
         target: PushTarget,
         committed: CommitOutcome | None,
-        beat_seconds: float = LOOK_SECONDS,
     ) -> None:
-        self._coordinator = coordinator
-        self._owners = owners
+        self._coordinator = service.coordinator
+        self._owners = service.owners
         self._session = session
         self._identifier = identifier
         self._target = target
         self._committed = committed
-        self._pulse = Pulse(self._beat, beat_seconds, "pkray-heartbeat")
+        self._pulse = Pulse(self._beat, service.writers.beat_seconds, "pkray-heartbeat")
         if committed is None:
             self._pulse.start()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import pyarrow as pa
@@ -32,11 +32,10 @@ from pkray.metadata.commit_name import (
 from pkray.rows.input import Missing
 from pkray.rows.new_columns import new_columns
 from pkray.schema.table_schema import TableSchema
-from pkray.service.calls import CoordinatorClient, OwnerClient
-from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.pusher import deletions, incoming
+from pkray.service.client.table_service import TableService
 from pkray.service.client.writer_session import WriterSession
-from pkray.service.protocol import CommitOutcome, CommitRequest, KeptBatch, RoutedBatch
+from pkray.service.protocol import CommitOutcome, CommitRequest
 
 
 @checked_class
@@ -48,7 +47,7 @@ class TableWriter(Closeable):
     exception aborts; leaving it otherwise drops what was not committed.
 
     Args:
-        retain_batch, load_batch, writers, alone: as `WriterSession` takes them.
+        alone: as `WriterSession` takes it.
         missing: as `conform` takes it.
         grow: gives the table the columns that rows have and it lacks, if it can; by default
             such rows are refused.
@@ -57,13 +56,9 @@ class TableWriter(Closeable):
     def __init__(
         self,
         schema: TableSchema,
-        coordinator: CoordinatorClient,
-        owners: Sequence[OwnerClient],
+        service: TableService,
         commit_user: str,
         *,
-        retain_batch: Callable[[RoutedBatch], KeptBatch] | None,
-        load_batch: Callable[[KeptBatch], RoutedBatch] | None = None,
-        writers: OpenWriters | None = None,
         missing: Missing = "error",
         grow: Callable[[object, str | None], TableSchema] | None = None,
         alone: bool = False,
@@ -72,10 +67,8 @@ class TableWriter(Closeable):
         self._grow = grow
         self.commit_user = commit_user
         self._schema = schema
-        self._coordinator = coordinator
-        session = WriterSession(
-            schema, coordinator, owners, commit_user, retain_batch, load_batch, writers, alone
-        )
+        self._coordinator = service.coordinator
+        session = WriterSession(schema, service, commit_user, alone)
         self._session = session
         weakref.finalize(self, session.stop).atexit = False
         self._unknown: CommitName | None = None

@@ -22,10 +22,9 @@ from pkray.errors import (
     ServiceUnavailableError,
 )
 from pkray.schema.table_schema import TableSchema
-from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.clients import dynamic_client
-from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.pusher import Pusher
+from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending
 from pkray.service.protocol import (
     DRIVER,
@@ -71,10 +70,6 @@ class WriterSession:
     lost some: what is held on to is pushed again.
 
     Args:
-        retain_batch: holds on to pushed batches until the commit, for owners that can be lost
-            alone; None: what is lost is lost.
-        load_batch: loads a batch that is held on to.
-        writers: those of the table in this process.
         alone: nobody else has the commit user.
 
     Attributes:
@@ -86,22 +81,18 @@ class WriterSession:
     def __init__(
         self,
         schema: TableSchema,
-        coordinator: CoordinatorClient,
-        owners: Sequence[OwnerClient],
+        service: TableService,
         commit_user: str,
-        retain_batch: Callable[[RoutedBatch], KeptBatch] | None,
-        load_batch: Callable[[KeptBatch], RoutedBatch] | None,
-        writers: OpenWriters | None = None,
         alone: bool = False,
     ) -> None:
         self._schema = schema
-        self._coordinator = coordinator
-        self._owners = owners
-        self._retain_batch = retain_batch
-        self._load_batch = load_batch
-        self._assigner = dynamic_client(schema, owners)
+        self._coordinator = service.coordinator
+        self._owners = service.owners
+        self._retain_batch = service.retain_batch
+        self._load_batch = service.load_batch
+        self._assigner = dynamic_client(schema, service.owners)
         self._unassigned: list[KeptBatch] = []
-        self.id = coordinator.begin(commit_user, alone)
+        self.id = service.coordinator.begin(commit_user, alone)
         self._kept: dict[int, list[KeptBatch]] = defaultdict(list)
         self._pusher = self._open_pusher()
         self._pushed = _Pushed(self.id)
@@ -110,7 +101,7 @@ class WriterSession:
         self.is_in_doubt = False
         self.restored = 0
         self._is_restoring = False
-        self._writers = writers or OpenWriters()
+        self._writers = service.writers
         self._writers.add(self)
         self._pulse = Pulse(self._beat, self._writers.beat_seconds, "pkray-heartbeat")
 

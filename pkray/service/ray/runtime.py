@@ -24,6 +24,7 @@ from pkray.service.client.clients import dynamic_client
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.push_session import PushTarget
 from pkray.service.client.pusher import Pusher
+from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending
 from pkray.service.leases import beat_seconds
 from pkray.service.owner_settings import LEASE_MILLIS
@@ -40,7 +41,6 @@ from pkray.service.ray.cluster import join, join_known
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.workers import Workers
 from pkray.service.runtime import (
-    TableService,
     checked_directory,
     checked_lease,
     checked_owners,
@@ -171,7 +171,7 @@ class RayRuntime:
             return RayTarget(address, location, schema, count, session, limits)
 
         writers = _writers_of(address, location, self._lease_millis)
-        return TableService(coordinator, owners, _retain, push_target, _load, writers)
+        return TableService(coordinator, owners, push_target, _retain, _load, writers)
 
 
 @checked_class

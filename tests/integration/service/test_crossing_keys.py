@@ -13,6 +13,7 @@ from pkray.service.assignment.staged_pushes import StagingPusher
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.lookup_client import LookupClient
 from pkray.service.client.push_session import PushSession
+from pkray.service.client.table_service import TableService
 from pkray.service.client.writer import TableWriter
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
@@ -90,17 +91,22 @@ class Service:
     def writer(self, user="job", keeps=True):
         return TableWriter(
             self.schema,
-            self.coordinator,
-            self.owners,
+            TableService(
+                self.coordinator,
+                self.owners,
+                None,
+                retain_batch=(lambda batch: batch) if keeps else None,
+                load_batch=lambda batch: batch,
+            ),
             user,
-            retain_batch=(lambda batch: batch) if keeps else None,
-            load_batch=lambda batch: batch,
         )
 
     def push(self, identifier):
         session = self.coordinator.begin("tasks")
         target = Target(self, session)
-        return PushSession(self.coordinator, self.owners, session, identifier, target, None)
+        return PushSession(
+            TableService(self.coordinator, self.owners, None), session, identifier, target, None
+        )
 
     def content(self, visibility="committed"):
         client = LookupClient(self.schema, self.owners)

@@ -22,6 +22,7 @@ from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.lookup_client import LookupClient
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.push_session import PushSession, SpoolTarget
+from pkray.service.client.table_service import TableService
 from pkray.service.client.writer import TableWriter
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
@@ -73,12 +74,15 @@ class Service:
     def writer(self, user="job", keeps=True):
         return TableWriter(
             self.schema,
-            self.coordinator,
-            self.owners,
+            TableService(
+                self.coordinator,
+                self.owners,
+                None,
+                retain_batch=(lambda batch: batch) if keeps else None,
+                load_batch=lambda batch: batch,
+                writers=self.writers,
+            ),
             user,
-            retain_batch=(lambda batch: batch) if keeps else None,
-            load_batch=lambda batch: batch,
-            writers=self.writers,
         )
 
     def latest(self, here=True):
@@ -254,7 +258,8 @@ def test_the_driver_of_a_distributed_push_holds_what_tasks_have_left(tmp_path):
     service = Service(tmp_path, lease_millis=400)
     session = service.coordinator.begin("tasks")
     target = SpoolTarget(f"{tmp_path}/spool", service.schema, 2, session)
-    push = PushSession(service.coordinator, service.owners, session, 1, target, None, SOON)
+    beating = TableService(service.coordinator, service.owners, None, writers=OpenWriters(SOON))
+    push = PushSession(beating, session, 1, target, None)
     pusher = target.open(0, 0)
     pusher.push(rows({1: "a", 2: "b"}))
     report = pusher.finish()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from compaction_samples import Process
 
@@ -110,8 +112,8 @@ def test_a_commit_that_was_rolled_back_unanswered_is_pushed_again(tables, monkey
     def itself(batch):
         return batch
 
-    arguments = (table.schema, service.coordinator, service.owners, "job")
-    with TableWriter(*arguments, retain_batch=itself, load_batch=itself) as writer:
+    retaining = replace(service, retain_batch=itself, load_batch=itself)
+    with TableWriter(table.schema, retaining, "job") as writer:
         writer.upsert(ones(2, 3))
         writer.commit(identifier)
         writer.upsert(ones(2))

@@ -1,0 +1,35 @@
+"""The running parts of a table, as its clients reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pkray.schema.table_schema import TableSchema
+from pkray.service.calls import CoordinatorClient, OwnerClient
+from pkray.service.client.open_writers import OpenWriters
+from pkray.service.protocol import KeptBatch, RoutedBatch, SessionId
+
+if TYPE_CHECKING:
+    from pkray.service.client.push_session import PushTarget
+
+
+@dataclass(frozen=True)
+class TableService:
+    """The running parts of one table.
+
+    Args:
+        push_target: what the tasks of a distributed push are given, which have rows of a schema.
+        retain_batch: holds a batch so that it can be pushed again to an owner that restarted; None
+            where owners cannot be lost without the writer.
+        load_batch: loads what `retain_batch` holds.
+        writers: those that are open in this process.
+    """
+
+    coordinator: CoordinatorClient
+    owners: Sequence[OwnerClient]
+    push_target: Callable[[SessionId, TableSchema], PushTarget]
+    retain_batch: Callable[[RoutedBatch], KeptBatch] | None = None
+    load_batch: Callable[[KeptBatch], RoutedBatch] | None = None
+    writers: OpenWriters = field(default_factory=OpenWriters)
