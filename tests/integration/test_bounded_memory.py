@@ -53,10 +53,13 @@ def life(
 @pytest.mark.parametrize(
     "options",
     [
-        {"changelog-producer": "lookup"},
-        {"merge-engine": "partial-update", "write-only": "true"},
+        pytest.param({"changelog-producer": "lookup"}, id="deduplicate-lookup"),
+        pytest.param(
+            {"merge-engine": "partial-update", "write-only": "true"},
+            id="partial-update-many-runs",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["deduplicate-lookup", "partial-update-many-runs"],
 )
 def test_rows_of_a_megabyte_take_no_more_than_the_buffers(options: dict[str, str]) -> None:
     """Two commits of some 240 MB each: every step stays below half of what was written."""
@@ -64,17 +67,17 @@ def test_rows_of_a_megabyte_take_no_more_than_the_buffers(options: dict[str, str
     assert max(found.values()) < WIDE_PEAK, found
 
 
-RUNS = pytest.mark.parametrize(
+AGGREGATION = {"merge-engine": "aggregation", "write-only": "true"}
+FIRST_ROW = {"merge-engine": "first-row", "changelog-producer": "lookup"}
+
+
+@pytest.mark.parametrize(
     "options",
     [
-        {"merge-engine": "aggregation", "write-only": "true"},
-        {"merge-engine": "first-row", "changelog-producer": "lookup"},
+        pytest.param(AGGREGATION, id="aggregation-many-runs"),
+        pytest.param(FIRST_ROW, id="first-row-lookup", marks=pytest.mark.slow),
     ],
-    ids=["aggregation-many-runs", "first-row-lookup"],
 )
-
-
-@RUNS
 def test_twice_the_rows_take_no_more(options: dict[str, str]) -> None:
     """Once there are as many runs as are merged at a time; the rows added are some 50 MB."""
     few = life(1_200_000, 24, options)
@@ -82,7 +85,9 @@ def test_twice_the_rows_take_no_more(options: dict[str, str]) -> None:
     assert {step: many[step] for step in many if many[step] > few[step] + GROWTH} == {}
 
 
-@RUNS
+@pytest.mark.parametrize(
+    "options", [AGGREGATION, FIRST_ROW], ids=["aggregation-many-runs", "first-row-lookup"]
+)
 def test_a_process_with_little_memory_does_all_its_work(options: dict[str, str]) -> None:
     """The system keeps it to less than the rows take that it is given."""
     life(1_400_000, 24, options, limit=ALLOWED, **HELD_ALONE)

@@ -7,6 +7,7 @@ import pytest
 import pkray
 from pkray.errors import CommitFencedError, CorruptFileError
 from pkray.metadata.snapshots import SnapshotStore
+from pkray.service.coordinator import commit_queue
 
 
 def row(key):
@@ -91,6 +92,7 @@ def test_the_older_is_told_what_it_had_committed(tables):
 
 def test_a_commit_that_a_newer_writer_overtakes_does_not_happen(tables, monkeypatch):
     """The older has seen that it is the newest, and publishes when the newer has committed."""
+    monkeypatch.setattr(commit_queue, "_PATIENCE_SECONDS", 0)  # the older one is in its turn
     plain, newer = SnapshotStore.create, []
 
     def create(snapshots, snapshot):
