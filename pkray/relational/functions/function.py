@@ -23,6 +23,7 @@ from pkray.schema.types import DataType
 
 FAMILIES = (
     "arithmetic",
+    "mathematics",
     "comparison",
     "conditional",
     "text",
