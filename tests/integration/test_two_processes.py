@@ -18,7 +18,7 @@ import pkray
 from tests.integration.readers import read_with_rust
 
 SCHEMA = pa.schema([("id", pa.int64()), ("user", pa.int32()), ("turn", pa.int32())])
-COMMITS = 100
+COMMITS = pytest.mark.parametrize("commits", [40, pytest.param(100, marks=pytest.mark.slow)])
 COMMIT_ROWS = 20
 OWN_KEYS = 1_000_000
 """What the processes' distinct keys are apart by."""
@@ -57,14 +57,16 @@ def _labelled(ids: pa.Array, user: int, turn: int) -> pa.Table:
     return pa.table([ids, *labels], schema=SCHEMA)
 
 
-def commit_and_read(warehouse: str, start: float, user: int, overlapping: bool) -> None:
-    """A hundred commits, each seen at once by this process's reads and lookups."""
+def commit_and_read(
+    warehouse: str, start: float, user: int, commits: int, overlapping: bool
+) -> None:
+    """Commits, every tenth of which is seen at once by this process's reads and lookups."""
     make = shared_rows if overlapping else own_rows
     with pkray.connect(warehouse) as catalog:
         table = catalog.load_table("db.t")
         time.sleep(max(0.0, start - time.time()))
         with table.open_writer(f"user-{user}") as writer:
-            for turn in range(COMMITS):
+            for turn in range(commits):
                 rows = make(user, turn)
                 writer.upsert(rows)
                 writer.commit(commit_identifier=turn)
@@ -119,17 +121,18 @@ def content(rows: pa.Table) -> dict[int, tuple[int, int]]:
     return found
 
 
-def test_a_hundred_commits_each_to_distinct_keys(warehouse):
-    both(commit_and_read, warehouse, False)
+@COMMITS
+def test_both_commit_to_distinct_keys(warehouse, commits):
+    both(commit_and_read, warehouse, commits, False)
     expected: dict[int, tuple[int, int]] = {}
     for user in range(2):
-        for turn in range(COMMITS):
+        for turn in range(commits):
             expected |= content(own_rows(user, turn))
     with pkray.connect(warehouse) as catalog:
         table = catalog.load_table("db.t")
         check_ids(table)
         assert committed_names(table) == [
-            (f"user-{u}", t) for u in range(2) for t in range(COMMITS)
+            (f"user-{u}", t) for u in range(2) for t in range(commits)
         ]
         assert content(table.to_arrow()) == expected
         assert content(read_with_rust(warehouse, "db.t")) == expected
@@ -140,13 +143,14 @@ def test_a_hundred_commits_each_to_distinct_keys(warehouse):
         assert content(table.to_arrow()) == expected
 
 
-def test_a_hundred_commits_each_to_the_same_keys(warehouse):
-    both(commit_and_read, warehouse, True)
+@COMMITS
+def test_both_commit_to_the_same_keys(warehouse, commits):
+    both(commit_and_read, warehouse, commits, True)
     with pkray.connect(warehouse) as catalog:
         table = catalog.load_table("db.t")
         check_ids(table)
         assert committed_names(table) == [
-            (f"user-{u}", t) for u in range(2) for t in range(COMMITS)
+            (f"user-{u}", t) for u in range(2) for t in range(commits)
         ]
         expected = latest_of(table)
         found = content(table.to_arrow())
