@@ -49,11 +49,16 @@ LONGEST = (
     "java",
     "tests/faults/test_lost_answers.py",
     "tests/faults/test_crash_points.py",
-    "tests/faults/test_corruption.py",
-    "tests/integration/test_deletion_vectors.py",
+    "tests/integration/test_bounded_memory.py",
     "tests/integration/test_interop_rust.py",
+    "tests/golden_tables/test_golden.py",
+    "tests/faults/test_corruption.py",
+    "tests/integration/lsm/test_boundaries.py",
+    "tests/integration/test_two_processes.py",
+    "tests/integration/test_histories.py",
     "tests/integration/test_continue_rust.py",
-    "tests/integration/history/test_rollback.py",
+    "tests/spark/test_bundled_java.py",
+    "tests/integration/maintenance/test_random_maintenance.py",
 )
 """What begins first, so that no process is left alone with it at the end."""
 
