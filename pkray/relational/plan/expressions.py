@@ -233,6 +233,23 @@ class WindowCall:
     udf: Any = None
 
 
+def replace_columns(
+    expression: Expression, change: Callable[[ColumnRef], Expression]
+) -> Expression:
+    """Put other expressions in the place of columns; the parameters of a Lambda stay."""
+    if isinstance(expression, ColumnRef):
+        return change(expression)
+    if isinstance(expression, Lambda):
+        hidden = set(expression.parameters)
+        body = replace_columns(
+            expression.body, lambda column: column if column.name in hidden else change(column)
+        )
+        return replace(expression, body=body)
+    operands = expression.operands()
+    changed = tuple(replace_columns(operand, change) for operand in operands)
+    return expression if changed == operands else expression.with_operands(changed)
+
+
 TRUE = Literal(DataType("BOOLEAN", nullable=False), True)
 
 

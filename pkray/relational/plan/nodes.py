@@ -269,7 +269,8 @@ class Join(_TwoInputs):
             right = _all_nullable(right)
         if self.kind is JoinKind.MARK:
             assert self.mark_name
-            return left + Fields((Field(self.mark_name, BOOLEAN),))
+            mark = BOOLEAN.with_nullable(self.null_aware)
+            return left + Fields((Field(self.mark_name, mark),))
         return left + right if self.kind.keeps_right else left
 
     @cached_property
@@ -368,8 +369,9 @@ class Window(_OneInput):
         time = self.input.fields[self.time].type.with_nullable(False)
         millis = DataType(time.root, False, precision=max(time.precision or 0, 3))
         start, end, last = self.names
-        old = Fields(tuple(replace(column, is_rowtime=False) for column in self.input.fields))
-        return old + Fields((Field(start, time), Field(end, time), Field(last, millis, True)))
+        return self.input.fields + Fields(
+            (Field(start, time), Field(end, time), Field(last, millis, True))
+        )
 
 
 @dataclass(frozen=True)

@@ -80,9 +80,27 @@ class _Parser(SparkParser):
         if self._curr.token_type == TokenType.TABLE:
             self._advance()
             table = self._parse_table_parts()
-            partition = self._parse_partition_by()
+            partition = self._parse_partition_columns()
             return self.expression(TableArgument(this=table, partition_by=partition or None))
         return self._parse_lambda()
+
+    def _parse_partition_columns(self) -> list[exp.Expr]:
+        """Read PARTITION BY up to the next argument: ``PARTITION BY a, b, DESCRIPTOR(c)``."""
+        columns: list[exp.Expr] = []
+        if not self._match(TokenType.PARTITION_BY):
+            return columns
+        while True:
+            column = self._parse_column()
+            if column is None:
+                self.raise_error("a column is expected after PARTITION BY")
+                return columns
+            inner = column.expressions if isinstance(column, exp.Tuple) else [column.unnest()]
+            columns += inner
+            after = self._tokens[self._index + 1 : self._index + 3]
+            ends = not after or after[0].text.upper() in ("DESCRIPTOR", "INTERVAL")
+            named = len(after) == 2 and after[1].token_type == TokenType.FARROW
+            if ends or named or not self._match(TokenType.COMMA):
+                return columns
 
     def _parse_substring_call(self, name: str) -> exp.Anonymous:
         call = self._parse_substring()

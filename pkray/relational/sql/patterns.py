@@ -1,0 +1,272 @@
+"""Shapes of plans that have a node of their own: top-n, deduplication, interval joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pkray.relational.plan.expressions import (
+    Call,
+    Cast,
+    ColumnRef,
+    Expression,
+    Literal,
+    all_of,
+    conjuncts,
+    replace_columns,
+)
+from pkray.relational.plan.nodes import (
+    BIGINT,
+    Aggregate,
+    Deduplicate,
+    Filter,
+    Hint,
+    IntervalJoin,
+    Join,
+    JoinKind,
+    Limit,
+    Node,
+    Over,
+    Project,
+    Sort,
+    TopN,
+)
+from pkray.schema.types import INTEGERS, TIMESTAMPS
+
+_FLIPPED = {
+    "less": "greater",
+    "less_equal": "greater_equal",
+    "greater": "less",
+    "greater_equal": "less_equal",
+    "equal": "equal",
+}
+
+
+def filtered(node: Node, condition: Expression) -> Node:
+    """Filter rows; a filter by ROW_NUMBER becomes a top-n or a deduplication."""
+    parts = conjuncts(condition)
+    if not parts:
+        return node
+    for column in dict.fromkeys(found[0] for part in parts if (found := _bound(part))):
+        start, end, rest = 1, None, []
+        for part in parts:
+            found = _bound(part)
+            if found is None or found[0] != column:
+                rest.append(part)
+                continue
+            _, low, high = found
+            start = max(start, low) if low is not None else start
+            if high is not None:
+                end = high if end is None else min(end, high)
+        if end is not None and start <= end:
+            numbered = _numbered(node, column, start, end)
+            if numbered is not None:
+                return filtered(numbered, all_of(tuple(rest))) if rest else numbered
+    return Filter(node, condition)
+
+
+def _bound(part: Expression) -> tuple[str, int | None, int | None] | None:
+    """Read a comparison of a column with a whole number: (column, least, greatest)."""
+    if not isinstance(part, Call) or part.function not in _FLIPPED or len(part.arguments) != 2:
+        return None
+    function, (left, right) = part.function, part.arguments
+    if isinstance(_bare(left), Literal):
+        function, left, right = _FLIPPED[function], right, left
+    column, number = _bare(left), _bare(right)
+    if not isinstance(column, ColumnRef) or not isinstance(number, Literal):
+        return None
+    value = number.value
+    if column.type.root not in INTEGERS or not isinstance(value, int) or isinstance(value, bool):
+        return None
+    low = {"equal": value, "greater": value + 1, "greater_equal": value}.get(function)
+    high = {"equal": value, "less": value - 1, "less_equal": value}.get(function)
+    return column.name, low, high
+
+
+def _bare(expression: Expression) -> Expression:
+    while isinstance(expression, Cast) and expression.type.root in (*INTEGERS, "DECIMAL"):
+        expression = expression.operand
+    return expression
+
+
+def _numbered(node: Node, column: str, start: int, end: int) -> Node | None:
+    """Put a top-n in the place of the ROW_NUMBER that gives a column; None if none does."""
+    if isinstance(node, Project):
+        value = dict(node.columns).get(column)
+        if not isinstance(value, ColumnRef):
+            return None
+        below = _numbered(node.input, value.name, start, end)
+        return None if below is None else replace(node, input=below)
+    if isinstance(node, Filter | Hint):
+        below = _numbered(node.input, column, start, end)
+        return None if below is None else replace(node, input=below)
+    if not isinstance(node, Over):
+        return None
+    calls = dict(node.calls)
+    if column not in calls or calls[column].function != "row_number":
+        return None
+    others = tuple((name, call) for name, call in node.calls if name != column)
+    rows = replace(node, calls=others) if others else node.input
+    return _typed(_top(rows, node, column, start, end), column, node)
+
+
+def _top(rows: Node, over: Over, column: str, start: int, end: int) -> Node:
+    order = over.order_by
+    if over.partition_by and (start, end) == (1, 1):
+        if not order:
+            return Deduplicate(rows, over.partition_by, None, True, column)
+        by = rows.fields[order[0].column]
+        is_time = by.type.root in TIMESTAMPS and (by.is_rowtime or not by.type.nullable)
+        if len(order) == 1 and is_time:
+            first = not order[0].descending
+            return Deduplicate(rows, over.partition_by, by.name, first, column)
+    return TopN(rows, over.partition_by, order, start, end, column)
+
+
+def _typed(node: Node, column: str, over: Over) -> Node:
+    """Give the number the type that ROW_NUMBER has in the dialect."""
+    wanted = over.fields[column].type
+    if wanted == BIGINT:
+        return node
+    columns = tuple(
+        (each.name, ColumnRef(each.type, each.name))
+        if each.name != column
+        else (column, Cast(wanted, ColumnRef(BIGINT, column)))
+        for each in node.fields
+    )
+    return Project(node, columns)
+
+
+def pruned(node: Node, needed: Iterable[str]) -> Node:
+    """Leave out columns of projections, and numbers of top-n, that nothing above reads."""
+    wanted = set(needed)
+    if isinstance(node, Project):
+        kept = tuple(each for each in node.columns if each[0] in wanted) or node.columns
+        below = {name for _, value in kept for name in value.columns()}
+        return projected(pruned(node.input, below), kept)
+    if isinstance(node, Filter):
+        return replace(node, input=pruned(node.input, wanted | node.condition.columns()))
+    if isinstance(node, Hint | Limit):
+        return replace(node, input=pruned(node.input, wanted))
+    if isinstance(node, Sort):
+        by = {key.column for key in node.order_by}
+        return replace(node, input=pruned(node.input, wanted | by))
+    if isinstance(node, TopN):
+        below = (wanted - {node.rank_name}) | {key.column for key in node.order_by}
+        rank = node.rank_name if node.rank_name in wanted else None
+        rows = pruned(node.input, below | set(node.partition_by))
+        return replace(node, input=rows, rank_name=rank)
+    if isinstance(node, Deduplicate):
+        below = (wanted - {node.rank_name}) | set(node.keys) | {node.order_by or ""}
+        rank = node.rank_name if node.rank_name in wanted else None
+        return replace(node, input=pruned(node.input, below), rank_name=rank)
+    if isinstance(node, Aggregate):
+        return replace(node, input=pruned(node.input, _read(node)))
+    return node
+
+
+def projected(node: Node, columns: tuple[tuple[str, Expression], ...]) -> Node:
+    """Project, unless nothing changes; two projections are one where one of them only renames."""
+    if isinstance(node, Project):
+        inner = dict(node.columns)
+        renames = all(isinstance(value, ColumnRef) for _, value in columns)
+        if renames or all(isinstance(value, ColumnRef) for value in inner.values()):
+            merged = tuple((name, _substituted(value, inner)) for name, value in columns)
+            return projected(node.input, merged)
+    same = tuple((each.name, ColumnRef(each.type, each.name)) for each in node.fields)
+    return node if columns == same else Project(node, columns)
+
+
+def _substituted(value: Expression, columns: dict[str, Expression]) -> Expression:
+    return replace_columns(value, lambda column: columns[column.name])
+
+
+def _read(node: Aggregate) -> set[str]:
+    read = set(node.keys)
+    for _, call in node.aggregates:
+        read.update(call.arguments, (key.column for key in call.order_by))
+        read.update([call.filter] if call.filter else [])
+    return read
+
+
+def as_interval_join(join: Join) -> Node:
+    """Make a join whose condition bounds the distance of two event times an interval join."""
+    kinds = (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
+    if join.kind not in kinds or any(join.null_safe):
+        return join
+    left = {column.name for column in join.left.fields if column.is_rowtime}
+    right = {
+        name
+        for name, column in zip(join.right_names, join.right.fields, strict=True)
+        if column.is_rowtime
+    }
+    if not left or not right:
+        return join
+    lows: dict[tuple[str, str], int] = {}
+    highs: dict[tuple[str, str], int] = {}
+    used: dict[tuple[str, str], list[Expression]] = {}
+    for part in conjuncts(join.condition):
+        found = _distance(part, left, right)
+        if found is None:
+            continue
+        times, low, high = found
+        used.setdefault(times, []).append(part)
+        if low is not None:
+            lows[times] = max(low, lows.get(times, low))
+        if high is not None:
+            highs[times] = min(high, highs.get(times, high))
+    for times in used:
+        if times in lows and times in highs and lows[times] <= highs[times]:
+            rest = tuple(part for part in conjuncts(join.condition) if part not in used[times])
+            return IntervalJoin(
+                join.left,
+                join.right,
+                join.kind,
+                join.left_keys,
+                join.right_keys,
+                join.right_names,
+                times[0],
+                dict(zip(join.right_names, join.right.fields.names, strict=True))[times[1]],
+                lows[times],
+                highs[times],
+                all_of(rest),
+            )
+    return join
+
+
+def _distance(
+    part: Expression, left: set[str], right: set[str]
+) -> tuple[tuple[str, str], int | None, int | None] | None:
+    """Read a bound of left time - right time, in microseconds."""
+    if not isinstance(part, Call) or part.function not in _FLIPPED or part.function == "equal":
+        return None
+    function, (one, other) = part.function, part.arguments
+    first, second = _shifted(one), _shifted(other)
+    if first is None or second is None:
+        return None
+    if first[0] in right and second[0] in left:
+        function, first, second = _FLIPPED[function], second, first
+    if first[0] not in left or second[0] not in right:
+        return None
+    bound = second[1] - first[1]
+    times = (first[0], second[0])
+    if function in ("less", "less_equal"):
+        return times, None, bound - (function == "less")
+    return times, bound + (function == "greater"), None
+
+
+def _shifted(expression: Expression) -> tuple[str, int] | None:
+    """Read a time column with a constant added: its name, and microseconds."""
+    while isinstance(expression, Cast) and expression.type.root in TIMESTAMPS:
+        expression = expression.operand
+    if isinstance(expression, ColumnRef):
+        precision = expression.type.precision or 0
+        return (expression.name, 0) if precision <= 6 else None
+    if isinstance(expression, Call) and expression.function == "plus_interval":
+        time, months, micros = expression.arguments
+        inner = _shifted(time)
+        if inner is None or not isinstance(months, Literal) or not isinstance(micros, Literal):
+            return None
+        if not months.value and micros.value is not None:
+            return inner[0], inner[1] + micros.value
+    return None

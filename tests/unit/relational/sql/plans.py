@@ -1,0 +1,309 @@
+"""Plans of queries over tables that are only schemas, as short text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.plan.expressions import (
+    TRUE,
+    AggregateCall,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Expression,
+    Lambda,
+    Literal,
+    SortKey,
+    WindowCall,
+)
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Deduplicate,
+    Expand,
+    Filter,
+    Hint,
+    IntervalJoin,
+    Join,
+    JoinKind,
+    Limit,
+    Node,
+    Over,
+    Project,
+    Scan,
+    SetOperation,
+    Sort,
+    TemporalJoin,
+    TopN,
+    Unnest,
+    Values,
+    Window,
+)
+from pkray.relational.sql.binder import Binder
+from pkray.relational.sql.parser import nearest, parse_query
+from pkray.relational.sql.scope import OuterRef
+from pkray.schema.types import DataType
+
+
+@dataclass(frozen=True)
+class Table:
+    """A source without rows."""
+
+    name: str
+    fields: Fields
+    primary_key: tuple[str, ...] = ()
+    mode: str = "insert"
+    watermark: None = None
+
+    def row_count(self) -> int | None:
+        return None
+
+    def statistics(self, column: str) -> Any:
+        raise NotImplementedError
+
+    def remaining(self, condition: Expression) -> Expression:
+        return condition
+
+    def batches(
+        self, columns: Sequence[str], condition: Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        yield from ()
+
+
+def table(name: str, columns: str, *, key: str = "", rowtime: str = "") -> Table:
+    """Make a table of ``name TYPE, …``."""
+    row = DataType.parse(f"ROW<{columns}>")
+    fields = Fields(tuple(Field(f.name, f.type, f.name == rowtime) for f in row.fields or ()))
+    return Table(name, fields, tuple(key.split(",")) if key else ())
+
+
+@dataclass
+class Schemas:
+    """Tables by name."""
+
+    tables: Mapping[str, Table]
+    dialect: Dialect = Dialect.SPARK
+    udfs: Mapping[str, Any] = field(default_factory=dict)
+
+    def relation(
+        self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
+    ) -> Node:
+        name = parts[-1]
+        known = {
+            each.lower() if self.dialect is Dialect.SPARK else each: each for each in self.tables
+        }
+        found = known.get(name.lower() if self.dialect is Dialect.SPARK else name)
+        if found is None:
+            raise QueryError(f"no table is called {name}{nearest(name, self.tables)}")
+        said = {**options, **{name: str(value) for name, value in at.items()}}
+        return Scan(self.tables[found], options=tuple(sorted(said.items())))
+
+    def udf(self, name: str) -> Any | None:
+        return self.udfs.get(name)
+
+
+def schemas(*tables: Table, dialect: Dialect = Dialect.SPARK) -> Schemas:
+    """Make names of tables."""
+    return Schemas({each.name: each for each in tables}, dialect)
+
+
+def bound(text: str, names: Schemas) -> Node:
+    """Bind a query."""
+    node = Binder(names).query(parse_query(text, names.dialect))
+    for each in node.walk():
+        check(each)
+    return node
+
+
+def check(node: Node) -> None:
+    """Check that a node reads columns that there are, of the types that they have."""
+    for each in (node, *node.inputs):
+        names = [name.lower() for name in each.fields.names]
+        assert len(set(names)) == len(names), f"{_line(each)}: {names}"
+    match node:
+        case Filter():
+            _check_types(node.condition, node.input.fields)
+        case Project():
+            for _, value in node.columns:
+                _check_types(value, node.input.fields)
+        case Join() | IntervalJoin() | TemporalJoin():
+            taken = node.left.fields.names
+            assert len(node.right_names) == len(node.right.fields), _line(node)
+            right = [
+                Field(name, each.type)
+                for name, each in zip(node.right_names, node.right.fields, strict=True)
+            ]
+            assert not {name.lower() for name in taken} & {each.name.lower() for each in right}
+            _check_types(node.condition, node.left.fields + Fields(tuple(right)))
+            for one, other in zip(node.left_keys, node.right_keys, strict=True):
+                left_type, right_type = node.left.fields[one].type, node.right.fields[other].type
+                assert left_type.with_nullable(True) == right_type.with_nullable(True), _line(node)
+        case Aggregate():
+            for _, call in node.aggregates:
+                for name in (*call.arguments, *([call.filter] if call.filter else [])):
+                    assert name in node.input.fields, _line(node)
+        case SetOperation():
+            for one, other in zip(node.left.fields, node.right.fields, strict=True):
+                assert one.type.with_nullable(True) == other.type.with_nullable(True), _line(node)
+        case Sort() | TopN() | Over():
+            assert all(key.column in node.input.fields for key in node.order_by), _line(node)
+    assert not any(isinstance(each, OuterRef) for each in _expressions(node)), _line(node)
+
+
+def _expressions(node: Node) -> list[Expression]:
+    match node:
+        case Filter() | Join() | IntervalJoin():
+            return list(node.condition.walk())
+        case Project():
+            return [part for _, value in node.columns for part in value.walk()]
+    return []
+
+
+def _check_types(value: Expression, fields: Fields) -> None:
+    for name in value.columns():
+        assert name in fields, f"{text(value)}: no {name} in {fields.names}"
+    if any(isinstance(part, Lambda) for part in value.walk()):
+        return
+    for part in value.walk():
+        if isinstance(part, ColumnRef):
+            assert part.type == fields[part.name].type, f"{text(value)}: {part} {fields[part.name]}"
+
+
+def plan(text: str, names: Schemas) -> str:
+    """Bind a query and write its plan."""
+    return shown(bound(text, names))
+
+
+def columns(node: Node) -> list[str]:
+    """Write the columns of a node: ``name TYPE``."""
+    return [str(each) for each in node.fields]
+
+
+def shown(node: Node, indent: int = 0) -> str:
+    """Write a plan, a line a node, inputs indented below."""
+    lines = ["  " * indent + _line(node)]
+    lines += [shown(each, indent + 1) for each in node.inputs]
+    return "\n".join(lines)
+
+
+def _line(node: Node) -> str:
+    match node:
+        case Scan():
+            said = " ".join(f"{name}={value}" for name, value in node.options)
+            return f"{node.source.name} {said}".rstrip()
+        case Values():
+            return f"values {[tuple(cell.value for cell in row) for row in node.rows]}"
+        case Filter():
+            return f"filter {text(node.condition)}"
+        case Project():
+            return "project " + ", ".join(_column(*each) for each in node.columns)
+        case Expand():
+            return f"expand {_names(node.keys)} {list(node.sets)} {node.id_name}"
+        case Aggregate():
+            calls = ", ".join(f"{name}={_call(call)}" for name, call in node.aggregates)
+            return f"aggregate [{_names(node.keys)}] {calls}".rstrip()
+        case Join():
+            return f"{node.kind}{_join(node)}"
+        case IntervalJoin():
+            span = f" {node.left_time} - {node.right_time} in {node.lower}..{node.upper}"
+            return f"interval {node.kind}{_join(node)}{span}"
+        case TemporalJoin():
+            return f"temporal {node.kind}{_join(node)} at {node.left_time}/{node.right_time}"
+        case Window():
+            return f"{node.kind} {node.time} {node.size}/{node.step} [{_names(node.partition_by)}]"
+        case Over():
+            calls = ", ".join(f"{name}={_call(call)}" for name, call in node.calls)
+            return f"over [{_names(node.partition_by)}] {_order(node.order_by)}: {calls}"
+        case TopN():
+            rank = f" as {node.rank_name}" if node.rank_name else ""
+            by = f"[{_names(node.partition_by)}] {_order(node.order_by)}"
+            return f"top {node.start}..{node.end} {by}{rank}"
+        case Deduplicate():
+            which = "first" if node.keep_first else "last"
+            return f"keep {which} [{_names(node.keys)}] {node.order_by}"
+        case SetOperation():
+            return f"{node.kind}{' all' if node.all else ''}"
+        case Sort():
+            return f"sort {_order(node.order_by)}"
+        case Limit():
+            return f"limit {node.count} offset {node.offset}"
+        case Unnest():
+            outer = " outer" if node.outer else ""
+            return f"{node.function}{outer} {_names(node.arguments)} as {_names(node.names)}"
+        case Hint():
+            return f"hint {node.name} {dict(node.options)}"
+    return type(node).__name__.lower()
+
+
+def _join(node: Join | IntervalJoin | TemporalJoin) -> str:
+    equal = ", ".join(f"{a}={b}" for a, b in zip(node.left_keys, node.right_keys, strict=True))
+    said = f" on {equal}" if equal else ""
+    if isinstance(node, Join):
+        if any(node.null_safe):
+            said += " null-safe"
+        if node.null_aware:
+            said += " null-aware"
+        if node.kind is JoinKind.MARK:
+            said += f" as {node.mark_name}"
+    return said + (f" where {text(node.condition)}" if node.condition != TRUE else "")
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def _order(keys: Sequence[SortKey]) -> str:
+    return ", ".join(
+        key.column
+        + (" desc" if key.descending else "")
+        + (
+            ""
+            if key.nulls_first != key.descending
+            else " nulls " + ("first" if key.nulls_first else "last")
+        )
+        for key in keys
+    )
+
+
+def _column(name: str, value: Expression) -> str:
+    return name if isinstance(value, ColumnRef) and value.name == name else f"{name}={text(value)}"
+
+
+def _call(call: AggregateCall | WindowCall) -> str:
+    arguments = [*call.arguments, *(str(each.value) for each in call.parameters)]
+    said = f"{call.function}({', '.join(arguments)})"
+    if isinstance(call, AggregateCall):
+        said = said.replace("(", "(distinct ", 1) if call.distinct else said
+        said += f" filter {call.filter}" if call.filter else ""
+        said += f" order {_order(call.order_by)}" if call.order_by else ""
+    elif call.function not in ("row_number", "rank"):
+        said += f" {call.frame.unit} {call.frame.start}..{call.frame.end}"
+    return said + (" ignore nulls" if call.ignore_nulls else "")
+
+
+def text(value: Expression) -> str:
+    """Write an expression."""
+    match value:
+        case ColumnRef():
+            return value.name
+        case Literal():
+            return repr(value.value)
+        case Cast():
+            return f"cast({text(value.operand)} as {value.type.with_nullable(True)})"
+        case Case():
+            parts = " ".join(f"when {text(a)} then {text(b)}" for a, b in value.branches)
+            return f"case {parts} else {text(value.otherwise)} end"
+        case Lambda():
+            return f"{','.join(value.parameters)} -> {text(value.body)}"
+        case Call():
+            return f"{value.function}({', '.join(text(each) for each in value.arguments)})"
+    return str(value)
+
+
+__all__ = ["bound", "columns", "exp", "plan", "schemas", "shown", "table", "text"]

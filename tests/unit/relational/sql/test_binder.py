@@ -1,0 +1,136 @@
+"""Queries as plans: over schemas alone, compared with plans written in data/plans."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.function import is_function
+from tests.unit.relational.sql.plans import bound, columns, plan, schemas, table
+from tests.unit.relational.sql.tpch import QUERIES, TPCH
+
+TABLES = (
+    table(
+        "a",
+        "id INT NOT NULL, k INT, x DOUBLE, s STRING, ts TIMESTAMP(3), arr ARRAY<INT>, "
+        "m MAP<STRING, INT>, r ROW<p INT, q STRING>, rs ARRAY<ROW<p INT, q STRING>>",
+        rowtime="ts",
+    ),
+    table("b", "k INT, y INT, w STRING, ts TIMESTAMP(3)", rowtime="ts"),
+    table("c", "k INT NOT NULL, z DECIMAL(10,2)", key="k"),
+    table("v", "k INT NOT NULL, z INT, ts TIMESTAMP(3)", key="k", rowtime="ts"),
+)
+SPARK = schemas(*TABLES)
+FLINK = schemas(*TABLES, dialect=Dialect.FLINK)
+CASES = [
+    pytest.param(*re.split(r"\n(?:---|=>) ?", case)[:3], id=case.split("\n")[0].strip("# "))
+    for file in sorted((Path(__file__).parent / "data" / "plans").glob("*.txt"))
+    for case in re.split(r"\n\n(?=#)", file.read_text().strip())
+]
+
+
+@pytest.mark.parametrize(("query", "wanted", "types"), CASES)
+def test_a_query_becomes_the_plan(query: str, wanted: str, types: str) -> None:
+    name, text = query.split("\n", 1)
+    node = bound(text, FLINK if "(flink)" in name else SPARK)
+    assert plan(text, FLINK if "(flink)" in name else SPARK) == wanted.strip("\n")
+    assert ", ".join(columns(node)) == types
+
+
+@pytest.mark.parametrize("path", QUERIES, ids=lambda path: path.stem)
+def test_a_query_of_tpch_becomes_a_plan(path: Path) -> None:
+    if path.stem == "q22" and not is_function("substring", Dialect.SPARK):
+        pytest.skip("the functions of texts are not there")
+    assert bound(path.read_text(), TPCH).fields
+
+
+REFUSED = [
+    ("SELECT kk FROM a", 1, 8, "there is no column kk; did you mean k"),
+    ("SELECT\n  a.zz FROM a", 2, 5, "a has no column zz; there are id, k"),
+    ("SELECT z.k FROM a", 1, 10, "no table of this query is called z; there are a"),
+    ("SELECT k FROM a JOIN b ON a.k = b.k", 1, 8, "k is ambiguous: write one of a.k and b.k"),
+    ("SELECT * FROM aa", 1, 15, "no table is called aa"),
+    ("SELECT foo(k) FROM a", 1, 8, "no function is called 'foo'"),
+    ("SELECT x FROM a GROUP BY k", 1, 8, "column x is neither in GROUP BY nor in an aggregate"),
+    ("SELECT k FROM a WHERE SUM(x) > 1", 1, 23, "filter groups by HAVING"),
+    ("SELECT SUM(MAX(x)) FROM a", 1, 12, "MAX stands in another aggregate"),
+    ("SELECT k FROM a GROUP BY 2", 1, 26, "there is no column 2 in SELECT"),
+    ("SELECT ROW_NUMBER() FROM a", 1, 8, "ROW_NUMBER needs a window"),
+    ("SELECT RANK() OVER (PARTITION BY k) FROM a", 1, 8, "RANK needs an order"),
+    ("SELECT k FROM a WHERE RANK() OVER (ORDER BY k) = 1", 1, 23, "filter by QUALIFY"),
+    ("SELECT k FROM a UNION SELECT k, y FROM b", 1, 30, "give 1 and 2 columns"),
+    ("SELECT k FROM a LIMIT -1", 1, None, "LIMIT takes a whole number"),
+    ("SELECT k IN (SELECT k, y FROM b) FROM a", 1, 8, "1 values are compared with a subquery of 2"),
+    ("SELECT (SELECT k, y FROM b) FROM a", 1, 16, "gives one column, not 2"),
+    ("SELECT * FROM a, a", 1, None, "two tables of this query are called a"),
+    ("SELECT * FROM a AS t(p, q)", 1, 20, "t names 2 columns"),
+    ("SELECT GROUPING(k) FROM a GROUP BY k", 1, 8, "for GROUPING SETS"),
+    ("SELECT k FROM a HAVING x > 1", 1, 24, "column x is neither in GROUP BY"),
+    ("SELECT DISTINCT k FROM a ORDER BY x", 1, None, "select what it is ordered by"),
+    (
+        "SELECT * FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(k), INTERVAL '1' HOUR))",
+        1, None, "TUMBLE is over a TIMESTAMP column, not INT; there are ts",
+    ),
+    (
+        "SELECT * FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' MONTH))",
+        1, None, "months differ in length",
+    ),
+    ("SELECT /*+ STATE_TTL('q' = '1d') */ * FROM a", 1, None, "STATE_TTL names q"),
+    ("SELECT SUM(k) OVER w FROM a", 1, None, "no window is called w"),
+    ("SELECT k, COUNT(*) FROM a", 1, 8, "column k is neither in GROUP BY"),
+    ("WITH t AS (SELECT 1), t AS (SELECT 2) SELECT * FROM t", 1, None, "defines t twice"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "line", "column", "words"), REFUSED)
+def test_what_is_wrong_is_refused_with_its_place(
+    query: str, line: int, column: int | None, words: str
+) -> None:
+    with pytest.raises(QueryError, match=re.escape(words)) as refused:
+        bound(query, SPARK)
+    assert refused.value.values.get("line", 1) == line
+    if column is not None:
+        assert refused.value.values["column"] == column
+
+
+NOT_OFFERED = [
+    ("WITH RECURSIVE t AS (SELECT 1) SELECT * FROM t", "WITH RECURSIVE"),
+    ("SELECT DISTINCT ON (k) k FROM a", "DISTINCT ON"),
+    ("SELECT * FROM a TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
+    ("SELECT COUNT(DISTINCT k) OVER () FROM a", "DISTINCT"),
+    ("SELECT * FROM a ASOF JOIN b ON a.k = b.k", "ASOF JOIN"),
+    ("SELECT k FROM a UNION BY NAME SELECT k FROM b", "BY NAME"),
+    ("SELECT * FROM a LEFT JOIN b ON a.k = (SELECT 1)", "put it in WITH"),
+]
+
+
+@pytest.mark.parametrize(("query", "words"), NOT_OFFERED)
+def test_what_is_not_offered_is_refused_by_name(query: str, words: str) -> None:
+    with pytest.raises(UnsupportedError, match=re.escape(words)):
+        bound(query, SPARK)
+
+
+def test_names_are_found_as_they_are_written_in_the_flink_dialect() -> None:
+    assert columns(bound("SELECT K FROM A", SPARK)) == ["K INT"]
+    with pytest.raises(QueryError, match="did you mean k"):
+        bound("SELECT K FROM a", FLINK)
+
+
+def test_queries_in_queries_are_bound() -> None:
+    assert columns(bound("SELECT * FROM (" * 12 + "SELECT 1 AS x" + ")" * 12, SPARK)) == [
+        "x INT NOT NULL"
+    ]
+
+
+def test_too_many_queries_in_queries_are_refused() -> None:
+    with pytest.raises(QueryError, match="nested"):
+        bound("SELECT * FROM (" * 3000 + "SELECT 1" + ")" * 3000, SPARK)
+
+
+def test_correlated_subqueries_in_each_other_are_bound_or_refused_soon() -> None:
+    query = "SELECT MAX(b.y) FROM b WHERE b.y > a0.k AND b.k < a5.k"
+    for level in range(6):
+        query = f"SELECT MAX(k) FROM a AS a{level} WHERE k > ({query})"
+    assert len(bound(query, SPARK).fields) == 1
