@@ -21,6 +21,8 @@ from pkray.format.index_file import DeletionVectorRange, IndexFileMeta
 
 _MANIFEST_VERSION = 2
 _INDEX_MANIFEST_VERSION = 1
+_POSTPONED = -2
+"""Stands for a number of buckets, as -1 does where they are dynamic; no other such number does."""
 _ENTRIES = Expected(avro_schemas.MANIFEST_ENTRY)
 _LIST = Expected(avro_schemas.MANIFEST_LIST)
 _INDEXES = Expected(avro_schemas.INDEX_MANIFEST_ENTRY)
@@ -154,7 +156,7 @@ def _entry(record: dict[str, Any]) -> ManifestEntry:
         record["_KIND"],
         record["_PARTITION"],
         record["_BUCKET"],
-        record["_TOTAL_BUCKETS"],
+        _total_buckets(record["_TOTAL_BUCKETS"]),
         DataFileMeta(
             file_name=file["_FILE_NAME"],
             file_size=file["_FILE_SIZE"],
@@ -178,6 +180,12 @@ def _entry(record: dict[str, Any]) -> ManifestEntry:
             write_cols=_tuple(optional("_WRITE_COLS")),
         ),
     )
+
+
+def _total_buckets(count: int) -> int:
+    if count == 0 or count < _POSTPONED:
+        raise ValueError(f"its rows are spread over {count} buckets")
+    return count
 
 
 def _entry_record(entry: ManifestEntry) -> dict[str, Any]:

@@ -254,6 +254,18 @@ def test_options_are_checked_when_they_are_altered(copy):
             catalog.load_table(NAME).alter.set_options({"data-file.prefix": _outside(DATA)})
 
 
+@pytest.mark.parametrize("total", [0, -1])
+def test_a_crafted_number_of_buckets_is_no_way_to_rows(copy, total):
+    craft = _avro(avro_schemas.MANIFEST_ENTRY, lambda record: record.update(_TOTAL_BUCKETS=total))
+    for path in (copy / TABLE).glob("manifest/manifest-*"):
+        if "list" not in path.name:
+            path.write_bytes(craft(path.read_bytes()))
+    _with_sizes(copy / TABLE)
+    with pkray.connect(str(copy / "w"), runtime_options={"owners": 1}) as catalog:
+        with pytest.raises(PkrayError, match=f"spread over {total} buckets"):
+            catalog.load_table(NAME).lookup([{"k": 1, "dt": "x"}], visibility="committed")
+
+
 @pytest.fixture
 def linked(copy) -> Path:
     """A folder outside with old files, to which links in the warehouse lead."""

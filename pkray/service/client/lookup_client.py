@@ -332,8 +332,10 @@ def _together(failures: Sequence[Exception]) -> Exception:
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether a failed lookup cannot go on in other buckets."""
-    return not (isinstance(error, PartitionBucketsError) and error.totals)
+    """Whether a failed lookup cannot go on in other buckets, or nobody knows in which."""
+    if not isinstance(error, PartitionBucketsError):
+        return True
+    return min(error.totals.values(), default=0) < 1
 
 
 def _joined(pieces: Sequence[np.ndarray]) -> np.ndarray:

@@ -260,6 +260,13 @@ def test_a_manifest_cut_between_blocks_is_noticed_by_its_size() -> None:
         read_manifest(cut, "m", len(data))
 
 
+@pytest.mark.parametrize("total", [0, -3])
+def test_rows_are_spread_over_some_buckets(total: int) -> None:
+    entry = msgspec.structs.replace(ENTRIES[0], total_buckets=total)
+    with pytest.raises(CorruptFileError, match=f"manifest m is damaged.*over {total} buckets"):
+        read_manifest(write_manifest([entry]), "m")
+
+
 @given(st.integers(0, 10**6), st.integers(1, 255))
 @settings(max_examples=examples(60))
 def test_a_changed_byte_is_read_or_reported(position: int, change: int) -> None:
