@@ -124,8 +124,10 @@ class _Reader:
         whole_bytes = min(CHUNKS_BYTES, CHUNKS_BATCHES * size.bytes)
         whole = remote or _most_bytes(metadata, leaves, row_groups) <= whole_bytes
         buffer = max(MIN_BUFFER_BYTES, min(BUFFER_BYTES, BUFFERS_BYTES // max(1, len(leaves))))
+        own = checked(file, metadata)
+        self._is_foreign = own is file
         self._parquet = pq.ParquetFile(
-            checked(file, metadata),
+            own,
             metadata=metadata,
             pre_buffer=remote,
             buffer_size=0 if whole else buffer,
@@ -228,7 +230,25 @@ class _Reader:
             if target is not None:
                 array = pc.cast(batch.column(index), target, safe=False)
                 batch = batch.set_column(index, pa.field(name, target), array)
+        if self._is_foreign:
+            _check_text(batch)
         return batch
+
+
+def _check_text(batch: pa.RecordBatch) -> None:
+    """Check what others wrote: Arrow takes any bytes for text, and Python does not."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _holds_text(column.type):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise pa.ArrowInvalid(f"column {name!r} holds no text: {error}") from None
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_holds_text(kind.field(number).type) for number in range(kind.num_fields))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _leaf_count(kind: pa.DataType) -> int:

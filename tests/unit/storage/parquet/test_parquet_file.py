@@ -347,6 +347,19 @@ def test_a_missing_column_is_named(store):
         list(read_batches(store, path, ["w"]))
 
 
+NO_TEXT = pa.array([b"a", b"\xff"]).view(pa.string())
+
+
+@pytest.mark.parametrize("column", [NO_TEXT, pa.ListArray.from_arrays([0, 2], NO_TEXT)])
+def test_text_of_others_that_is_no_utf_8_is_damage(store, column):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"k": range(len(column)), "s": column}), sink)
+    store.write("f.parquet", sink.getvalue().to_pybytes())
+    with pytest.raises(CorruptFileError, match=r"f\.parquet.*'s'.*UTF8"):
+        list(read_batches(store, "f.parquet"))
+    assert list(read_batches(store, "f.parquet", ["k"]))
+
+
 @pytest.mark.parametrize("kept", [0, 3, 100, 0.5, -1])
 def test_a_file_cut_short_is_named(store, kept):
     path = write(store, keyed(20_000))
