@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -19,18 +18,14 @@ from pkray.arguments.facade import (
     SnapshotId,
     checked_class,
 )
-from pkray.arguments.whole_number import whole_number
 from pkray.changelog.between import BetweenMode
 from pkray.changelog.changes import StreamArguments
 from pkray.changelog.start import StartMode
 from pkray.changelog.stream import ChangeStream
-from pkray.clock import now_millis
-from pkray.errors import OptionError
 from pkray.expiration.expiry_report import ExpiryReport
 from pkray.expiration.rollback import RollbackReport
 from pkray.extras import require_extra
 from pkray.format.snapshot import Snapshot
-from pkray.metadata.commit_name import checked_identifier, checked_user
 from pkray.metadata.schemas import SchemaStore
 from pkray.rows.input import Missing
 from pkray.scan.report import ScanReport
@@ -41,23 +36,20 @@ from pkray.schema.table_schema import TableSchema
 from pkray.service.client.push_session import PushSession
 from pkray.service.client.table_service import TableService
 from pkray.service.client.writer import TableWriter
-from pkray.service.compaction.bucket_selection import select_buckets
-from pkray.service.dedicated_compaction import CompactionReport, DedicatedCompaction, Progress
+from pkray.service.dedicated_compaction import CompactionReport, Progress
 from pkray.service.protocol import Visibility
 from pkray.service.runtime import Runtime
 from pkray.shown import html_table, html_values
 from pkray.storage.location import TableLocation
 from pkray.storage.secrets import shown_url
+from pkray.table.administration import Administration
 from pkray.table.lookups import Lookups
 from pkray.table.maintenance.alter import Alter
 from pkray.table.maintenance.branches import Branches
 from pkray.table.maintenance.consumers import Consumers
-from pkray.table.maintenance.expiry import expire_snapshots
-from pkray.table.maintenance.orphans import remove_orphan_files
-from pkray.table.maintenance.partitions import PartitionWork
-from pkray.table.maintenance.rollback import roll_back
 from pkray.table.maintenance.tags import Tags
 from pkray.table.reads import Reads
+from pkray.table.writes import Writes
 
 
 @checked_class
@@ -69,8 +61,9 @@ class Table:
         self.runtime = runtime
         self._reads = Reads(location, schema)
         self._lookups = Lookups(self._reads, runtime)
+        self._writes = Writes(self._reads, runtime)
+        self._administration = Administration(self._reads, runtime, self._writes.service)
         self._store = self._reads.store
-        self._identity = self._reads.identity
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {shown_url(self.location.url)!r})"
@@ -534,8 +527,7 @@ class Table:
     @property
     def alter(self) -> Alter:
         """Changes of the columns, options and comments: ``table.alter.add_column("x", "INT")``."""
-        self._identity.check_same_table()
-        return Alter(self._store, self.name, self._reads.use)
+        return self._writes.alter()
 
     def open_writer(
         self,
@@ -559,19 +551,7 @@ class Table:
             merge_schema: add the columns to the table that rows have and it lacks, nullable.
                 Between two commits all rows have the new columns, or none.
         """
-        self.schema.core.require_supported()
-        service = self._service()
-        alone = commit_user is None
-        if commit_user is None:
-            commit_user = f"{self.schema.core.commit_user_prefix or 'pkray'}-{uuid.uuid4()}"
-        return TableWriter(
-            self.schema,
-            service,
-            checked_user(commit_user),
-            missing=missing,
-            grow=self.alter.merge_schema if merge_schema else None,
-            alone=alone,
-        )
+        return self._writes.open_writer(commit_user, missing, merge_schema)
 
     def upsert(
         self,
@@ -623,22 +603,7 @@ class Table:
             OptionError: neither or both of ``keys`` and ``where``.
             InputError: the keys or the filter do not fit the table; nothing was deleted.
         """
-        if (keys is None) == (where is None):
-            raise OptionError(
-                "delete takes keys, such as [{'id': 1}], or a filter, such as "
-                f'where="amount < 0": {"neither" if keys is None else "both"} was given',
-                arguments=("keys", "where"),
-            )
-        with self.open_writer(commit_user) as writer:
-            if where is None:
-                writer.delete(keys)
-                return writer.commit(commit_identifier)
-            columns = dict.fromkeys([*self.schema.primary_keys, *self.schema.core.sequence_field])
-            found = 0
-            for batch in self.to_batches(list(columns), where):
-                found += batch.num_rows
-                writer.delete(batch)
-            return writer.commit(commit_identifier) if found else None
+        return self._writes.delete(keys, where, commit_user, commit_identifier)
 
     def open_push(self, commit_user: Label, commit_identifier: int) -> PushSession:
         """Open a distributed push: tasks send rows straight to the owners, then it is committed.
@@ -670,20 +635,7 @@ class Table:
     def _open_push(
         self, commit_user: str, commit_identifier: int, alone: bool = False
     ) -> PushSession:
-        """As `open_push`.
-
-        Args:
-            alone: nobody else has the commit user.
-        """
-        self.schema.core.require_supported()
-        commit_user = checked_user(commit_user)
-        commit_identifier = checked_identifier(commit_identifier)
-        service = self._service()
-        coordinator = service.coordinator
-        known = coordinator.committed(commit_user, commit_identifier)
-        session = coordinator.begin(commit_user, alone)
-        target = service.push_target(session, self.schema)
-        return PushSession(service, session, commit_identifier, target, known)
+        return self._writes.open_push(commit_user, commit_identifier, alone)
 
     def compact(
         self,
@@ -701,22 +653,17 @@ class Table:
         Returns:
             The COMPACT snapshot, or None when there was nothing to compact.
         """
-        selection = select_buckets(self._store, self.schema, full, partitions, buckets)
-        return self._service().coordinator.compact(selection).snapshot
+        return self._administration.compact(full, partitions, buckets)
 
     @property
     def tags(self) -> Tags:
         """Snapshots with names, which do not expire: ``table.tags.create("v1")``."""
-        self._identity.check_same_table()
-        return Tags(self.location, self._store, self.schema, now_millis)
+        return self._administration.tags()
 
     @property
     def branches(self) -> Branches:
         """Histories of their own next to the table's: ``table.branches.create("b", tag="v1")``."""
-        self._identity.check_same_table()
-        return Branches(
-            self.location, self._store, self.schema, self.runtime.stop, self._reads.forget_schemas
-        )
+        return self._administration.branches()
 
     def branch(self, name: Name) -> Table:
         """Open a branch of the table, to be read and written as a table; ``main`` is the table
@@ -744,14 +691,12 @@ class Table:
             SnapshotNotFoundError: the snapshot has expired or was never made.
             TagNotFoundError: there is no such tag.
         """
-        self._identity.check_same_table()
-        return roll_back(self._store, self._reads.schemas.latest(), snapshot_id, tag)
+        return self._administration.roll_back(snapshot_id, tag)
 
     @property
     def consumers(self) -> Consumers:
         """Readers of the changes that keep their place: ``table.consumers.reset("job", 7)``."""
-        self._identity.check_same_table()
-        return Consumers(self._store)
+        return self._administration.consumers()
 
     def expire_snapshots(
         self,
@@ -773,10 +718,8 @@ class Table:
         Raises:
             OptionError: ``retain_min`` above ``retain_max``, or one below 1.
         """
-        self._identity.check_same_table()
-        schema = self._reads.schemas.latest()
-        return expire_snapshots(
-            self._store, schema, retain_max, retain_min, older_than, max_deletes
+        return self._administration.expire_snapshots(
+            retain_max, retain_min, older_than, max_deletes
         )
 
     def remove_orphan_files(
@@ -796,9 +739,7 @@ class Table:
         Returns:
             ``path``, ``size`` and ``modified`` of each.
         """
-        self._identity.check_same_table()
-        schema = self._reads.schemas.latest()
-        return remove_orphan_files(self._store, schema, older_than, dry_run, progress)
+        return self._administration.remove_orphan_files(older_than, dry_run, progress)
 
     def rescale(
         self,
@@ -821,7 +762,9 @@ class Table:
             OptionError: the table has dynamic buckets, or ``buckets`` is below 1.
             CommitConflictError: other processes kept changing a partition: run it again.
         """
-        self._reads.use(self._partitions().rescale(self.name, buckets, partitions, progress))
+        self._reads.use(
+            self._administration.partitions().rescale(self.name, buckets, partitions, progress)
+        )
 
     def drop_partitions(self, partitions: PartitionList) -> Snapshot | None:
         """Remove all committed rows of partitions: ``[{"dt": "a"}]``, whole or in part.
@@ -830,7 +773,7 @@ class Table:
             InputError: a column that is no partition column, or a value that does not fit it.
             OptionError: no partition is named.
         """
-        return self._partitions().drop(partitions)
+        return self._administration.partitions().drop(partitions)
 
     def overwrite(
         self, data: object, partition: Mapping[str, object] | None = None
@@ -849,7 +792,7 @@ class Table:
         Raises:
             InputError: the rows do not fit the table or the partition; nothing was written.
         """
-        return self._partitions().overwrite(data, partition)
+        return self._administration.partitions().overwrite(data, partition)
 
     def expire_partitions(self) -> pa.Table:
         """Drop the partitions that are older than ``partition.expiration-time``; their values.
@@ -857,7 +800,7 @@ class Table:
         Raises:
             OptionError: the table does not set it.
         """
-        return self._partitions().expire()
+        return self._administration.partitions().expire()
 
     def compact_dedicated(
         self,
@@ -878,34 +821,20 @@ class Table:
             OptionError: ``parallelism`` is no whole number of at least 1.
             PkrayError: a bucket failed; the others were committed.
         """
-        self._identity.check_same_table()
-        self.schema.core.require_supported()
-        if parallelism is not None:
-            whole_number("parallelism", parallelism, 1, "buckets at a time")
-        selection = select_buckets(self._store, self.schema, full, partitions, buckets)
-        job = DedicatedCompaction(self.location, self.runtime.spread, now_millis)
-        return job.run(selection, parallelism, progress)
+        return self._administration.compact_dedicated(
+            full, partitions, buckets, parallelism, progress
+        )
 
     def service_stats(self) -> dict[str, list[dict[str, object]]]:
         """Show what the coordinator and the owners of the running service say of themselves."""
-        service = self._service()
-        owners = [owner.stats().as_dict() for owner in service.owners]
-        return {"coordinator": [service.coordinator.stats().as_dict()], "owners": owners}
+        return self._service().stats()
 
     def write_stall_reason(self) -> str | None:
         """Say why writers of the running service wait, for people; None where they do not."""
-        owners = self._service().owners
-        waiting = sum(owner.stats().compaction.writers_waiting for owner in owners)
-        return f"waits for the compaction of {waiting} buckets" if waiting else None
-
-    def _partitions(self) -> PartitionWork:
-        self._identity.check_same_table()
-        schema = self._reads.schemas.latest()
-        schema.core.require_supported()
-        return PartitionWork(self._store, schema, lambda: self._service().coordinator, now_millis)
+        return self._service().write_stall_reason()
 
     def _service(self) -> TableService:
-        return self.runtime.service(self.location, self.schema)
+        return self._writes.service()
 
     def _part(self, column: str) -> str | None:
         """Of what a column is a part, for people."""

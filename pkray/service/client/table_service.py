@@ -33,3 +33,13 @@ class TableService:
     retain_batch: Callable[[RoutedBatch], KeptBatch] | None = None
     load_batch: Callable[[KeptBatch], RoutedBatch] | None = None
     writers: OpenWriters = field(default_factory=OpenWriters)
+
+    def stats(self) -> dict[str, list[dict[str, object]]]:
+        """Collect what the coordinator and the owners say of themselves."""
+        owners = [owner.stats().as_dict() for owner in self.owners]
+        return {"coordinator": [self.coordinator.stats().as_dict()], "owners": owners}
+
+    def write_stall_reason(self) -> str | None:
+        """Say why writers wait, for people; None where they do not."""
+        waiting = sum(owner.stats().compaction.writers_waiting for owner in self.owners)
+        return f"waits for the compaction of {waiting} buckets" if waiting else None
