@@ -1,4 +1,4 @@
-"""Plans as JSON and back: a node's attributes by their names, expressions as text with their type.
+"""Reads plans from JSON.
 
 What a file holds is checked before anything is made of it, and all faults are told at once, each
 with the JSON pointer to its place.
@@ -6,233 +6,72 @@ with the JSON pointer to its place.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field as DataclassField
+from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
-from dataclasses import is_dataclass
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
 from pkray.errors import PkrayError, PlanError
 from pkray.relational.explanation import row_type
-from pkray.relational.plan import nodes
-from pkray.relational.plan.changelog_modes import changelog_modes
-from pkray.relational.plan.describe import description
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.keys import best_key, upsert_keys
-from pkray.relational.plan.nodes import Exchange, IntervalJoin, Join, Node, Scan, TemporalJoin
-from pkray.relational.plan.state import state_ttls, states
-from pkray.relational.plan.text import from_text, to_text
+from pkray.relational.plan.json_names import (
+    INPUTS,
+    PLAN_VERSION,
+    camel_case,
+    node_types,
+    own_fields,
+)
+from pkray.relational.plan.nodes import IntervalJoin, Join, Node, Scan, TemporalJoin
+from pkray.relational.plan.state import states
+from pkray.relational.plan.text import FindUdf, from_text
 from pkray.relational.sources import Source
 from pkray.schema.types import DataType
 
-PLAN_VERSION = 1
-"""Of the form of the files; a newer one is refused."""
-NODE_VERSION = 1
-"""Of each node type's attributes; it stands in the type's name: ``join_1``."""
 MOST_NODES = 10_000
 """Most nodes of a plan: so that a crafted file cannot fill memory with them."""
 
 _DURATION = re.compile(r"(0|[1-9]\d{0,17}) (ms|s|min|h|d)")
-_INPUTS = ("input", "left", "right")
 _COMMON = ("id", "type", "state", "inputProperties", "outputType", "description", "digest")
 _INFORMATION = ("leftUpsertKeys", "rightUpsertKeys")
 _MISSING: Any = object()
 
-FindSource = Callable[[str, Mapping[str, str]], Source]
-"""Finds a table by its name and the options it is read with; raises PkrayError."""
 
+@dataclass(frozen=True)
+class PlanNames:
+    """Finds what a plan names.
 
-def to_json(root: Node, *, dialect: str, version: str, ttl: str, before: bool) -> dict[str, Any]:
-    """Write a physical plan.
-
-    Args:
-        ttl: of state for which no hint says another.
-        before: whether what takes the changes needs the rows before updates.
+    Attributes:
+        source: a table by its name and the options it is read with; raises PkrayError.
+        udf: a user's function by its name; None where there is none.
     """
-    order = list(_in_order(root))
-    ids = {id(node): index for index, node in enumerate(order, 1)}
-    modes = changelog_modes(root, before=before)
-    digests: dict[int, str] = {}
-    for node in order:
-        digests[id(node)] = _digest(node, [digests[id(each)] for each in node.inputs])
-    return {
-        "pkrayVersion": version,
-        "planVersion": PLAN_VERSION,
-        "dialect": dialect,
-        "nodes": [_node_json(node, ids[id(node)], digests[id(node)], ttl) for node in order],
-        "edges": [
-            {
-                "source": ids[id(each)],
-                "target": ids[id(node)],
-                "shuffle": _shuffle(each),
-                "changelogMode": modes[id(each)].names(),
-            }
-            for node in order
-            for each in node.inputs
-        ],
-    }
+
+    source: Callable[[str, Mapping[str, str]], Source]
+    udf: FindUdf
 
 
-def _in_order(root: Node) -> Iterator[Node]:
-    """List the nodes, inputs before what takes them, each once."""
-    seen: set[int] = set()
-    waiting: list[tuple[Node, bool]] = [(root, False)]
-    while waiting:
-        node, ready = waiting.pop()
-        if id(node) in seen:
-            continue
-        if ready:
-            seen.add(id(node))
-            yield node
-        else:
-            waiting.append((node, True))
-            waiting.extend((each, False) for each in reversed(node.inputs))
-
-
-def _node_json(node: Node, number: int, digest: str, ttl: str) -> dict[str, Any]:
-    written = {"id": number, "type": type_name(type(node)), **_attributes(node)}
-    if isinstance(node, Join):
-        for side, each in (("left", node.left), ("right", node.right)):
-            key = best_key(each, upsert_keys(each))
-            written[f"{side}UpsertKeys"] = [] if key is None else [list(key)]
-    ttls = iter(state_ttls(node, ttl))
-    kept = [
-        {"index": index, "ttl": next(ttls), "name": state.name}
-        for index, state in enumerate(each for each in states(node) if each.cleaned_by == "ttl")
-    ]
-    if kept:
-        written["state"] = kept
-    written["inputProperties"] = [{"distribution": _distribution(each)} for each in node.inputs]
-    written["outputType"] = row_type(node)
-    written["description"] = description(node)
-    written["digest"] = digest
-    return written
-
-
-def _attributes(node: Node) -> dict[str, Any]:
-    if isinstance(node, Scan):
-        return _scan_json(node)
-    return {
-        _camel(each.name): _to_value(getattr(node, each.name)) for each in _own_fields(type(node))
-    }
-
-
-def _scan_json(node: Scan) -> dict[str, Any]:
-    return {
-        "table": node.source.name,
-        "tableColumns": _to_value(node.source.fields),
-        "primaryKey": list(node.source.primary_key),
-        "columns": _to_value(node.columns),
-        "condition": _to_value(node.condition),
-        "options": dict(node.options),
-    }
-
-
-def _to_value(value: Any) -> Any:
-    match value:
-        case Expression():
-            return {"sql": to_text(value), "type": str(value.type)}
-        case DataType():
-            return str(value)
-        case Fields():
-            return [_to_value(each) for each in value]
-        case Field():
-            written = {"name": value.name, "type": str(value.type)}
-            return {**written, "rowtime": True} if value.is_rowtime else written
-        case StrEnum():
-            return str(value)
-        case tuple():
-            return [_to_value(each) for each in value]
-        case Mapping():
-            return dict(value)
-        case None | bool() | int() | float() | str():
-            return value
-    if is_dataclass(value):
-        parts = dataclass_fields(value)
-        return {_camel(each.name): _to_value(getattr(value, each.name)) for each in parts}
-    raise PlanError(
-        f"a {type(value).__name__} cannot be written into a plan: use tables, and functions that "
-        "are registered with the catalog",
-        faults=(),
-    )
-
-
-def _digest(node: Node, inputs: list[str]) -> str:
-    """Tell an operator by what it computes: not by its number, its TTL or its description."""
-    said = {
-        "type": type_name(type(node)),
-        **_attributes(node),
-        "inputTypes": [row_type(each) for each in node.inputs],
-        "inputs": inputs,
-    }
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _shuffle(node: Node) -> dict[str, Any]:
-    if not isinstance(node, Exchange):
-        return {"type": "forward"}
-    return {"type": "hash", "keys": list(node.keys)} if node.keys else {"type": "single"}
-
-
-def _distribution(node: Node) -> str:
-    if not isinstance(node, Exchange):
-        return "forward"
-    return f"hash[{', '.join(node.keys)}]" if node.keys else "single"
-
-
-def type_name(kind: type[Node]) -> str:
-    """Name a node type as plans do: ``set_operation_1``."""
-    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
-    return f"{snake.replace('top_n', 'topn')}_{NODE_VERSION}"
-
-
-@cache
-def node_types() -> dict[str, type[Node]]:
-    """List the node types by their names in plans."""
-    kinds = [
-        each
-        for each in vars(nodes).values()
-        if isinstance(each, type) and issubclass(each, Node) and not each.__name__.startswith("_")
-    ]
-    return {type_name(each): each for each in kinds if each is not Node}
-
-
-def _own_fields(kind: type[Node]) -> tuple[DataclassField[Any], ...]:
-    return tuple(each for each in dataclass_fields(kind) if each.name not in _INPUTS)
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(each.capitalize() for each in rest)
-
-
-def from_json(document: Any, find: FindSource) -> Node:
+def from_json(document: Any, names: PlanNames) -> Node:
     """Make the plan of what a file holds.
 
     Args:
-        find: opens the tables that the plan reads.
+        names: finds the tables and functions that the plan names.
 
     Raises:
         PlanError: ``faults`` lists each fault with its JSON pointer.
     """
-    return _Reader(document, find).read()
+    return _Reader(document, names).read()
 
 
 class _Reader:
     """Reads one document, and collects what is wrong with it."""
 
-    def __init__(self, document: Any, find: FindSource) -> None:
+    def __init__(self, document: Any, names: PlanNames) -> None:
         self.document = document
-        self.find = find
+        self.names = names
         self.faults: list[tuple[str, str]] = []
 
     def read(self) -> Node:
@@ -355,7 +194,7 @@ class _Reader:
 
     def _node(self, written: dict[str, Any], pointer: str, below: list[Node | None]) -> Node | None:
         kind = node_types()[written["type"]]
-        names = [each.name for each in dataclass_fields(kind) if each.name in _INPUTS]
+        names = [each.name for each in dataclass_fields(kind) if each.name in INPUTS]
         if len(below) != len(names):
             self.fault(pointer, f"a {written['type']} takes {len(names)} inputs, not {len(below)}")
             return None
@@ -376,15 +215,15 @@ class _Reader:
         self, kind: type[Node], inputs: dict[str, Node], written: dict[str, Any], pointer: str
     ) -> Node | None:
         before = len(self.faults)
-        self._check_entries(written, [_camel(each.name) for each in _own_fields(kind)], pointer)
+        self._check_entries(written, [camel_case(each.name) for each in own_fields(kind)], pointer)
         fields = _fields_of_expressions(kind, inputs, written)
         values: dict[str, Any] = dict(inputs)
         hints = typing.get_type_hints(kind)
-        for each in _own_fields(kind):
-            place = f"{pointer}/{_camel(each.name)}"
-            if _camel(each.name) in written:
+        for each in own_fields(kind):
+            place = f"{pointer}/{camel_case(each.name)}"
+            if camel_case(each.name) in written:
                 hint = hints[each.name]
-                values[each.name] = self._value(written[_camel(each.name)], hint, place, fields)
+                values[each.name] = self._value(written[camel_case(each.name)], hint, place, fields)
         if len(self.faults) > before:
             return None
         try:
@@ -416,7 +255,7 @@ class _Reader:
             self.fault(f"{pointer}/table", f"{table!r} is no table's name")
             return None
         try:
-            source = self.find(table, options)
+            source = self.names.source(table, options)
         except PkrayError as error:
             self.fault(f"{pointer}/table", str(error))
             return None
@@ -452,7 +291,7 @@ class _Reader:
             for index, (name, fields) in enumerate(names):
                 if name not in fields:
                     said = ", ".join(fields.names)
-                    place = f"{pointer}/{_camel(attribute)}/{index}"
+                    place = f"{pointer}/{camel_case(attribute)}/{index}"
                     self.fault(place, f"no column {name!r}; there are {said}")
 
     def _check_node(self, node: Node, written: dict[str, Any], pointer: str) -> None:
@@ -538,7 +377,7 @@ class _Reader:
             self.fault(pointer, "an expression has sql and type, both texts")
             return None
         try:
-            expression = from_text(written["sql"], fields or Fields(()))
+            expression = from_text(written["sql"], fields or Fields(()), self.names.udf)
         except PkrayError as error:
             self.fault(f"{pointer}/sql", str(error))
             return None
@@ -576,7 +415,7 @@ class _Reader:
             return None
 
     def _dataclass(self, written: Any, hint: type[Any], pointer: str, fields: Fields | None) -> Any:
-        parts = {_camel(each.name): each.name for each in dataclass_fields(hint)}
+        parts = {camel_case(each.name): each.name for each in dataclass_fields(hint)}
         if not isinstance(written, dict) or set(written) != set(parts):
             return self.fault(pointer, f"must be an object with {', '.join(parts)}")
         before, hints = len(self.faults), typing.get_type_hints(hint)
@@ -586,11 +425,17 @@ class _Reader:
         }
         return hint(**values) if len(self.faults) == before else None
 
+    def _udf(self, written: Any, pointer: str) -> Any:
+        if written is None:
+            return None
+        found = self.names.udf(written) if isinstance(written, str) else None
+        if found is None:
+            self.fault(pointer, f"no function {written!r} is registered")
+        return found
+
     def _scalar(self, written: Any, hint: Any, pointer: str) -> Any:
         if hint is Any:
-            if written is not None:
-                self.fault(pointer, "functions of users are known by their names alone")
-            return None
+            return self._udf(written, pointer)
         right = isinstance(written, hint) and (hint is bool or not isinstance(written, bool))
         if not right:
             words = {str: "a text", int: "a whole number", bool: "true or false"}

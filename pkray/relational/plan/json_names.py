@@ -1,0 +1,45 @@
+"""How node types and their attributes are called in plan files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import Field as DataclassField
+from dataclasses import fields as dataclass_fields
+from functools import cache
+from typing import Any
+
+from pkray.relational.plan import nodes
+from pkray.relational.plan.nodes import Node
+
+PLAN_VERSION = 1
+"""Of the form of the files; a newer one is refused."""
+NODE_VERSION = 1
+"""Of each node type's attributes; it stands in the type's name: ``join_1``."""
+INPUTS = ("input", "left", "right")
+"""The attributes that are edges."""
+
+
+def type_name(kind: type[Node]) -> str:
+    """Name a node type as plans do: ``set_operation_1``."""
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+    return f"{snake.replace('top_n', 'topn')}_{NODE_VERSION}"
+
+
+@cache
+def node_types() -> dict[str, type[Node]]:
+    """List the node types by their names in plans."""
+    kinds = [
+        each
+        for each in vars(nodes).values()
+        if isinstance(each, type) and issubclass(each, Node) and not each.__name__.startswith("_")
+    ]
+    return {type_name(each): each for each in kinds if each is not Node}
+
+
+def own_fields(kind: type[Node]) -> tuple[DataclassField[Any], ...]:
+    return tuple(each for each in dataclass_fields(kind) if each.name not in INPUTS)
+
+
+def camel_case(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(each.capitalize() for each in rest)

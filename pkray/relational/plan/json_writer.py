@@ -1,0 +1,167 @@
+"""Writes plans as JSON: a node's attributes by their names, expressions as text with their type."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from enum import StrEnum
+from typing import Any
+
+from pkray.errors import PlanError
+from pkray.relational.explanation import row_type
+from pkray.relational.plan.changelog_modes import changelog_modes
+from pkray.relational.plan.describe import description
+from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.json_names import PLAN_VERSION, camel_case, own_fields, type_name
+from pkray.relational.plan.keys import best_key, upsert_keys
+from pkray.relational.plan.nodes import Exchange, Join, Node, Scan
+from pkray.relational.plan.state import state_ttls, states
+from pkray.relational.plan.text import to_text
+from pkray.relational.udf import Udf
+from pkray.schema.types import DataType
+
+
+def to_json(root: Node, *, dialect: str, version: str, ttl: str, before: bool) -> dict[str, Any]:
+    """Write a physical plan.
+
+    Args:
+        ttl: of state for which no hint says another.
+        before: whether what takes the changes needs the rows before updates.
+    """
+    order = list(_in_order(root))
+    ids = {id(node): index for index, node in enumerate(order, 1)}
+    modes = changelog_modes(root, before=before)
+    digests: dict[int, str] = {}
+    for node in order:
+        digests[id(node)] = _digest(node, [digests[id(each)] for each in node.inputs])
+    return {
+        "pkrayVersion": version,
+        "planVersion": PLAN_VERSION,
+        "dialect": dialect,
+        "nodes": [_node_json(node, ids[id(node)], digests[id(node)], ttl) for node in order],
+        "edges": [
+            {
+                "source": ids[id(each)],
+                "target": ids[id(node)],
+                "shuffle": _shuffle(each),
+                "changelogMode": modes[id(each)].names(),
+            }
+            for node in order
+            for each in node.inputs
+        ],
+    }
+
+
+def _in_order(root: Node) -> Iterator[Node]:
+    """List the nodes, inputs before what takes them, each once."""
+    seen: set[int] = set()
+    waiting: list[tuple[Node, bool]] = [(root, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if id(node) in seen:
+            continue
+        if ready:
+            seen.add(id(node))
+            yield node
+        else:
+            waiting.append((node, True))
+            waiting.extend((each, False) for each in reversed(node.inputs))
+
+
+def _node_json(node: Node, number: int, digest: str, ttl: str) -> dict[str, Any]:
+    written = {"id": number, "type": type_name(type(node)), **_attributes(node)}
+    if isinstance(node, Join):
+        for side, each in (("left", node.left), ("right", node.right)):
+            key = best_key(each, upsert_keys(each))
+            written[f"{side}UpsertKeys"] = [] if key is None else [list(key)]
+    ttls = iter(state_ttls(node, ttl))
+    kept = [
+        {"index": index, "ttl": next(ttls), "name": state.name}
+        for index, state in enumerate(each for each in states(node) if each.cleaned_by == "ttl")
+    ]
+    if kept:
+        written["state"] = kept
+    written["inputProperties"] = [{"distribution": _distribution(each)} for each in node.inputs]
+    written["outputType"] = row_type(node)
+    written["description"] = description(node)
+    written["digest"] = digest
+    return written
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    if isinstance(node, Scan):
+        return _scan_json(node)
+    return {
+        camel_case(each.name): _to_value(getattr(node, each.name))
+        for each in own_fields(type(node))
+    }
+
+
+def _scan_json(node: Scan) -> dict[str, Any]:
+    return {
+        "table": node.source.name,
+        "tableColumns": _to_value(node.source.fields),
+        "primaryKey": list(node.source.primary_key),
+        "columns": _to_value(node.columns),
+        "condition": _to_value(node.condition),
+        "options": dict(node.options),
+    }
+
+
+def _to_value(value: Any) -> Any:
+    match value:
+        case Expression():
+            return {"sql": to_text(value), "type": str(value.type)}
+        case DataType():
+            return str(value)
+        case Fields():
+            return [_to_value(each) for each in value]
+        case Field():
+            written = {"name": value.name, "type": str(value.type)}
+            return {**written, "rowtime": True} if value.is_rowtime else written
+        case StrEnum():
+            return str(value)
+        case tuple():
+            return [_to_value(each) for each in value]
+        case Mapping():
+            return dict(value)
+        case None | bool() | int() | float() | str():
+            return value
+        case Udf():
+            return value.name
+    if is_dataclass(value):
+        parts = dataclass_fields(value)
+        return {camel_case(each.name): _to_value(getattr(value, each.name)) for each in parts}
+    raise PlanError(
+        f"a {type(value).__name__} cannot be written into a plan: use tables, and functions that "
+        "are registered with the catalog",
+        faults=(),
+    )
+
+
+def _digest(node: Node, inputs: list[str]) -> str:
+    """Tell an operator by what it computes: not by its number, its TTL or its description."""
+    said = {
+        "type": type_name(type(node)),
+        **_attributes(node),
+        "inputTypes": [row_type(each) for each in node.inputs],
+        "inputs": inputs,
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _shuffle(node: Node) -> dict[str, Any]:
+    if not isinstance(node, Exchange):
+        return {"type": "forward"}
+    return {"type": "hash", "keys": list(node.keys)} if node.keys else {"type": "single"}
+
+
+def _distribution(node: Node) -> str:
+    if not isinstance(node, Exchange):
+        return "forward"
+    return f"hash[{', '.join(node.keys)}]" if node.keys else "single"
