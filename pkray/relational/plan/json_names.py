@@ -41,5 +41,6 @@ def own_fields(kind: type[Node]) -> tuple[DataclassField[Any], ...]:
 
 
 def camel_case(name: str) -> str:
+    """Write a name in camel case, as JSON has it."""
     head, *rest = name.split("_")
     return head + "".join(each.capitalize() for each in rest)

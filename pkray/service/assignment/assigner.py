@@ -15,7 +15,6 @@ own commits (`check`), and must be it still when the snapshot is published (the 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -31,14 +30,14 @@ from pkray.service.assignment.assignments import Assignments, OpenAssignments
 from pkray.service.assignment.bucket_filling import BucketFilling
 from pkray.service.assignment.committed_keys import CommittedKeys
 from pkray.service.assignment.key_index import ABSENT, Buckets, Packed, distinct, ordered, unpack
+from pkray.service.assignment.session_assigner import SessionAssigner
 from pkray.service.client.assigners import KeyShare, assigner_count
-from pkray.service.client.tokens import check_tokens, require_tokens
 from pkray.service.protocol import Assigned, HashFile, Holding, SessionId
 from pkray.service.stats import HashIndexStats
 from pkray.storage.object_store import ObjectStore
 
 
-class BucketAssigner:
+class BucketAssigner(SessionAssigner[Assignments]):
     """One owner's share of a table's keys. Thread-safe.
 
     Args:
@@ -62,11 +61,10 @@ class BucketAssigner:
         memory_limit: int = 512 << 20,
     ) -> None:
         share = KeyShare(index, owners, assigner_count(schema.core, owners))
-        self._index = index
         self._keys = CommittedKeys(store, snapshots, share, clock, refresh_millis, memory_limit)
         self._open = OpenAssignments()
+        super().__init__(index, self._open, self._keys)
         self._filling = BucketFilling(share.assigners, schema.core.dynamic_bucket_target_row_num)
-        self._lock = threading.RLock()
 
     def assign(
         self,
@@ -119,10 +117,7 @@ class BucketAssigner:
         """
         buckets = np.empty(len(hashes), np.int32)
         with self._lock:
-            require_tokens(expected, self.token, self._open.has_ended, self._index)
-            if snapshot_id is not None and self._keys.snapshot_id < snapshot_id:
-                self._keys.expire()
-            self._keys.refresh()
+            self._look(snapshot_id, expected)
             answered = self._keys.snapshot_id if snapshot_id is None else snapshot_id
             files = self._keys.files_at(answered)
             for partition, rows in _by_partition(partitions, indices):
@@ -136,25 +131,6 @@ class BucketAssigner:
             self._keys.let_go()
         return buckets, answered
 
-    def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
-        """Check that what a session was assigned holds on top of snapshot ``base``.
-
-        Args:
-            tokens: what `assign` said to those whose rows are to be committed.
-
-        Raises:
-            LostBatchesError: this assigner has restarted, or dropped the session, since.
-            CommitConflictError: another process changed the index of a partition meanwhile.
-        """
-        with self._lock:
-            session = self._open.get(session_id)
-            held = session.token if session is not None else None
-            check_tokens(held, tokens, self._index, session_id)
-            self._keys.await_commit(session_id, base)
-            if session is not None:
-                for partition in session.used:
-                    self._check_unchanged(session, partition)
-
     def committed(self, session_id: SessionId, changes: Iterable[HashFile]) -> None:
         """Note that the session is committed, with these index files for buckets of the table."""
         with self._lock:
@@ -166,28 +142,6 @@ class BucketAssigner:
                 self._keys.take(partition, changed, session.new.get(partition))
             self.drop(session_id)
 
-    def abort_prepare(self, session_id: SessionId) -> None:
-        """See other commits again: the session's own did not happen."""
-        with self._lock:
-            self._keys.ended(session_id)
-
-    def drop(self, session_id: SessionId) -> None:
-        """Forget a session that was not committed."""
-        with self._lock:
-            self._open.end(session_id)
-            self._keys.ended(session_id)
-
-    def forget(self, session_id: SessionId) -> None:
-        """Forget a session whose writer is gone, or pushes again."""
-        with self._lock:
-            self._open.forget(session_id)
-            self._keys.ended(session_id)
-
-    def token(self, session_id: SessionId) -> str | None:
-        """Return what a session is told with each answer, None where it is not known."""
-        session = self._open.get(session_id)
-        return None if session is None else session.token
-
     def file(self, partition: bytes, bucket: int) -> IndexFileMeta | None:
         """Return the bucket's committed index file, as this assigner knows it."""
         with self._lock:
@@ -198,15 +152,12 @@ class BucketAssigner:
         with self._lock:
             return self._keys.stats(uncommitted=len(self._open))
 
-    def _session(self, session_id: SessionId) -> Assignments:
-        session = self._open.get(session_id)
-        if session is None:
-            for other in self._open.take_over(session_id):
-                self._keys.ended(other)
-            self._keys.expire()
-            self._keys.refresh()
-            session = self._open.begin(session_id, Assignments())
-        return session
+    def _begun(self) -> Assignments:
+        return Assignments()
+
+    def _check_session(self, session: Assignments) -> None:
+        for partition in session.used:
+            self._check_unchanged(session, partition)
 
     def _assign(
         self, session: Assignments, partition: bytes, hashes: Hashes

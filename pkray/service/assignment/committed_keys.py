@@ -47,7 +47,7 @@ class CommittedKeys:
         self._store = store
         self._snapshots = snapshots
         self._share = share
-        self._watch = SnapshotWatch(clock, refresh_millis)
+        self.watch = SnapshotWatch(clock, refresh_millis)
         self._memory_limit = memory_limit
         self._snapshot: Snapshot | None = None
         self._files: HashFiles = {}
@@ -89,23 +89,15 @@ class CommittedKeys:
 
     def refresh(self) -> None:
         """See the newest snapshot, if no commit is under way whose own changes it may have."""
-        if self._watch.is_due():
-            with self._watch.looking():
+        if self.watch.is_due():
+            with self.watch.looking():
                 self._move(self._snapshots.latest())
-
-    def expire(self) -> None:
-        """Look for the newest snapshot when next asked to, however soon that is."""
-        self._watch.expire()
 
     def await_commit(self, session_id: SessionId, base: int) -> None:
         """Note that the session is being committed on top of a snapshot: see this one until it
         is."""
         self._move(self._snapshots.read(base) if base else None)
-        self._watch.await_commit(session_id)
-
-    def ended(self, session_id: SessionId) -> None:
-        """Note that the session is committed, or never will be."""
-        self._watch.ended(session_id)
+        self.watch.await_commit(session_id)
 
     def take(
         self, partition: bytes, changed: Sequence[HashFile], assigned: KeyIndex | None

@@ -63,7 +63,7 @@ class GlobalKeyIndex:
         self._schema = schema
         self._snapshots = snapshots
         self._directory = directory
-        self._watch = SnapshotWatch(clock, refresh_millis)
+        self.watch = SnapshotWatch(clock, refresh_millis)
         self._locations: KeyLocations | None = None
         self._snapshot: Snapshot | None = None
         self._sizes: defaultdict[int, Counter[int]] = defaultdict(Counter)
@@ -105,32 +105,24 @@ class GlobalKeyIndex:
 
     def refresh(self) -> None:
         """See the newest snapshot, if no commit is under way whose own changes it may have."""
-        if self._locations is None or self._watch.is_due():
-            with self._watch.looking():
+        if self._locations is None or self.watch.is_due():
+            with self.watch.looking():
                 self._move(self._snapshots.latest)
-
-    def expire(self) -> None:
-        """Look for the newest snapshot when next asked to, however soon that is."""
-        self._watch.expire()
 
     def await_commit(self, session_id: SessionId, base: int) -> None:
         """Note that the session is being committed on top of a snapshot: see this one until it
         is."""
         if self._locations is not None:
             self._move(lambda: self._snapshots.read(base) if base else None)
-        self._watch.await_commit(session_id)
+        self.watch.await_commit(session_id)
 
     def is_awaited(self, session_id: SessionId) -> bool:
         """Whether nothing that came after the session's base has been looked at."""
-        return self._watch.is_awaited(session_id) and self._locations is not None
+        return self.watch.is_awaited(session_id) and self._locations is not None
 
     def committed(self, session_id: SessionId, snapshot_id: int) -> None:
         """Go on to the session's snapshot: what it placed has been `put`."""
         self._move(lambda: self._snapshots.read(snapshot_id), own=session_id.user)
-
-    def ended(self, session_id: SessionId) -> None:
-        """Note that the session is committed, or never will be."""
-        self._watch.ended(session_id)
 
     def forget(self) -> None:
         """Read all keys again when they are next needed."""

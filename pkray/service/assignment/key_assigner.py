@@ -13,9 +13,8 @@ its keys are (`check`), and nobody may have done so when the snapshot is publish
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -35,15 +34,15 @@ from pkray.service.assignment.placement import (
     locations_of,
     numbers_of,
 )
+from pkray.service.assignment.session_assigner import SessionAssigner
 from pkray.service.assignment.session_locations import PendingLocations, SessionLocations
 from pkray.service.client.key_ids import Bools, KeyIds, Words
-from pkray.service.client.tokens import check_tokens, require_tokens
 from pkray.service.protocol import ASSIGNER, Holding, KeysFound, RowsPlaced, SessionId
 from pkray.service.stats import KeyIndexStats
 from pkray.storage.object_store import ObjectStore
 
 
-class KeyAssigner:
+class KeyAssigner(SessionAssigner[SessionLocations]):
     """Places the rows of one table. Thread-safe.
 
     Args:
@@ -68,7 +67,7 @@ class KeyAssigner:
         self._rule = Rule.from_schema(schema())
         self._filling = BucketFilling(1, schema().core.dynamic_bucket_target_row_num)
         self._open = PendingLocations()
-        self._lock = threading.RLock()
+        super().__init__(ASSIGNER, self._open, self._keys)
 
     def place(
         self,
@@ -105,7 +104,7 @@ class KeyAssigner:
                     expected=session.answers,
                     got=index,
                 )
-            self._check_unchanged(session)
+            self._check_session(session)
             answer = self._place(session, partitions, indices, keys, removes)
             session.answer = answer
             session.answers += 1
@@ -129,10 +128,7 @@ class KeyAssigner:
             LostBatchesError: it is not.
         """
         with self._lock:
-            require_tokens(expected, self.token, self._open.has_ended, ASSIGNER)
-            if snapshot_id is not None and self._keys.snapshot_id < snapshot_id:
-                self._keys.expire()
-            self._keys.refresh()
+            self._look(snapshot_id, expected)
             if snapshot_id not in (None, self._keys.snapshot_id):
                 return None
             order = keys.order()
@@ -142,21 +138,6 @@ class KeyAssigner:
             found[order] = self._open.latest(ordered, committed) if latest else committed
             partitions, indices, buckets = self._keys.partitions.named(found)
             return KeysFound(partitions, indices, buckets, self._keys.snapshot_id)
-
-    def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
-        """Check that what a session was told holds on top of snapshot ``base``.
-
-        Raises:
-            LostBatchesError: this assigner has restarted, or dropped the session, since.
-            CommitConflictError: another writer changed where the session's keys are.
-        """
-        with self._lock:
-            session = self._open.get(session_id)
-            held = session.token if session is not None else None
-            check_tokens(held, tokens, ASSIGNER, session_id)
-            self._keys.await_commit(session_id, base)
-            if session is not None:
-                self._check_unchanged(session)
 
     def committed(self, session_id: SessionId, snapshot_id: int, *, new: bool) -> None:
         """Note that the session is committed.
@@ -175,43 +156,13 @@ class KeyAssigner:
                     self._keys.forget()
             self.drop(session_id)
 
-    def abort_prepare(self, session_id: SessionId) -> None:
-        """See other commits again: the session's own did not happen."""
-        with self._lock:
-            self._keys.ended(session_id)
-
-    def drop(self, session_id: SessionId) -> None:
-        """Forget a session that was not committed."""
-        with self._lock:
-            self._open.end(session_id)
-            self._keys.ended(session_id)
-
-    def forget(self, session_id: SessionId) -> None:
-        """Forget a session whose writer is gone, or pushes again."""
-        with self._lock:
-            self._open.forget(session_id)
-            self._keys.ended(session_id)
-
-    def token(self, session_id: SessionId) -> str | None:
-        """Return what a session is told with each answer, None where it is not known."""
-        session = self._open.get(session_id)
-        return None if session is None else session.token
-
     def stats(self) -> KeyIndexStats:
         """Count what is held."""
         with self._lock:
             return self._keys.stats(uncommitted=len(self._open))
 
-    def _session(self, session_id: SessionId) -> SessionLocations:
-        session = self._open.get(session_id)
-        if session is None:
-            for other in self._open.take_over(session_id):
-                self._keys.ended(other)
-            self._keys.expire()
-            self._keys.refresh()
-            begun = SessionLocations(KeyLocations(self._directory), self._keys.additions)
-            session = self._open.begin(session_id, begun)
-        return session
+    def _begun(self) -> SessionLocations:
+        return SessionLocations(KeyLocations(self._directory), self._keys.additions)
 
     def _place(
         self,
@@ -286,7 +237,7 @@ class KeyAssigner:
             self._keys.put(keys, before[changed], after[changed])
             self._open.overtake(keys)
 
-    def _check_unchanged(self, session: SessionLocations) -> None:
+    def _check_session(self, session: SessionLocations) -> None:
         changed = (
             session.is_overtaken
             or session.additions != self._keys.additions
