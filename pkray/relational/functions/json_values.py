@@ -1,0 +1,266 @@
+"""JSON text: paths into it, and values of columns as JSON and back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, time
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from functools import cache
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from pkray.errors import QueryError
+from pkray.schema.types import DataType
+
+EVERY = object()
+"""A step of a path that takes all elements, or all values."""
+_STEP = re.compile(
+    r"\s*(?:\.\s*(?P<name>[^.\[\]*'\s]+)|\.\s*(?P<star>\*)|\[\s*(?P<index>\d+)\s*\]"
+    r"|\[\s*(?P<all>\*)\s*\]|\[\s*'(?P<quoted>(?:[^'\\]|\\.)*)'\s*\]"
+    r'|\[\s*"(?P<double>(?:[^"\\]|\\.)*)"\s*\])'
+)
+_decoder = msgspec.json.Decoder(float_hook=Decimal)
+_encoder = msgspec.json.Encoder(decimal_format="number")
+Step = Any
+
+
+@cache
+def path_steps(path: str) -> tuple[Step, ...]:
+    """Read a path such as ``$.a[0]['b'].*``: names, indexes and `EVERY`.
+
+    Raises:
+        QueryError: it is none.
+    """
+    text = re.sub(r"^\s*(lax|strict)\b", "", path).strip()
+    if not text.startswith("$"):
+        raise QueryError(f"{path!r} is no path into JSON: write '$.name' or '$[0]'")
+    steps: list[Step] = []
+    place = 1
+    while place < len(text):
+        found = _STEP.match(text, place)
+        if found is None:
+            raise QueryError(f"{path!r} is no path into JSON, from {text[place:]!r} on")
+        if found["index"] is not None:
+            steps.append(int(found["index"]))
+        elif found["star"] or found["all"]:
+            steps.append(EVERY)
+        else:
+            quoted = found["quoted"] if found["quoted"] is not None else found["double"]
+            steps.append(found["name"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
+        place = found.end()
+    return tuple(steps)
+
+
+def decode(text: str) -> Any:
+    """Read JSON.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return _decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError, InvalidOperation, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def encode(value: Any) -> str:
+    """Write JSON without blanks."""
+    try:
+        return _encoder.encode(value).decode()
+    except (OverflowError, msgspec.MsgspecError):
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=float)
+
+
+def matches(value: Any, steps: tuple[Step, ...]) -> Iterator[Any]:
+    """List the values that a path leads to."""
+    if not steps:
+        yield value
+        return
+    step, rest = steps[0], steps[1:]
+    if step is EVERY:
+        inside = (
+            value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+        )
+        for each in inside:
+            yield from matches(each, rest)
+    elif isinstance(step, int):
+        if isinstance(value, list) and step < len(value):
+            yield from matches(value[step], rest)
+    elif isinstance(value, dict) and step in value:
+        yield from matches(value[step], rest)
+
+
+def scalar_text(value: Any) -> str | None:
+    """Write a value as text: a string as it is, other values as JSON; null gives None."""
+    if value is None or isinstance(value, str):
+        return value
+    return encode(value)
+
+
+def object_at(text: str, steps: tuple[Step, ...]) -> str | None:
+    """Give what a path leads to, several values as an array; None where there is nothing."""
+    try:
+        found = list(matches(decode(text), steps))
+    except ValueError:
+        return None
+    if not found:
+        return None
+    if EVERY in steps:
+        return encode(found if len(found) > 1 else found[0])
+    return scalar_text(found[0])
+
+
+def value_at(text: str, steps: tuple[Step, ...]) -> str | None:
+    """Give the one scalar that a path leads to; None for objects and arrays."""
+    try:
+        found = list(matches(decode(text), steps))
+    except ValueError:
+        return None
+    if len(found) != 1 or isinstance(found[0], dict | list):
+        return None
+    return scalar_text(found[0])
+
+
+def query_at(text: str, steps: tuple[Step, ...]) -> str | None:
+    """Give the one object or array that a path leads to; None for scalars."""
+    try:
+        found = list(matches(decode(text), steps))
+    except ValueError:
+        return None
+    if len(found) != 1 or not isinstance(found[0], dict | list):
+        return None
+    return encode(found[0])
+
+
+def exists_at(text: str, steps: tuple[Step, ...]) -> bool:
+    """Whether a path leads to something."""
+    try:
+        return next(matches(decode(text), steps), EVERY) is not EVERY
+    except ValueError:
+        return False
+
+
+# --- Values of columns ----------------------------------------------------------------------------
+
+
+def to_plain(value: Any, kind: DataType) -> Any:
+    """Give a column's value as JSON has it; NULL fields of rows are left out."""
+    if value is None:
+        return None
+    match kind.root:
+        case "ROW":
+            fields = kind.fields or ()
+            pairs = ((each.name, to_plain(value[each.name], each.type)) for each in fields)
+            return {name: plain for name, plain in pairs if plain is not None}
+        case "ARRAY":
+            return [to_plain(each, _part(kind.element)) for each in value]
+        case "MAP":
+            key, item = _part(kind.key), _part(kind.value)
+            return {_key_text(k, key): to_plain(v, item) for k, v in value}
+        case "DATE":
+            return value.isoformat()
+        case "TIME":
+            return value.isoformat()
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            zone = "Z" if kind.root == "TIMESTAMP_LTZ" else ""
+            return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + zone
+        case "BYTES" | "BINARY" | "VARBINARY":
+            return base64.b64encode(value).decode()
+        case "FLOAT" | "DOUBLE" if not math.isfinite(value):
+            return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+    return value
+
+
+def _key_text(key: Any, kind: DataType) -> str:
+    plain = to_plain(key, kind)
+    return plain if isinstance(plain, str) else encode(plain)
+
+
+def from_plain(plain: Any, kind: DataType) -> Any:
+    """Give JSON as a column's value; what does not fit the type becomes None."""
+    if plain is None:
+        return None
+    reader = _READERS.get(kind.root)
+    try:
+        return _nested(plain, kind) if reader is None else reader(plain, kind)
+    except (ValueError, TypeError, InvalidOperation, OverflowError):
+        return None
+
+
+def _nested(plain: Any, kind: DataType) -> Any:
+    if kind.root == "ARRAY" and isinstance(plain, list):
+        return [from_plain(each, _part(kind.element)) for each in plain]
+    if kind.root == "MAP" and isinstance(plain, dict):
+        key, item = _part(kind.key), _part(kind.value)
+        return [(from_plain(k, key), from_plain(v, item)) for k, v in plain.items()]
+    if kind.root == "ROW" and isinstance(plain, dict):
+        return {
+            each.name: from_plain(plain.get(each.name), each.type) for each in kind.fields or ()
+        }
+    return None
+
+
+_BITS = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
+
+
+def _integer(plain: Any, kind: DataType) -> int | None:
+    bound = 2 ** _BITS[kind.root]
+    whole = isinstance(plain, int) and not isinstance(plain, bool) and -bound <= plain < bound
+    return plain if whole else None
+
+
+def _float(plain: Any, kind: DataType) -> float | None:
+    words = ("NaN", "Infinity", "-Infinity", "INF", "-INF", "+INF", "+Infinity")
+    known = isinstance(plain, int | Decimal) and not isinstance(plain, bool)
+    return float(plain) if known or plain in words else None
+
+
+def _decimal(plain: Any, kind: DataType) -> Decimal | None:
+    if isinstance(plain, bool) or not isinstance(plain, int | Decimal | str):
+        return None
+    unit = Decimal(1).scaleb(-(kind.scale or 0))
+    number = Decimal(plain).quantize(unit, ROUND_HALF_UP)
+    fits = number.is_finite() and number.adjusted() < (kind.precision or 0) - (kind.scale or 0)
+    return number if fits or number == 0 else None
+
+
+def _timestamp(plain: Any, kind: DataType) -> datetime | None:
+    if not isinstance(plain, str):
+        return None
+    found = datetime.fromisoformat(plain)
+    if kind.root == "TIMESTAMP":
+        return found.replace(tzinfo=None)
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+_READERS: dict[str, Callable[[Any, DataType], Any]] = {
+    **dict.fromkeys(_BITS, _integer),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _float),
+    **dict.fromkeys(("STRING", "CHAR", "VARCHAR"), lambda plain, kind: scalar_text(plain)),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ"), _timestamp),
+    **dict.fromkeys(
+        ("BYTES", "BINARY", "VARBINARY"), lambda plain, kind: base64.b64decode(plain, validate=True)
+    ),
+    "BOOLEAN": lambda plain, kind: plain if isinstance(plain, bool) else None,
+    "DECIMAL": _decimal,
+    "DATE": lambda plain, kind: date.fromisoformat(plain[:10]),
+    "TIME": lambda plain, kind: time.fromisoformat(plain),
+}
+
+
+def _part(kind: DataType | None) -> DataType:
+    assert kind is not None
+    return kind
+
+
+def of_distinct(array: pa.Array, compute: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
+    """Compute once for each distinct text; NULL stays NULL."""
+    encoded = array.cast(pa.string()).dictionary_encode()
+    results = pa.array([compute(text) for text in encoded.dictionary.to_pylist()], kind)
+    return results.take(encoded.indices)

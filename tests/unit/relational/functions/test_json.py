@@ -1,0 +1,138 @@
+"""Functions of JSON text: paths, what is no JSON, columns as JSON and back."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.plan.expressions import Expression
+from tests.unit.relational.functions.evaluate import column, resolved, text, values
+
+X = column("STRING")
+DOCUMENT = '{"a": {"b c": [1, 2.50, "x", null, {"d": true}]}, "e": "é", "f": 123456789012345678901}'
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("$.e", "é"),
+        ("$.a['b c'][0]", "1"),
+        ('$.a["b c"][1]', "2.50"),
+        ("$.a['b c'][2]", "x"),
+        ("$.a['b c'][3]", None),
+        ("$.a['b c'][4]", '{"d":true}'),
+        ("$.a['b c'][4].d", "true"),
+        ("$.a['b c'][5]", None),
+        ("$.a['b c'][*]", '[1,2.50,"x",null,{"d":true}]'),
+        ("$.a['b c'][*].d", "true"),
+        ("$.f", "123456789012345678901"),
+        ("$.e.x", None),
+        ("$.nothing", None),
+        ("$.*.*", '[1,2.50,"x",null,{"d":true}]'),
+    ],
+)
+def test_a_path_leads_into_json(path: str, expected: str | None) -> None:
+    assert values(resolved("get_json_object", X, text(path)), x=[DOCUMENT, None]) == [
+        expected,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("json_value", ["1", None, None, None, None]),
+        ("json_query", [None, "[1]", None, None, None]),
+        ("json_exists", [True, True, False, False, None]),
+        ("get_json_object", ["1", "[1]", None, None, None]),
+    ],
+)
+def test_scalars_and_objects_are_told_apart(name: str, expected: list[Any]) -> None:
+    call = resolved(name, X, text("lax $.a"), dialect=Dialect.FLINK)
+    assert values(call, x=['{"a":1}', '{"a":[1]}', '{"b":1}', "{a", None]) == expected
+
+
+@pytest.mark.parametrize("path", ["a", "$.a[", "$..a", "$.a['b]"])
+def test_a_path_that_is_none_is_refused(path: str) -> None:
+    with pytest.raises(QueryError, match="is no path into JSON"):
+        resolved("get_json_object", X, text(path))
+
+
+def test_what_is_json() -> None:
+    given = ["{}", "1", '"a"', "null", "", "{'a': 1}", "[1,]", "NaN", None, "[" * 5000]
+    expected = [True, True, True, True, False, False, False, False, None, False]
+    assert values(resolved("is_json", X), x=given) == expected
+
+
+def test_lengths_and_names() -> None:
+    given = ["[1, 2]", "[]", '{"a": 1, "b": 2}', "x", None]
+    assert values(resolved("json_array_length", X), x=given) == [2, 0, None, None, None]
+    names = [None, None, ["a", "b"], None, None]
+    assert values(resolved("json_object_keys", X), x=given) == names
+
+
+ROW = (
+    "ROW<`i` INT, `d` DOUBLE, `m` DECIMAL(5, 2), `s` STRING, `b` BOOLEAN, `day` DATE, "
+    "`ts` TIMESTAMP_LTZ(6), `list` ARRAY<INT>, `map` MAP<STRING, INT>>"
+)
+VALUE = {
+    "i": 1, "d": math.inf, "m": Decimal("1.50"), "s": 'é"', "b": True, "day": date(1969, 12, 31),
+    "ts": datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC), "list": [1, None],
+    "map": [("a", 1), ("b", None)],
+}  # fmt: skip
+WRITTEN = (
+    '{"i":1,"d":"Infinity","m":1.50,"s":"é\\"","b":true,"day":"1969-12-31",'
+    '"ts":"1969-12-31T23:59:59.999Z","list":[1,null],"map":{"a":1,"b":null}}'
+)
+
+
+def test_rows_are_written_as_json_and_read_again() -> None:
+    call = resolved("to_json", column(ROW))
+    empty = dict.fromkeys(VALUE)
+    assert values(call, x=[VALUE, None, empty]) == [WRITTEN, None, "{}"]
+    schema = ROW.removeprefix("ROW<").removesuffix(">").replace("TIMESTAMP_LTZ(6)", "TIMESTAMP")
+    read = resolved("from_json", X, text(schema))
+    assert values(read, x=[WRITTEN, None, "{}", "no"]) == [VALUE, None, empty, empty]
+
+
+@pytest.mark.parametrize(
+    ("schema", "written", "expected"),
+    [
+        ("a INT", '{"a": "1"}', {"a": None}),
+        ("a INT", '{"a": 1.5}', {"a": None}),
+        ("a TINYINT", '{"a": 128}', {"a": None}),
+        ("a DECIMAL(3, 1)", '{"a": 99.95}', {"a": None}),
+        ("a DECIMAL(3, 1)", '{"a": 9.85}', {"a": Decimal("9.9")}),
+        ("a STRING", '{"a": {"b": 1.0}}', {"a": '{"b":1.0}'}),
+        ("a DATE", '{"a": "x"}', {"a": None}),
+        ("ARRAY<INT>", "[1, null]", [1, None]),
+        ("ARRAY<INT>", "{}", None),
+        ("STRUCT<a: INT, b: STRUCT<c: STRING>>", '{"b": {"c": "x"}}',
+         {"a": None, "b": {"c": "x"}}),
+        ("MAP<STRING, DOUBLE>", '{"a": 1, "b": "NaN?"}', [("a", 1.0), ("b", None)]),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_the_schema_is_null(schema: str, written: str, expected: Any) -> None:
+    assert values(resolved("from_json", X, text(schema)), x=[written]) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("get_json_object", (X, X), "the path of get_json_object must be a constant"),
+        ("from_json", (X, text("a NOTHING")), "is no schema"),
+        ("from_json", (X, text("INT")), "is no schema"),
+        ("to_json", (X,), "it takes a ROW, an ARRAY or a MAP"),
+    ],
+)
+def test_wrong_calls_are_refused(
+    name: str, arguments: tuple[Expression, ...], message: str
+) -> None:
+    with pytest.raises(QueryError, match=message):
+        resolved(name, *arguments)
