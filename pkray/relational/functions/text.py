@@ -139,7 +139,6 @@ _text_function(
 )  # fmt: skip
 _text_function(
     "reverse_text", "", "Turn text round.", [text], _plainly(pc.utf8_reverse),
-    spark=lambda call, arguments: f"reverse({arguments[0]})",
 )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ class Expression:
 
     def columns(self) -> frozenset[str]:
         """List the columns it reads."""
-        return frozenset(part.name for part in self.walk() if isinstance(part, ColumnRef))
+        return frozenset().union(*(operand.columns() for operand in self.operands()))
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,9 @@ class ColumnRef(Expression):
     """The value of a column of the node's input (of the joined row in a join's condition)."""
 
     name: str
+
+    def columns(self) -> frozenset[str]:
+        return frozenset((self.name,))
 
 
 @dataclass(frozen=True)

@@ -436,6 +436,8 @@ class ExpressionBinder:
         if udf is not None:
             called: Expression = udf.call(tuple(bound))
             return called
+        if self.dialect is Dialect.SPARK and name.lower() in ("ltrim", "rtrim", "trim"):
+            bound.reverse()  # characters come first there
         return self._resolve(name, tuple(bound))
 
     def _argument(self, name: str, node: exp.Expr) -> tuple[Expression, ...]:
