@@ -77,7 +77,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_configure() -> None:
-    """Has this process and those that it starts keep temporary files in memory."""
+    """Has the processes of tests keep temporary files in memory, and compile modules once."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each actor would compile the package again
     if (
         "TMPDIR" not in os.environ
         and os.access(MEMORY, os.W_OK)
