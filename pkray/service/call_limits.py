@@ -19,7 +19,8 @@ class CallLimits:
     """
     Args:
         call_seconds: how long a call may take without progress.
-        lookup_seconds: how long a lookup may take, whatever is done for it.
+        lookup_seconds: how long a lookup may take: in this process without progress of its own,
+            of an actor in all.
     """
 
     call_seconds: float = 60.0
@@ -38,7 +39,7 @@ class CallLimits:
         )
 
     def total(self, is_lookup: bool) -> float | None:
-        """Return the seconds after which a call is ended though it gets on; None: never."""
+        """Return the seconds after which an actor's call ends though it gets on; None: never."""
         return self.lookup_seconds if is_lookup else None
 
     def patience(self, is_lookup: bool = False) -> float:

@@ -33,6 +33,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 GLANCE_SECONDS = 0.5
 """How long one look at a late answer takes. Who waits for others is seen to live by it."""
+LEAST_WATCHED = 0.25
+"""Of the limit: how long a call is watched at least, however long ago it was made."""
 
 
 class Pending(Protocol[T_co]):

@@ -56,7 +56,7 @@ class LocalRuntime:
         writer_lease: seconds for which `latest` lookups see rows of a writer that was neither
             closed nor is there any more. Default 30.
         call_timeout: seconds that a call may take without progress. Default 60.
-        lookup_timeout: seconds that a lookup may take. Default 10.
+        lookup_timeout: seconds that a lookup may take without progress. Default 10.
 
     Raises:
         OptionError: an argument that is none of these.

@@ -14,7 +14,7 @@ from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, cast
 
 from pkray.errors import ServiceUnavailableError
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
-from pkray.service.handle import GLANCE_SECONDS, Method, Pending
+from pkray.service.handle import GLANCE_SECONDS, LEAST_WATCHED, Method, Pending
 from pkray.service.progress import BESIDE_CALLS, WorkingThreads
 
 P = ParamSpec("P")
@@ -68,7 +68,7 @@ class LocalHandle:
 
     def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run other work than a listed method, given up as a call is."""
-        pending = _LocalPending(self, work.__name__, False, Job(work, args, kwargs, self.working))
+        pending = _LocalPending(self, work.__name__, Job(work, args, kwargs, self.working))
         pending.job.start()
         return pending.result()
 
@@ -77,22 +77,32 @@ class LocalHandle:
         last = Job(lambda: None)
         self._is_closed = True
         self._lane.add(last)
-        _LocalPending(self, "close", False, last).result()
+        _LocalPending(self, "close", last).result()
 
     def _pending(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> _LocalPending[T]:
+        work = method.of(self.target)
+        if method.is_lookup:
+            alone = WorkingThreads()
+            return _LocalPending(self, method.name, Job(work, args, kwargs, alone), alone)
         noted = None if method.is_short else self.working
-        job = Job(method.of(self.target), args, kwargs, noted)
-        return _LocalPending(self, method.name, method.is_lookup, job)
+        return _LocalPending(self, method.name, Job(work, args, kwargs, noted))
 
 
 class _LocalPending(Generic[T]):
-    """A job, given up where it takes too long, or longer without progress of its owner."""
+    """A job, given up where it takes too long without progress of its owner.
 
-    def __init__(self, handle: LocalHandle, name: str, is_lookup: bool, job: Job[T]) -> None:
+    Args:
+        alone: notes a lookup, whose own progress alone counts: others that come again and again
+            would hide that it hangs.
+    """
+
+    def __init__(
+        self, handle: LocalHandle, name: str, job: Job[T], alone: WorkingThreads | None = None
+    ) -> None:
         self.job = job
         self._handle = handle
         self._name = name
-        self._is_lookup = is_lookup
+        self._alone = alone
         self._called = time.monotonic()
 
     def result(self) -> T:
@@ -101,26 +111,28 @@ class _LocalPending(Generic[T]):
         return self.job.answer()
 
     def _wait_long(self) -> None:
-        limits = self._handle.limits
-        total = limits.total(self._is_lookup)
+        limits, is_lookup = self._handle.limits, self._alone is not None
+        seconds = limits.lookup_seconds if is_lookup else limits.call_seconds
         sign, moved = self._sign(), time.monotonic()
+        if is_lookup:  # of several that were asked at once the last hangs no longer than the first
+            moved = max(self._called, moved - (1 - LEAST_WATCHED) * seconds)
         while not self.job.wait(GLANCE_SECONDS):
-            now = time.monotonic()
-            if total is not None and now - self._called >= total:
-                self._abandon(f"{total:g} s (lookup_timeout)")
-            if total is None and now - moved >= limits.call_seconds:
-                self._abandon(f"{limits.call_seconds:g} s without progress (call_timeout)")
-            seen = self._sign()
+            now, seen = time.monotonic(), self._sign()
             if seen != sign:
                 sign, moved = seen, now
+            elif now - moved >= seconds:
+                self._abandon(seconds, "lookup_timeout" if is_lookup else "call_timeout")
 
     def _sign(self) -> Hashable:
+        if self._alone is not None:
+            return self._alone.sign()
         return self._handle.working.sign(), BESIDE_CALLS.sign()
 
-    def _abandon(self, after: str) -> NoReturn:
+    def _abandon(self, seconds: float, limit: str) -> NoReturn:
         raise ServiceUnavailableError(
             f"{self._handle.name} in this process gave no answer to {self._name!r} within "
-            f"{after}: its storage hangs, or much of its machine is taken; try again",
+            f"{seconds:g} s without progress ({limit}): its storage hangs, or much of its machine "
+            "is taken; try again",
             callee=self._handle.name,
         )
 

@@ -15,7 +15,7 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskErr
 
 from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service.call_limits import CallLimits
-from pkray.service.handle import GLANCE_SECONDS, Method
+from pkray.service.handle import GLANCE_SECONDS, LEAST_WATCHED, Method
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -25,8 +25,6 @@ _SIGNS = 12
 _LONGEST_APART_SECONDS = 5.0
 _START_SECONDS = 20.0
 """How long one that may be starting is left alone: Ray takes 5 s to kill a stopped process."""
-_LEAST_WATCHED = 0.25
-"""Of the limit: how long a call is watched at least, however long ago it was made."""
 
 
 class Callee:
@@ -152,7 +150,7 @@ class CallWatch:
         self._apart = min(limits.call_seconds / _SIGNS, _LONGEST_APART_SECONDS)
         self._called = called
         now = callee.clock()
-        self._moved = max(called, now - (1 - _LEAST_WATCHED) * limits.call_seconds)
+        self._moved = max(called, now - (1 - LEAST_WATCHED) * limits.call_seconds)
         self._asked: Any = None
         self._asked_at = now - self._apart
         self._sign: Hashable = None

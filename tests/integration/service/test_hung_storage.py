@@ -70,6 +70,50 @@ def test_a_lookup_is_given_up(table, answers, visibility):
     assert table.lookup([{"id": 1}], visibility=visibility).to_pylist() == [{"id": 1, "v": 1}]
 
 
+@pytest.fixture
+def unread(table):
+    """The table again, as a process has it that has read no file of it yet."""
+    warehouse = table.location.url.rpartition("/db.db/")[0]
+    options = {"call_timeout": 1, "lookup_timeout": 1}
+    with pkray.connect(warehouse, runtime_options=options) as catalog:
+        yield catalog.load_table("db.t")
+
+
+def test_a_lookup_that_takes_longer_than_the_limit_and_gets_on_is_not_cut(unread, monkeypatch):
+    open_input = HangingStore.open_input
+
+    def slowly(self, path):
+        for _ in range(20):
+            time.sleep(0.1)
+        return open_input(self, path)
+
+    monkeypatch.setattr(HangingStore, "open_input", slowly)
+    assert unread.lookup([{"id": 1}], visibility="committed").to_pylist() == [{"id": 1, "v": 1}]
+
+
+def test_a_lookup_is_given_up_though_others_get_on(unread, monkeypatch):
+    open_input, goes_on, ended = HangingStore.open_input, threading.Event(), threading.Event()
+
+    def stuck(self, path):
+        assert goes_on.wait(60)
+        return open_input(self, path)
+
+    def ask():
+        while not ended.is_set():
+            unread.lookup([{"id": 7}], visibility="committed")  # in the range of no file
+
+    monkeypatch.setattr(HangingStore, "open_input", stuck)
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        with pytest.raises(ServiceUnavailableError, match="without progress"):
+            unread.lookup([{"id": 1}], visibility="committed")
+    finally:
+        goes_on.set()
+        ended.set()
+        asking.join()
+
+
 def test_a_commit_is_given_up_and_happens_once_when_it_is_repeated(table, answers):
     with table.open_writer("job") as writer:
         writer.upsert([{"id": 1, "v": 2}])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import pickle
 import threading
+import time
 
 import pytest
 
 from pkray.errors import ServiceUnavailableError
+from pkray.service.call_limits import CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.handle import methods_of
@@ -52,6 +54,9 @@ class Owner:
     def place(self, *, index):
         return index
 
+    def lookup(self, asked):
+        assert self.gate.wait(10)
+
     def compactions(self, wait=False):
         return len(self.written), wait
 
@@ -69,6 +74,20 @@ def test_what_is_not_ordered_waits_for_no_write(owner):
     assert owner.heartbeat.submit("s").result() == owner.heartbeat("s") == "held s"
     owner.handle.target.gate.set()
     pending.result()
+
+
+def test_lookups_that_hang_side_by_side_are_given_up_together(monkeypatch):
+    monkeypatch.setattr("pkray.service.local_handle.GLANCE_SECONDS", 0.05)
+    limits = CallLimits(call_seconds=60, lookup_seconds=1)
+    owner = OwnerClient(LocalHandle(Owner(), "owner", limits))
+    pending = [owner.lookup.submit(None) for _ in range(4)]
+    began = time.monotonic()
+    for each in pending:
+        with pytest.raises(ServiceUnavailableError, match="lookup_timeout"):
+            each.result()
+    assert time.monotonic() - began < 3
+    owner.handle.target.gate.set()
+    owner.handle.close()
 
 
 def test_what_is_ordered_runs_after_what_was_submitted_before(owner):
