@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
-import numpy as np
 
 from pkray.errors import UnsupportedError
 from pkray.format.commit_message import CommitMessage
@@ -18,19 +17,10 @@ from pkray.service.assignment.hash_files import HashFiles
 from pkray.service.assignment.key_assigner import KeyAssigner
 from pkray.service.assignment.staged_pushes import StagedPushes
 from pkray.service.calls import OwnerClient
-from pkray.service.client.key_ids import Bools, KeyIds
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import (
     ASSIGNER,
-    Assigned,
-    Attempts,
     HashFile,
-    Holding,
-    KeysFound,
-    Push,
-    PushReport,
-    RoutedBatch,
-    RowsPlaced,
     SessionId,
 )
 from pkray.service.schema_cache import SchemaCache
@@ -84,59 +74,28 @@ class DynamicBuckets:
                     directory, settings.staging_memory, schema.resolve, peers
                 )
 
-    def assign(
-        self,
-        session_id: SessionId,
-        partitions: Sequence[bytes],
-        indices: np.ndarray,
-        hashes: np.ndarray,
-    ) -> Assigned:
-        return self._known().assign(session_id, partitions, indices, hashes)
+    @property
+    def assigner(self) -> BucketAssigner:
+        """The assigner of a table whose keys stay in their partitions."""
+        if self._assigner is None:
+            raise UnsupportedError("the table's buckets are fixed: nobody assigns them")
+        return self._assigner
 
-    def locate(
-        self,
-        partitions: Sequence[bytes],
-        indices: np.ndarray,
-        hashes: np.ndarray,
-        snapshot_id: int | None,
-        expected: Sequence[Holding],
-    ) -> tuple[np.ndarray, int]:
-        return self._known().locate(partitions, indices, hashes, snapshot_id, expected)
-
-    def place(
-        self,
-        session_id: SessionId,
-        index: int,
-        partitions: Sequence[bytes],
-        indices: np.ndarray,
-        keys: KeyIds,
-        removes: Bools,
-    ) -> RowsPlaced:
-        """Choose where rows go whose keys cross partitions: see `KeyAssigner.place`."""
+    @property
+    def keys(self) -> KeyAssigner:
+        """The assigner of a table whose keys cross partitions."""
         assert self._keys is not None
-        return self._keys.place(session_id, index, partitions, indices, keys, removes)
+        return self._keys
 
-    def locate_keys(
-        self, keys: KeyIds, snapshot_id: int | None, latest: bool, expected: Sequence[Holding]
-    ) -> KeysFound | None:
-        """Find where keys are that cross partitions: see `KeyAssigner.locate`."""
-        assert self._keys is not None
-        return self._keys.locate(keys, snapshot_id, latest=latest, expected=expected)
-
-    def stage(self, push: Push, batch: RoutedBatch) -> None:
-        """Hold rows of an attempt until it is known whether it counts."""
+    @property
+    def staged(self) -> StagedPushes:
+        """What tasks have left to be placed, where keys cross partitions."""
         assert self._staged is not None
-        self._staged.stage(push, batch)
-
-    def place_staged(self, session_id: SessionId, attempts: Attempts) -> PushReport:
-        """Choose where the rows of the attempts that count go."""
-        assert self._staged is not None
-        return self._staged.place(session_id, attempts)
+        return self._staged
 
     def check(self, session_id: SessionId, tokens: Iterable[str], base: int) -> None:
         """Check that what a session was told holds on top of snapshot ``base``."""
-        known = self._assigner or self._keys
-        if known is not None:
+        if known := self._either:
             known.check(session_id, tokens, base)
 
     def indexed(
@@ -165,35 +124,30 @@ class DynamicBuckets:
     def abort_prepare(self, session_id: SessionId) -> None:
         """Forget what was checked for the session: it is not published, though the session goes
         on."""
-        known = self._assigner or self._keys
-        if known is not None:
+        if known := self._either:
             known.abort_prepare(session_id)
 
     def drop(self, session_id: SessionId) -> None:
         """Forget the session."""
-        known = self._assigner or self._keys
-        if known is not None:
+        if known := self._either:
             known.drop(session_id)
         if self._staged is not None:
             self._staged.end(session_id)
 
     def forget(self, session_id: SessionId) -> None:
         """Forget a session whose writer is gone, or pushes again."""
-        known = self._assigner or self._keys
-        if known is not None:
+        if known := self._either:
             known.forget(session_id)
         if self._staged is not None:
             self._staged.forget(session_id)
 
     def token(self, session_id: SessionId) -> str | None:
         """Return what a session is told with each answer, None where it is not known."""
-        known = self._assigner or self._keys
-        return None if known is None else known.token(session_id)
+        return None if self._either is None else self._either.token(session_id)
 
     def stats(self) -> HashIndexStats | KeyIndexStats | None:
         """Count what is held."""
-        known = self._assigner or self._keys
-        return None if known is None else known.stats()
+        return None if self._either is None else self._either.stats()
 
     def _indexed(
         self, message: CommitMessage, new_hashes: Mapping[BucketId, Sequence[bytes]]
@@ -201,7 +155,7 @@ class DynamicBuckets:
         added = new_hashes.get((message.partition, message.bucket))
         if not added:
             return message
-        base = self._known().file(message.partition, message.bucket)
+        base = self.assigner.file(message.partition, message.bucket)
         file = self._files.extend(base, added)
         if file is None:
             return message
@@ -212,7 +166,6 @@ class DynamicBuckets:
             index_base=(*message.index_base, *names),
         )
 
-    def _known(self) -> BucketAssigner:
-        if self._assigner is None:
-            raise UnsupportedError("the table's buckets are fixed: nobody assigns them")
-        return self._assigner
+    @property
+    def _either(self) -> BucketAssigner | KeyAssigner | None:
+        return self._assigner or self._keys

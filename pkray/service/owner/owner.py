@@ -265,7 +265,7 @@ class BucketOwner:
     ) -> Assigned:
         """Choose dynamic buckets for rows to be pushed: see `BucketAssigner.assign`."""
         self._hold(session_id)
-        return self._dynamic.assign(session_id, partitions, indices, hashes)
+        return self._dynamic.assigner.assign(session_id, partitions, indices, hashes)
 
     def locate(
         self,
@@ -276,7 +276,7 @@ class BucketOwner:
         expected: Sequence[Holding] = (),
     ) -> tuple[np.ndarray, int]:
         """Find the dynamic buckets of keys: see `BucketAssigner.locate`."""
-        return self._dynamic.locate(partitions, indices, hashes, snapshot_id, expected)
+        return self._dynamic.assigner.locate(partitions, indices, hashes, snapshot_id, expected)
 
     def place(
         self,
@@ -289,17 +289,17 @@ class BucketOwner:
     ) -> RowsPlaced:
         """Choose where rows go whose keys cross partitions: see `KeyAssigner.place`."""
         self._hold(session_id)
-        return self._dynamic.place(session_id, index, partitions, indices, keys, removes)
+        return self._dynamic.keys.place(session_id, index, partitions, indices, keys, removes)
 
     def stage(self, push: Push, batch: RoutedBatch) -> None:
         """Keep a task's rows until they are placed: see `StagedPushes.stage`."""
         self._hold(push.session)
-        self._dynamic.stage(push, batch)
+        self._dynamic.staged.stage(push, batch)
 
     def place_staged(self, session_id: SessionId, attempts: Attempts) -> PushReport:
         """Place and push what tasks have left: see `StagedPushes.place`."""
         self._hold(session_id)
-        return self._dynamic.place_staged(session_id, attempts)
+        return self._dynamic.staged.place(session_id, attempts)
 
     def locate_keys(
         self,
@@ -309,7 +309,7 @@ class BucketOwner:
         expected: Sequence[Holding] = (),
     ) -> KeysFound | None:
         """Find where keys are that cross partitions: see `KeyAssigner.locate`."""
-        return self._dynamic.locate_keys(keys, snapshot_id, latest, expected)
+        return self._dynamic.keys.locate(keys, snapshot_id, latest=latest, expected=expected)
 
     def lookup(self, asked: Lookup) -> LookupAnswer:
         """Find rows by key: see `OwnerLookups.answer`."""
