@@ -57,7 +57,8 @@ class DeletionVector:
         return _array(found) - first
 
     def contains(self, positions: Ints) -> Bools:
-        """Say of each position whether its row is gone: bool, one a position."""
+        """Say of each position (any whole numbers) whether its row is gone: bool, one a
+        position."""
         if not len(positions):
             return np.zeros(0, np.bool_)
         asked = BitMap(np.ascontiguousarray(positions, np.uint32))

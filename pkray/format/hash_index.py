@@ -23,7 +23,7 @@ _CHECKSUM = re.compile(r"-crc([0-9a-f]{8})$")
 
 
 def unique(hashes: Hashes) -> Hashes:
-    """Sort the hashes and drop duplicates; `np.unique` takes a hundred times as long."""
+    """Sort the hashes (int32) and drop duplicates; `np.unique` takes a hundred times as long."""
     ordered = np.sort(hashes)
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
@@ -58,7 +58,8 @@ def read_hashes(store: ObjectStore, file: IndexFileMeta) -> Hashes:
 
 
 def write_hashes(store: ObjectStore, names: paths.FileNames, hashes: Hashes) -> IndexFileMeta:
-    """Write a new file of these hashes; its name ends in their checksum, as its format has none."""
+    """Write a new file of these hashes (int32); its name ends in their checksum, as its format has
+    none."""
     data = hashes.astype(_FILE_TYPE).tobytes()
     name = f"{names.index()}-crc{zlib.crc32(data):08x}"
     store.write(paths.index(name), data)

@@ -64,7 +64,7 @@ class BucketFilter:
         self, buckets: npt.NDArray[np.int64], totals: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
         """Tell which files may hold one of the keys, by their bucket and the number of buckets
-        then."""
+        then: int64, one a file; returns bool."""
         kept = np.ones(len(buckets), np.bool_)
         for total in np.unique(totals).tolist():
             if total > 0:

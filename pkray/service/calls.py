@@ -126,7 +126,8 @@ class OwnerClient(Client):
         indices: np.ndarray,
         hashes: np.ndarray,
     ) -> Assigned:
-        """Assign dynamic buckets to rows that are to be pushed."""
+        """Assign dynamic buckets to rows that are to be pushed; ``indices``: int32, each row's
+        partition as a position in ``partitions``; ``hashes``: int32, of each row's key."""
 
     @method(_ASSIGN, is_lookup=True)
     def locate(
@@ -137,7 +138,8 @@ class OwnerClient(Client):
         snapshot_id: int | None = None,
         expected: Sequence[Holding] = (),
     ) -> tuple[np.ndarray, int]:
-        """Find the dynamic buckets of keys, and the snapshot that was looked into."""
+        """Find the dynamic buckets of keys, int32, and the snapshot that was looked into;
+        ``indices`` and ``hashes`` as of `assign`, one a key."""
 
     @method(_ASSIGN)
     def place(
@@ -149,7 +151,8 @@ class OwnerClient(Client):
         keys: KeyIds,
         removes: np.ndarray,
     ) -> RowsPlaced:
-        """Say where rows go whose keys cross partitions."""
+        """Say where rows go whose keys cross partitions; ``indices``: int32, as of `assign`;
+        ``removes``: bool, whether each row leaves none of its key."""
 
     @method(_ASSIGN, is_lookup=True)
     def locate_keys(

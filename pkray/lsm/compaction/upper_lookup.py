@@ -192,7 +192,7 @@ class ScanLookup:
 def in_key_order_of(
     positions: np.ndarray, found: Sequence[pa.RecordBatch], schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Sort `FoundRows` by their positions, as the keys are sorted."""
+    """Sort `FoundRows` by their positions (int64, one a row), as the keys are sorted."""
     return take(concat(found), np.argsort(positions)) if found else empty_rows(schema)
 
 

@@ -100,12 +100,13 @@ class Segments:
         return replace(self, order=self.order[places], retract=retract)
 
     def last_place(self, wanted: Bools) -> Ints:
-        """Return the last place in each segment for which something holds; -1 if there is none."""
+        """Return the last place in each segment for which ``wanted`` (bool, one a place) holds:
+        int64, one a segment; -1 if there is none."""
         return np.maximum.reduceat(np.where(wanted, np.arange(len(wanted)), -1), self.starts)
 
     def first_place(self, wanted: Bools) -> Ints:
-        """Return the first place in each segment for which something holds; past all if there is
-        none."""
+        """Return the first place in each segment for which ``wanted`` (bool, one a place) holds:
+        int64, one a segment; past all if there is none."""
         none = len(wanted)
         return np.minimum.reduceat(np.where(wanted, np.arange(none), none), self.starts)
 
@@ -128,7 +129,8 @@ class Segments:
         return places
 
     def numbers(self, places: Ints) -> Ints:
-        """Return the row number for each key: of one place a segment; -1 where there is none."""
+        """Return the row number for each key, of one place (int64) a segment: int64; -1 where there
+        is none."""
         found = self.order[places] if len(places) else places
         absent = places < 0
         if absent.any():
@@ -183,21 +185,22 @@ class Segments:
 
 
 def take_numbers(column: pa.Array, numbers: Ints) -> pa.Array:
-    """Take rows by number; null where the number is -1."""
+    """Take rows by number (int64); null where the number is -1."""
     absent = numbers < 0
     wanted = pa.array(numbers, mask=absent) if absent.any() else pa.array(numbers)
     return taken(column, wanted)
 
 
 def take_valid(column: pa.Array, numbers: Ints) -> pa.Array:
-    """Take rows by number, none of which is null; null where the number is -1."""
+    """Take rows by number (int64), none of which is null; null where the number is -1."""
     values = FixedWidthColumn.from_fixed_type(column) if len(column) else None
     found = None if values is None else values.gathered(numbers, numbers < 0)
     return take_numbers(column, numbers) if found is None else found
 
 
 def valid_at(array: pa.Array, numbers: Ints) -> Bools:
-    """Whether the rows of these numbers are not null; costs nothing for the other rows."""
+    """Whether the rows of these numbers are not null: bool, one a number; costs nothing for the
+    other rows."""
     bits = array.buffers()[0]
     if bits is None:
         return np.full(len(numbers), pa.types.is_null(array.type) is False)
@@ -212,5 +215,5 @@ def bits_at(bits: pa.Buffer, offset: int, numbers: Ints) -> Bools:
 
 
 def values_at(array: pa.Array, dtype: npt.DTypeLike, numbers: Ints) -> Values:
-    """Return the values of a fixed-width array; any value where it is null."""
+    """Return the values of a fixed-width array, one a number; any value where it is null."""
     return fixed_values(array, dtype)[numbers]

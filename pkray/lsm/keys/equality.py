@@ -14,8 +14,8 @@ Flags = npt.NDArray[np.bool_]
 
 
 def equal_values(one: pa.Array, other: pa.Array) -> Flags:
-    """Compare two columns place by place; null equals null and NaN equals NaN, also within ARRAY,
-    MAP and ROW.
+    """Compare two columns place by place: bool, one a place; null equals null and NaN equals NaN,
+    also within ARRAY, MAP and ROW.
 
     The order of a MAP's entries does not matter.
 

@@ -28,7 +28,8 @@ class RowTaker:
         self._columns: list[tuple[pa.Array, FixedWidthColumn | None]] | None = None
 
     def take(self, numbers: np.ndarray) -> pa.RecordBatch:
-        """Take rows by number, known to be in range; not copied where these are all, in order."""
+        """Take rows by number (int64), known to be in range; not copied where these are all, in
+        order."""
         if _are_all(numbers, self._rows.num_rows):
             return self._rows
         if self._columns is None:
@@ -85,7 +86,7 @@ class KeyGroups:
         return np.maximum.reduceat(self.order, self.starts)
 
     def take(self, numbers: np.ndarray) -> pa.RecordBatch:
-        """Take some of the rows, by number; not copied where these are all, in order."""
+        """Take some of the rows, by number (int64); not copied where these are all, in order."""
         return (self.taker or RowTaker(self.rows)).take(numbers)
 
     def group_of_row(self) -> np.ndarray:
@@ -201,7 +202,8 @@ def _addresses(array: pa.Array) -> list[int | None]:
 
 
 def take(rows: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
-    """Take rows by number, known to be in range; not copied where these are all, in order."""
+    """Take rows by number (int64), known to be in range; not copied where these are all, in
+    order."""
     return RowTaker(rows).take(numbers)
 
 
@@ -215,7 +217,7 @@ def shifted(rows: pa.RecordBatch, shift: int) -> pa.RecordBatch:
 
 
 def taken(column: pa.Array, numbers: pa.Array) -> pa.Array:
-    """Take values by number, known to be in range; null where the number is null."""
+    """Take values by number (int64), known to be in range; null where the number is null."""
     return pc.take(column, numbers, boundscheck=False, memory_pool=_POOL)
 
 

@@ -55,7 +55,8 @@ class KeyPrefixes:
         return KeyPrefixes([a.cast(b.type) for a, b in zip(self.columns, columns, strict=True)])
 
     def begin(self, columns: Sequence[pa.Array]) -> Bools:
-        """Whether keys with these leading columns begin with one of the prefixes."""
+        """Whether keys with these leading columns begin with one of the prefixes: bool, one a
+        row."""
         return self.keys.search(NormalizedKeys(columns))[1]
 
     def answers(self, columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
@@ -94,7 +95,7 @@ class SortedPrefixes:
 
 
 def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """Return all numbers of the ranges ``low .. high``, and which range each is of."""
+    """Return all numbers of the ranges ``low .. high``, and which range each is of: int64 both."""
     sizes = np.maximum(high - low, 0)
     which = np.repeat(np.arange(len(sizes)), sizes)
     before = np.cumsum(sizes) - sizes

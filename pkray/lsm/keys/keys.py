@@ -67,8 +67,8 @@ class NormalizedKeys:
         return self.sort(stable=stable)[0]
 
     def group_starts(self, order: np.ndarray | None = None) -> np.ndarray:
-        """Find where in the (sorted) order each distinct key starts; by default the rows as they
-        are."""
+        """Find where in the (sorted) order each distinct key starts: int64, ascending; by default
+        the rows as they are."""
         if not self._length:
             return np.empty(0, np.intp)
         prefix, exact = self.prefix()

@@ -53,7 +53,8 @@ def list_array(
 
 
 def first_of_each(segment: Ints, code: Ints) -> Bools:
-    """Whether each element is the first with its code in its segment."""
+    """Whether each element is the first with its code in its segment: bool, one an element;
+    ``segment`` and ``code``: int64 likewise."""
     order, starts = runs_of_equal(segment, code)
     first = np.zeros(len(order), bool)
     first[order[starts]] = True
@@ -61,7 +62,7 @@ def first_of_each(segment: Ints, code: Ints) -> Bools:
 
 
 def runs_of_equal(segment: Ints, code: Ints) -> tuple[Ints, Ints]:
-    """Sort elements by segment, code and place, and find where each new pair starts."""
+    """Sort elements by segment, code and place, and find where each new pair starts: int64 both."""
     if not len(code):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     pair = segment * (int(code.max()) + 1) + code

@@ -10,7 +10,8 @@ from pkray.lsm.keys.list_parts import Ints, list_parts
 
 
 def codes(values: pa.Array) -> Ints:
-    """Encode values of any type as dense numbers from 0; nulls are equal to each other."""
+    """Encode values of any type as dense numbers from 0: int64, one a value; nulls are equal to
+    each other."""
     kind = values.type
     if pa.types.is_struct(kind):
         return _of_tuples([_validity(values), *(codes(child) for child in values.flatten())])

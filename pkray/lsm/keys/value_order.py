@@ -9,7 +9,8 @@ _BLOCK = 64 << 10
 
 
 def sort_values(values: np.ndarray, *, stable: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Sort one value or more: their order, and which of the sorted ones differ from the one before.
+    """Sort one value or more: the positions in order, and which of the sorted ones differ from the
+    one before (bool, one less).
 
     Args:
         stable: equal values keep their order.
@@ -22,19 +23,21 @@ def sort_values(values: np.ndarray, *, stable: bool) -> tuple[np.ndarray, np.nda
 
 
 def neighbours_differ(values: np.ndarray) -> np.ndarray:
-    """Compare each value but the first with the one before: whether it differs."""
+    """Compare each value but the first with the one before: bool, one less than there are
+    values."""
     return values[1:] != values[:-1]
 
 
 def run_starts(differs: np.ndarray) -> np.ndarray:
-    """Find where runs of equal values start, by `neighbours_differ`."""
+    """Find where runs of equal values start, by `neighbours_differ`: int64, ascending."""
     is_start = np.empty(len(differs) + 1, bool)
     is_start[0], is_start[1:] = True, differs
     return np.flatnonzero(is_start)
 
 
 def distance_from(word: np.ndarray, low: int) -> np.ndarray:
-    """Subtract ``low`` from words as unsigned, for any integer type and span."""
+    """Subtract ``low`` from words as unsigned: uint64, one a word, for any integer type and
+    span."""
     wide = word if word.dtype.itemsize == 8 else word.astype(np.int64)
     return wide.view(np.uint64) - np.uint64(low & (2**64 - 1))
 

@@ -109,7 +109,7 @@ def _only(groups: KeyGroups, chosen: np.ndarray) -> KeyGroups:
 
 
 def is_add(kinds: pa.Array) -> np.ndarray:
-    """Whether each row's kind is +I or +U."""
+    """Whether each row's kind (int8) is +I or +U: bool, one a row."""
     numbers = kinds.to_numpy()
     return (numbers != DELETE) & (numbers != UPDATE_BEFORE)
 

@@ -73,7 +73,8 @@ class BucketAssigner(SessionAssigner[Assignments]):
         indices: npt.NDArray[np.int32],
         hashes: Hashes,
     ) -> Assigned:
-        """Choose buckets for rows that a session is to write; asking again gives the same ones.
+        """Choose buckets for rows that a session is to write, int32, one a row; asking again gives
+        the same ones.
 
         Args:
             indices: each row's partition, as a position in ``partitions``.
@@ -101,7 +102,8 @@ class BucketAssigner(SessionAssigner[Assignments]):
         snapshot_id: int | None = None,
         expected: Sequence[Holding] = (),
     ) -> tuple[Buckets, int]:
-        """Find the bucket of each key, `ABSENT` where there is no key of its hash.
+        """Find the bucket of each key, int32, one a key; `ABSENT` where there is no key of its
+        hash.
 
         Args:
             snapshot_id: look into this snapshot; by default into the newest and into what is not

@@ -28,11 +28,11 @@ class Assignments:
     used: dict[bytes, int] = field(default_factory=dict)
 
     def find(self, partition: bytes, hashes: Packed) -> Buckets:
-        """Find the bucket of each hash, `ABSENT` where it was assigned none."""
+        """Find the bucket of each hash, int32; `ABSENT` where it was assigned none."""
         return self.new.get(partition, KeyIndex()).find(hashes)
 
     def add(self, partition: bytes, hashes: Packed, buckets: Buckets) -> None:
-        """Note distinct hashes that were assigned none yet."""
+        """Note distinct hashes that were assigned none yet, and the bucket of each: int32."""
         self.new.setdefault(partition, KeyIndex()).add(hashes, buckets)
         counts = self.counts.setdefault(partition, {})
         sizes = np.bincount(buckets)

@@ -29,7 +29,7 @@ class BucketFilling:
         self._target = target
 
     def place(self, hashes: Hashes, sizes: Mapping[int, int]) -> Buckets:
-        """Choose buckets of new hashes, class by class.
+        """Choose buckets of new hashes, class by class: int32, one a hash.
 
         Args:
             sizes: keys by bucket.

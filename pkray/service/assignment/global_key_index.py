@@ -80,7 +80,7 @@ class GlobalKeyIndex:
         return self._sizes[number]
 
     def find(self, keys: KeyIds) -> Words:
-        """Find the location of each key, `NOWHERE` without one.
+        """Find the location of each key: uint64; `NOWHERE` without one.
 
         Args:
             keys: in order.

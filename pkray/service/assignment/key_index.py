@@ -33,7 +33,8 @@ class Ordered(NamedTuple):
 
 
 def ordered(hashes: Hashes) -> Ordered:
-    """Sort hashes and rows as one number, which is several times an argsort's speed."""
+    """Sort hashes (int32, one a row) and rows as one uint64, which is several times an argsort's
+    speed."""
     packed = pack(hashes)
     packed |= np.arange(len(hashes), dtype=np.uint64)
     packed.sort()
@@ -43,21 +44,21 @@ def ordered(hashes: Hashes) -> Ordered:
 
 
 def distinct(wanted: Packed) -> tuple[Packed, npt.NDArray[np.int64]]:
-    """Drop duplicates of ascending numbers, and say each number's position in the rest."""
+    """Drop duplicates of ascending numbers, and say each one's position in the rest: int64."""
     is_first = np.ones(len(wanted), np.bool_)
     np.not_equal(wanted[1:], wanted[:-1], out=is_first[1:])
     return wanted[is_first], np.cumsum(is_first) - 1
 
 
 def pack(hashes: Hashes) -> Packed:
-    """Put the hashes in the upper halves of numbers, their order kept."""
+    """Put the hashes in the upper halves of uint64, their order kept."""
     packed = (hashes.view(np.uint32) ^ _SIGN).astype(np.uint64)
     packed <<= _HALF
     return packed
 
 
 def unpack(wanted: Packed) -> Hashes:
-    """Return the hashes of such numbers."""
+    """Return the hashes of such numbers: int32."""
     return ((wanted >> _HALF).astype(np.uint32) ^ _SIGN).view(np.int32)
 
 
@@ -78,7 +79,7 @@ class KeyIndex:
         return sum(run.nbytes for run in self._runs)
 
     def find(self, wanted: Packed) -> Buckets:
-        """Find the bucket of each hash, `ABSENT` where there is none.
+        """Find the bucket of each hash: int32; `ABSENT` where there is none.
 
         Args:
             wanted: ascending, which makes the search several times as fast.
@@ -92,7 +93,7 @@ class KeyIndex:
         return found
 
     def add(self, wanted: Packed, buckets: Buckets | int) -> None:
-        """Add distinct hashes that are not there yet."""
+        """Add distinct hashes that are not there yet, and the bucket of each: int32."""
         if not len(wanted):
             return
         run = wanted | np.asarray(buckets).astype(np.uint64)

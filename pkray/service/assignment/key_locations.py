@@ -31,7 +31,7 @@ class KeyLocations:
         return sum(run.count for run in self._runs)
 
     def find(self, wanted: KeyIds) -> Words:
-        """Find the newest location of each key, perhaps `DELETED`; `NOWHERE` without one.
+        """Find the newest location of each key: uint64; perhaps `DELETED`, `NOWHERE` without one.
 
         Args:
             wanted: in order.
@@ -45,7 +45,7 @@ class KeyLocations:
         return found
 
     def put(self, keys: KeyIds, locations: Words) -> None:
-        """Set the locations of keys, which are distinct and in order.
+        """Set the locations (uint64) of keys, which are distinct and in order.
 
         Raises:
             StorageError: the local disk is full or fails; the map is as it was.

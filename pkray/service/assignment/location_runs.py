@@ -44,7 +44,7 @@ class LocationRun:
         return len(self.locations)
 
     def find(self, wanted: KeyIds) -> Words:
-        """Find the location of each key, `NOWHERE` where it is not here.
+        """Find the location of each key: uint64; `NOWHERE` where it is not here.
 
         Args:
             wanted: in order.
@@ -72,7 +72,7 @@ class LocationRun:
             yield self._between(start, start + CHUNK_ROWS)
 
     def cut(self, bounds: Ints) -> Iterator[LocationRun]:
-        """Yield the pieces between these positions."""
+        """Yield the pieces between these positions, ascending."""
         for start, end in pairwise(bounds.tolist()):
             yield self._between(start, end)
 

@@ -41,15 +41,15 @@ class PartitionNumbers:
         return bool(self._gone[number])
 
     def are_gone(self, locations: Words) -> Bools:
-        """Whether they are in a partition whose number is gone."""
+        """Whether each location is in a partition whose number is gone: bool."""
         there = is_there(locations)
         numbers = np.where(there, numbers_of(locations), np.uint64(0))
         gone: Bools = self._gone[numbers.astype(np.int64)] & there
         return gone
 
     def named(self, locations: Words) -> tuple[list[bytes], Codes, Codes]:
-        """Name the partitions of locations: partitions, each one's position in them, and its
-        bucket; -1 for both without one."""
+        """Name the partitions of locations; return them, each location's position in them and its
+        bucket, int32 both; -1 for both without one."""
         there = np.flatnonzero(is_there(locations))
         indices = np.full(len(locations), -1, np.int32)
         buckets = indices.copy()

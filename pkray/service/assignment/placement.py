@@ -40,11 +40,12 @@ def locations_of(numbers: npt.NDArray[np.uint64], buckets: npt.NDArray[np.int32]
 
 
 def numbers_of(locations: Words) -> Words:
-    """Unpack the partitions' numbers of locations."""
+    """Unpack the partitions' numbers of locations: uint64."""
     return locations >> _BUCKET_BITS
 
 
 def bucket_of(locations: Words) -> npt.NDArray[np.int32]:
+    """Unpack the buckets of locations: int32."""
     return (locations & _BUCKET).astype(np.int32)
 
 

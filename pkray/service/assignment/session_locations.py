@@ -45,7 +45,8 @@ class PendingLocations(OpenSessions[SessionLocations]):
         return sum(each.locations.count for each in self)
 
     def latest(self, keys: KeyIds, committed: Words) -> Words:
-        """Find locations with what is not committed; where two sessions disagree, of either.
+        """Find locations (uint64) with what is not committed; where two sessions disagree, of
+        either.
 
         Args:
             keys: in order.

@@ -82,7 +82,8 @@ class AssignerClient:
     def locate(
         self, keys: pa.Table, snapshot_id: int | None, *, latest: bool
     ) -> tuple[RowRouting, int]:
-        """Find the buckets of keys, -1 where there is none, and the snapshot they were found in.
+        """Find the buckets of keys, int32, -1 where there is none, and the snapshot they were found
+        in.
 
         Args:
             snapshot_id: by default the newest, and what is not committed.

@@ -25,7 +25,7 @@ def assigner_count(options: TableOptions, owners: int) -> int:
 
 
 def classes(hashes: Hashes, count: int) -> npt.NDArray[np.int64]:
-    """Number each hash's assigner within its partition, 0 … count-1."""
+    """Number each hash's assigner within its partition: int64, one a hash, 0 … count-1."""
     return np.mod(hashes, np.int64(count))
 
 
@@ -41,7 +41,8 @@ def assigning_owners(
     count: int,
     owners: int,
 ) -> npt.NDArray[np.int64]:
-    """Find the owner that assigns each row; ``codes`` are the rows' positions in the partitions."""
+    """Find the owner that assigns each row: int64, one a row; ``indices`` are the rows' positions
+    in the partitions."""
     if owners == 1:
         return np.zeros(len(hashes), np.int64)
     starts = np.array([assigning_owner(partition, 0, owners) for partition in partitions], np.int64)

@@ -37,7 +37,7 @@ class KeyIds:
         return KeyIds(self.high[rows], self.low[rows])
 
     def order(self) -> Ints:
-        """Sort the rows by id, stably: return their positions."""
+        """Sort the rows by id, stably: their positions, int64."""
         order = np.argsort(self.high, kind="stable")
         high, low = self.high[order], self.low[order]
         if bool(((high[1:] == high[:-1]) & (low[1:] != low[:-1])).any()):
@@ -45,14 +45,14 @@ class KeyIds:
         return order
 
     def firsts(self) -> Bools:
-        """Flag those of ordered ids that are not the one before."""
+        """Flag those of ordered ids that are not the one before: bool, one an id."""
         firsts = np.ones(self.count, np.bool_)
         np.not_equal(self.high[1:], self.high[:-1], out=firsts[1:])
         firsts[1:] |= self.low[1:] != self.low[:-1]
         return firsts
 
     def positions_of(self, wanted: KeyIds) -> Ints:
-        """Find where each id that is here is, in the order asked."""
+        """Find where each wanted id that is here is, in the order asked: int64."""
         both = join([self, wanted])
         order = both.order()
         group = np.cumsum(both.at(order).firsts()) - 1
@@ -64,12 +64,12 @@ class KeyIds:
         return found[found >= 0]
 
     def shards(self) -> npt.NDArray[np.int32]:
-        """Take 32 bits of each id, spread evenly."""
+        """Take 32 bits of each id, spread evenly: int32."""
         return (self.low >> np.uint64(32)).astype(np.uint32).view(np.int32)
 
 
 def identify(columns: Sequence[pa.Array | pa.ChunkedArray]) -> KeyIds:
-    """Make the ids of keys; none of the columns has nulls."""
+    """Make the ids of keys, one a row; none of the columns has nulls."""
     arrays = [one_chunk(column) for column in columns]
     return KeyIds(hash_keys(arrays), hash_keys_otherwise(arrays))
 

@@ -263,7 +263,8 @@ class BucketOwner:
         indices: np.ndarray,
         hashes: np.ndarray,
     ) -> Assigned:
-        """Choose dynamic buckets for rows to be pushed: see `BucketAssigner.assign`."""
+        """Choose dynamic buckets for rows to be pushed: see `BucketAssigner.assign`; ``indices``
+        and ``hashes``: int32, one a row."""
         self._hold(session_id)
         return self._dynamic.assigner.assign(session_id, partitions, indices, hashes)
 
@@ -275,7 +276,8 @@ class BucketOwner:
         snapshot_id: int | None = None,
         expected: Sequence[Holding] = (),
     ) -> tuple[np.ndarray, int]:
-        """Find the dynamic buckets of keys: see `BucketAssigner.locate`."""
+        """Find the dynamic buckets of keys: see `BucketAssigner.locate`; ``indices`` and
+        ``hashes``: int32, one a key."""
         return self._dynamic.assigner.locate(partitions, indices, hashes, snapshot_id, expected)
 
     def place(
@@ -287,7 +289,8 @@ class BucketOwner:
         keys: KeyIds,
         removes: np.ndarray,
     ) -> RowsPlaced:
-        """Choose where rows go whose keys cross partitions: see `KeyAssigner.place`."""
+        """Choose where rows go whose keys cross partitions: see `KeyAssigner.place`; ``indices``:
+        int32, ``removes``: bool, one a row."""
         self._hold(session_id)
         return self._dynamic.keys.place(session_id, index, partitions, indices, keys, removes)
 

@@ -16,18 +16,19 @@ _LIMB = np.int64(0xFFFFFFFF)
 
 
 def compact_at(column: pa.Array, numbers: Ints) -> Ints:
-    """Return unscaled values of at most 18 digits."""
+    """Return unscaled values of at most 18 digits: int64, one a number."""
     return np.ascontiguousarray(values_at(column, _HALVES, numbers)["low"]).view(np.int64)
 
 
 def wide_at(column: pa.Array, numbers: Ints) -> npt.NDArray[np.object_]:
-    """Return unscaled values as Python integers."""
+    """Return unscaled values as Python integers, one a number."""
     halves = values_at(column, _HALVES, numbers)
     return (halves["high"].astype(object) << 64) | halves["low"].astype(object)
 
 
 def limbs_at(column: pa.Array, numbers: Ints) -> list[Ints]:
-    """Return unscaled values as four 32-bit limbs, lowest first; the last one has the sign."""
+    """Return unscaled values as four 32-bit limbs (int64, one a number), lowest first; the last one
+    has the sign."""
     halves = values_at(column, _HALVES, numbers)
     low = np.ascontiguousarray(halves["low"])
     high = np.ascontiguousarray(halves["high"])
