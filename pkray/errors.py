@@ -35,6 +35,7 @@
     │   └── LostBatchesError            an owner restarted: push the named batches again
     ├── MergeError                      rows the table's merge engine refuses
     ├── QueryError                      a query that cannot be understood: line, column and remedy
+    │   └── ColumnNotFoundError         also an AttributeError
     ├── PlanError                       a compiled plan that cannot be loaded
     ├── EvaluationError                 a row that a query cannot compute: overflow, a bad cast
     ├── UnsupportedError
@@ -202,6 +203,10 @@ class MergeError(PkrayError):
 
 class QueryError(PkrayError):
     """A query that cannot be understood; ``line`` and ``column`` (from 1) say where, if known."""
+
+
+class ColumnNotFoundError(QueryError, AttributeError):
+    """No column of this name, as an attribute of a relation or otherwise."""
 
 
 class PlanError(PkrayError):

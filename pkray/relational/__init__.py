@@ -18,3 +18,64 @@ same syntax that a text is parsed into, so that both give the same plan.
 - **source** (`sources`): where rows come from.
 - **function** (`functions`): a name, its typing, its kernel over Arrow arrays and its Spark SQL.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pkray.relational import func as func
+    from pkray.relational.column import Column, col, exists, lit, when
+    from pkray.relational.grouped import Grouped, cube, grouping_sets, rollup
+    from pkray.relational.inputs import Changelog, changelog, from_arrow, query
+    from pkray.relational.relation import Relation
+    from pkray.relational.statements import Statement
+    from pkray.relational.windows import Cumulate, Session, Slide, Tumble
+
+__all__ = [
+    "Changelog",
+    "Column",
+    "Cumulate",
+    "Grouped",
+    "Relation",
+    "Session",
+    "Slide",
+    "Statement",
+    "Tumble",
+    "changelog",
+    "col",
+    "cube",
+    "exists",
+    "from_arrow",
+    "func",
+    "grouping_sets",
+    "lit",
+    "query",
+    "rollup",
+    "when",
+]
+
+_MEMBERS = {
+    "column": ("Column", "col", "exists", "lit", "when"),
+    "grouped": ("Grouped", "cube", "grouping_sets", "rollup"),
+    "inputs": ("Changelog", "changelog", "from_arrow", "query"),
+    "relation": ("Relation",),
+    "statements": ("Statement",),
+    "windows": ("Cumulate", "Session", "Slide", "Tumble"),
+}
+_MODULES = {name: module for module, names in _MEMBERS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "func":
+        return importlib.import_module("pkray.relational.func")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'pkray.relational' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"pkray.relational.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *globals()})

@@ -115,7 +115,7 @@ class SnapshotView:
         """Say what `to_arrow` would read of the table: print it, or take its counts."""
         return self._planner.explain(self.snapshot, columns, self._predicate(filter))
 
-    def statistics(self, columns: ColumnNames) -> Statistics:
+    def _statistics(self, columns: Sequence[str]) -> Statistics:
         """Say what the statistics of the live files say of columns: an element a file."""
         return self._planner.statistics(self.snapshot, columns)
 

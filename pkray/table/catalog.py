@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,6 +50,7 @@ from pkray.table.databases import Databases, remove_folders
 from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
 from pkray.table.table_name import TableName
+from pkray.table.views import StoredView, Views
 
 
 @checked
@@ -120,6 +122,7 @@ class Catalog(Closeable):
         self._storage_options = hide(storage_options or {})
         store = open_store(self.warehouse, **self._storage_options)
         self._databases = Databases(store, self.warehouse)
+        self._views = Views(store, self._databases)
 
     def __repr__(self) -> str:
         return f"Catalog({shown_url(self.warehouse)!r}, {type(self.runtime).__name__})"
@@ -159,6 +162,11 @@ class Catalog(Closeable):
             if if_not_exists:
                 return self._load(location)
             raise self._exists(location.name, "use it, or create it only if it does not exist")
+        if self._views.find(location.name) is not None:
+            raise TableExistsError(
+                f"{location.name} is a view: drop it first, or choose another name",
+                table=location.name,
+            )
         definition = TableSchema.create(
             schema,
             primary_keys,
@@ -281,12 +289,13 @@ class Catalog(Closeable):
         if if_exists and not self.database_exists(name):
             return
         tables = self.list_tables(name)
-        if tables and not cascade:
+        inside = [*tables, *self._views.names(name)]
+        if inside and not cascade:
             raise TableError(
-                f"database {name} has tables: drop {', '.join(tables[:5])} first, or pass "
+                f"database {name} has tables: drop {', '.join(inside[:5])} first, or pass "
                 "cascade=True",
                 database=name,
-                tables=tuple(tables),
+                tables=tuple(inside),
                 arguments=("cascade=True",),
             )
         for table in tables:
@@ -314,6 +323,81 @@ class Catalog(Closeable):
                 if SchemaStore(location.open(), location.name).exists():
                     found.append(location.name)
         return sorted(found)
+
+    def sql(self, text: str, dialect: str = "spark") -> Any:
+        """Read one SQL statement, and do it or make it ready.
+
+        Args:
+            dialect: ``spark`` or ``flink``: the rules of types, NULLs and overflow.
+
+        Returns:
+            Of a query a `pkray.relational.Relation`; of INSERT and a statement set a
+            `pkray.relational.Statement`, which runs nothing until it is told to; of all else,
+            which is done at once, a pyarrow Table.
+
+        Raises:
+            QueryError: it is not understood; line and column say where.
+        """
+        from pkray.relational.statements import run_statement
+
+        return run_statement(self, text, dialect)
+
+    def create_view(self, name: Name, query: object, temporary: bool = False) -> None:
+        """Give a query a name, under which other queries read it.
+
+        Args:
+            name: ``database.view``, or a name in the current database.
+            query: a Relation, or SQL text in the spark dialect.
+            temporary: keep it in this object alone; else it is stored in the warehouse.
+
+        Raises:
+            QueryError: the query is wrong, or reads what the warehouse does not hold.
+            TableExistsError: a table or a stored view has the name.
+        """
+        from pkray.relational.views import create_view
+
+        create_view(self, name, query, temporary=temporary)
+
+    def drop_view(self, name: Name, *, if_exists: bool = False) -> None:
+        """Forget a view: a temporary one before a stored one of the same name.
+
+        Raises:
+            TableNotFoundError: there is none and ``if_exists`` is false.
+        """
+        from pkray.relational.views import drop_view
+
+        drop_view(self, name, if_exists=if_exists)
+
+    def views(self, database: Name | None = None) -> list[str]:
+        """List ``database.view`` of every stored view, in order.
+
+        Raises:
+            DatabaseNotFoundError: there is no such database.
+        """
+        if database is not None:
+            self._databases.require(database)
+        return self._views.names(database)
+
+    def find_view(self, name: str) -> StoredView | None:
+        """Find a stored view by ``database.view``; None where there is none."""
+        return self._views.find(name)
+
+    def register_function(self, name: Name, function: Any) -> None:
+        """Give a Python function (`pkray.relational.udf`) a name in this object's queries.
+
+        Raises:
+            QueryError: SQL has a function of this name.
+        """
+        from pkray.relational.views import register_function
+
+        register_function(self, name, function)
+
+    @cached_property
+    def session(self) -> Any:
+        """What this object holds for queries: the current database, options, temporary views."""
+        from pkray.relational.session import QuerySession
+
+        return QuerySession(self)
 
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""

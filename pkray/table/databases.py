@@ -77,11 +77,16 @@ class Databases:
         """Open the files of ``database.table``, where what is deleted lies in the warehouse."""
         return self._store.child(self.table_folder(name))
 
-    @staticmethod
-    def table_folder(name: str) -> str:
+    @classmethod
+    def table_folder(cls, name: str) -> str:
         """Say where in the warehouse ``database.table`` is."""
         database, _, table = name.partition(".")
-        return f"{database}{_SUFFIX}/{table}"
+        return f"{cls.database_folder(database)}/{table}"
+
+    @staticmethod
+    def database_folder(name: str) -> str:
+        """Say where in the warehouse a database is."""
+        return f"{name}{_SUFFIX}"
 
 
 def remove_folders(store: ObjectStore) -> None:

@@ -468,6 +468,12 @@ class Table:
         )
         return self._reads.changes().stream(asked)
 
+    def relation(self) -> Any:
+        """Query the table: a lazy `pkray.relational.Relation` over its newest snapshot."""
+        from pkray.relational.relation import of_table
+
+        return of_table(self)
+
     def lookup(
         self,
         keys: object,

@@ -49,9 +49,11 @@ class SystemSource(Source):
         self, columns: Sequence[str], condition: Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Read rows; a condition leaves none out."""
-        wanted = self._fields.only(columns)
-        for batch in self._table.to_batches(list(columns), **self._at):
-            yield from conformed(pa.Table.from_batches([batch]), wanted).to_batches()
+        read = list(columns) or [self._fields.names[0]]  # without columns, rows would be lost
+        wanted = self._fields.only(read)
+        for batch in self._table.to_batches(read, **self._at):
+            rows = conformed(pa.Table.from_batches([batch]), wanted)
+            yield from rows.select(list(columns)).to_batches()
 
     def _identity(self) -> tuple[object, ...]:
         return (self._table.table.location.url, self.name, *sorted(self._at.items()))

@@ -52,10 +52,11 @@ class TableSource(Source):
         watermark: Watermark | None = None,
         view: SnapshotView | None = None,
     ) -> None:
-        self.table = _with_options(table, options or {})
+        self.original = table
+        self.options = read_options(options or {})
+        self.table = _with_options(table, self.options)
         self.name = table.name
         self.at = dict(at or {})
-        self.options = dict(options or {})
         self.watermark = watermark
         self.view = view
         self.schema = self.table.at(**self.at).schema if self.at else self.table.schema
@@ -89,7 +90,7 @@ class TableSource(Source):
         if self.view is not None or self.reads_changes:
             return self
         view = self.table.at(**(self.at or at))
-        return TableSource(self.table, self.at, self.options, self.watermark, view)
+        return TableSource(self.original, self.at, self.options, self.watermark, view)
 
     def row_count(self) -> int | None:
         """Count the rows of the files: later ones may replace some of them."""
@@ -125,7 +126,7 @@ class TableSource(Source):
     @cached_property
     def _statistics(self) -> Statistics:
         view = self._now
-        return view.statistics([each.name for each in self.schema.fields])
+        return view._statistics([each.name for each in self.schema.fields])
 
     def _identity(self) -> tuple[object, ...]:
         pinned = self.view and self.view.snapshot and self.view.snapshot.id
@@ -164,7 +165,7 @@ def read_options(given: Mapping[str, str]) -> dict[str, str]:
 def _with_options(table: Table, options: Mapping[str, str]) -> Table:
     if not options:
         return table
-    merged = {**table.schema.options, **read_options(options)}
+    merged = {**table.schema.options, **options}
     return Table(table.location, dataclasses.replace(table.schema, options=merged), table.runtime)
 
 

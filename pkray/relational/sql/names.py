@@ -12,7 +12,9 @@ from pkray.relational.plan.nodes import Node
 class Names(Protocol):
     """Tells what the names in a query stand for."""
 
-    dialect: Dialect
+    @property
+    def dialect(self) -> Dialect:
+        """By whose rules queries are typed."""
 
     def relation(
         self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]

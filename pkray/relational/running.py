@@ -1,0 +1,108 @@
+"""Bounded runs of a plan: its tables are pinned, then the local engine reads batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.errors import OptionError, QueryError
+from pkray.relational.optimizer import optimize
+from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.sources.table import TableSource
+
+_TRIES = 10
+"""Looks at the newest snapshots of all tables, until none has moved between two."""
+
+
+def prepare(plan: Node) -> Node:
+    """Make a bound plan ready to be run."""
+    return optimize(plan)
+
+
+def run(plan: Node, **options: Any) -> Iterator[pa.RecordBatch]:
+    """Run a plan whose tables are pinned on the local engine."""
+    from pkray.relational import local
+
+    return local.run(prepare(plan), **options)
+
+
+def pinned(
+    plan: Node,
+    snapshot: int | Mapping[str, int] | None = None,
+    tag: str | None = None,
+    timestamp: Any = None,
+) -> Node:
+    """Bind every table of a plan to one snapshot: the moment given, or one instant now.
+
+    Args:
+        snapshot: an id, if the plan reads one table, or ids by table name.
+
+    Raises:
+        OptionError: the moment is named twice, or names a table that the plan does not read.
+        SnapshotNotFoundError, TagNotFoundError: a table has no such snapshot.
+    """
+    tables = list(dict.fromkeys(_tables(plan)))
+    moments = _moments(tables, snapshot, tag, timestamp)
+    found = {table: table.pinned(**moments.get(table.name, {})) for table in tables}
+    if not moments and len(tables) > 1:
+        found = _at_one_instant(found)
+    return plan.transform(lambda node: _pinned(node, found))
+
+
+def _at_one_instant(found: dict[TableSource, TableSource]) -> dict[TableSource, TableSource]:
+    """Look again until nothing was committed between two looks."""
+    for _ in range(_TRIES):
+        again = {table: table.pinned() for table in found}
+        if again == found:
+            break
+        found = again
+    return found
+
+
+def _moments(
+    tables: list[TableSource],
+    snapshot: int | Mapping[str, int] | None,
+    tag: str | None,
+    timestamp: Any,
+) -> dict[str, dict[str, Any]]:
+    given = {"snapshot": snapshot, "tag": tag, "timestamp": timestamp}
+    said = [name for name, value in given.items() if value is not None]
+    if len(said) > 1:
+        raise OptionError(f"{' and '.join(said)} name a moment each: give one", arguments=said)
+    if not said:
+        return {}
+    names = sorted({table.name for table in tables})
+    if not names:
+        raise OptionError(f"{said[0]} names a moment of tables: this query reads none")
+    if isinstance(snapshot, Mapping):
+        unknown = [name for name in snapshot if name not in names]
+        if unknown:
+            raise OptionError(
+                f"snapshot names {unknown[0]!r}: the query reads {', '.join(names)}",
+                arguments=("snapshot",),
+            )
+        return {name: {"snapshot_id": number} for name, number in snapshot.items()}
+    if snapshot is not None:
+        if len(names) > 1:
+            raise QueryError(
+                f"snapshot {snapshot} may be of {' or '.join(names)}: give ids by table, such as "
+                f"{{{names[0]!r}: {snapshot}}}"
+            )
+        return {names[0]: {"snapshot_id": snapshot}}
+    moment = {"tag": tag} if tag is not None else {"timestamp": timestamp}
+    return dict.fromkeys(names, moment)
+
+
+def _tables(plan: Node) -> Iterator[TableSource]:
+    for node in plan.walk():
+        if isinstance(node, Scan) and isinstance(node.source, TableSource):
+            yield node.source
+
+
+def _pinned(node: Node, found: Mapping[TableSource, TableSource]) -> Node:
+    if isinstance(node, Scan) and isinstance(node.source, TableSource):
+        return replace(node, source=found[node.source])
+    return node

@@ -1,0 +1,247 @@
+"""What a catalog holds for queries, and what the names in a query stand for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from pkray.errors import (
+    DatabaseNotFoundError,
+    QueryError,
+    TableError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from pkray.relational.dialect import Dialect
+from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.queried import Queried
+from pkray.relational.sources.system import SystemSource
+from pkray.relational.sources.table import TableSource
+from pkray.relational.sources.watermarks import declared_watermark
+from pkray.relational.sql.parser import nearest
+from pkray.table.system_table import SystemTable
+from pkray.table.table import Table
+from pkray.table.views import StoredView
+
+if TYPE_CHECKING:
+    from pkray.table.catalog import Catalog
+
+DEFAULT_DATABASE = "default"
+MAX_VIEWS = 32
+"""Most views in each other: each costs some of Python's stack."""
+
+_numbers = itertools.count(1)
+
+
+def fresh_name(what: str) -> str:
+    """Make a name that no other relation of this process has."""
+    return f"{what}_{next(_numbers)}"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Tells what the names in a relation's query stand for.
+
+    Attributes:
+        bound: relations that are no tables of the catalog, by their names.
+        session: what the catalog holds; None for relations without a catalog.
+        functions: users' functions that a method was given, by their names.
+        depth: how many views this one is in.
+    """
+
+    dialect: Dialect = Dialect.SPARK
+    bound: Mapping[tuple[str, ...], Node] = field(default_factory=dict)
+    session: QuerySession | None = None
+    functions: Mapping[str, Any] = field(default_factory=dict)
+    depth: int = 0
+    database: str | None = None
+
+    def relation(
+        self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
+    ) -> Node:
+        """Find a table or a view."""
+        node = self.bound.get(parts)
+        if node is not None:
+            return _with_options(node, options, at)
+        if self.session is not None:
+            return self.session.relation(parts, options, at, self)
+        known = [".".join(each) for each in self.bound]
+        name = ".".join(parts)
+        raise QueryError(
+            f"no table is called {name}{nearest(name, known)}: this relation has no catalog; "
+            "write catalog.sql for a query of its tables",
+            table=name,
+        )
+
+    def udf(self, name: str) -> Any | None:
+        """Find a user's function."""
+        found = self.functions.get(name.lower())
+        if found is None and self.session is not None:
+            found = self.session.functions.get(name.lower())
+        return found
+
+    def with_bound(self, parts: tuple[str, ...], node: Node) -> Environment:
+        """Add a name."""
+        return replace(self, bound={**self.bound, parts: node})
+
+    def joined(self, other: Environment, tree: exp.Query) -> tuple[Environment, exp.Query]:
+        """Take in the names of another relation.
+
+        Args:
+            tree: its query; names that mean something else here are changed in it.
+        """
+        if other.dialect is not self.dialect:
+            raise AssertionError("relations of another dialect are taken in as bound names")
+        bound = dict(self.bound)
+        session = self.session or other.session
+        renamed: dict[tuple[str, ...], str] = {}
+        for parts in _tables(tree):
+            node = other._known(parts)
+            if node is None:
+                continue
+            if parts in other.bound and parts not in bound and self.session is None:
+                bound[parts] = node
+            elif self._known(parts) != node:
+                renamed[parts] = fresh_name(parts[-1].partition("$")[0])
+                bound[(renamed[parts],)] = node
+        if renamed:
+            tree = tree.copy()
+            _rename(tree, renamed)
+        functions = {**other.functions, **self.functions}
+        made = replace(self, bound=bound, session=session, functions=functions)
+        return made, tree
+
+    def _known(self, parts: tuple[str, ...]) -> Node | None:
+        try:
+            return self.relation(parts, {}, {})
+        except (QueryError, TableError):
+            return None
+
+
+class QuerySession:
+    """What one catalog object holds for its queries: options, temporary views, functions.
+
+    Attributes:
+        database: where names without one are looked up.
+        options: what SET has set.
+        views: temporary views: what each gives when it is read.
+        functions: users' functions, by lower-case name.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.database = DEFAULT_DATABASE
+        self.options: dict[str, str] = {}
+        self.views: dict[str, Queried] = {}
+        self.functions: dict[str, Any] = {}
+
+    def environment(self, dialect: Dialect) -> Environment:
+        """Give what names stand for in a query of this dialect."""
+        return Environment(dialect, session=self, database=self.database)
+
+    def relation(
+        self,
+        parts: tuple[str, ...],
+        options: Mapping[str, str],
+        at: Mapping[str, Any],
+        asking: Environment,
+    ) -> Node:
+        """Find a table or a view; as of ``Names.relation``."""
+        if len(parts) > 2:
+            raise QueryError(
+                f"{'.'.join(parts)} names more than a database and a table: write database.table"
+            )
+        if len(parts) == 1 and parts[0] in self.views:
+            return _with_options(self.views[parts[0]].fresh_plan(), options, at)
+        name = self.full_name(parts, asking.database)
+        try:
+            table: Any = self.catalog.load_table(name)
+        except (TableNotFoundError, DatabaseNotFoundError):
+            view = self.catalog.find_view(name)
+            if view is None:
+                raise self._missing(parts, name) from None
+            return _with_options(self._view(name, view, asking), options, at)
+        if isinstance(table, SystemTable):
+            return Scan(SystemSource(table, {**at, **_no_options(name, options)}))
+        return table_scan(table, options, at)
+
+    def full_name(self, parts: tuple[str, ...], database: str | None = None) -> str:
+        """Add the current database to a name that has none."""
+        return ".".join(parts if len(parts) == 2 else (database or self.database, *parts))
+
+    def _view(self, name: str, view: StoredView, asking: Environment) -> Node:
+        from pkray.relational.sql.binder import Binder
+        from pkray.relational.sql.parser import parse_query
+
+        if asking.depth >= MAX_VIEWS:
+            raise QueryError(
+                f"view {name} is read within {MAX_VIEWS} others, or by itself: write its query "
+                "anew",
+                view=name,
+            )
+        dialect = Dialect(view.dialect)
+        inside = replace(self.environment(dialect), depth=asking.depth + 1, database=view.database)
+        return Binder(inside).query(parse_query(view.query, dialect))
+
+    def _missing(self, parts: tuple[str, ...], name: str) -> QueryError:
+        known = [*self.views, *self.catalog.list_tables(), *self.catalog.views()]
+        here = f"{self.database}."
+        known += [each.removeprefix(here) for each in known if each.startswith(here)]
+        said = ".".join(parts)
+        hint = nearest(said, known) or f" in {name.split('.')[0]}"
+        return QueryError(f"no table or view is called {said}{hint}", table=name)
+
+
+def table_scan(
+    table: Table, options: Mapping[str, str] | None = None, at: Mapping[str, Any] | None = None
+) -> Scan:
+    """Read a table.
+
+    Args:
+        options: of a hint.
+        at: the moment that the query names.
+    """
+    watermark = declared_watermark(table.schema)
+    source = TableSource(table, at, options, watermark)
+    return Scan(source, options=tuple(sorted(source.options.items())))
+
+
+def _with_options(node: Node, options: Mapping[str, str], at: Mapping[str, Any]) -> Node:
+    """Read a bound relation with options, or at a moment, which tables alone have."""
+    if not options and not at:
+        return node
+    if isinstance(node, Scan) and isinstance(node.source, TableSource):
+        given = {**node.source.options, **options}
+        return table_scan(node.source.original, given, at or node.source.at)
+    raise UnsupportedError(
+        "OPTIONS and AS OF go with the name of a table: this is a view, or no table; write them "
+        "in its query"
+    )
+
+
+def _no_options(name: str, options: Mapping[str, str]) -> dict[str, Any]:
+    if options:
+        raise UnsupportedError(f"{name} is a system table: it takes no OPTIONS", table=name)
+    return {}
+
+
+def _tables(tree: exp.Query) -> set[tuple[str, ...]]:
+    return {_parts(table) for table in tree.find_all(exp.Table) if table.name}
+
+
+def _parts(table: exp.Table) -> tuple[str, ...]:
+    return tuple(part.name for part in table.parts)
+
+
+def _rename(tree: exp.Query, renamed: Mapping[tuple[str, ...], str]) -> None:
+    for table in list(tree.find_all(exp.Table)):
+        new = renamed.get(_parts(table)) if table.name else None
+        if new is not None:
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+            table.set("this", exp.to_identifier(new))
+            table.set("db", None)

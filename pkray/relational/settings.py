@@ -1,0 +1,69 @@
+"""Options of queries, which SET and RESET change in one catalog object."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from pkray.errors import OptionError
+from pkray.options.values import BOOLEAN, DURATION, STRING, Kind, choice, integer
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One option: what it takes, its default and its meaning."""
+
+    key: str
+    kind: Kind
+    default: str | None
+    about: str
+
+
+SETTINGS = {
+    each.key: each
+    for each in (
+        Setting(
+            "execution.runtime-mode",
+            choice("batch", "streaming"),
+            "streaming",
+            "Whether EXECUTE PLAN and INSERT on the command line run once, or go on.",
+        ),
+        Setting(
+            "table.exec.state.ttl", DURATION, "0 ms", "Time after which idle state goes; 0: never."
+        ),
+        Setting(
+            "table.exec.mini-batch.enabled",
+            BOOLEAN,
+            "false",
+            "Taken for Flink: epochs are batches.",
+        ),
+        Setting(
+            "table.exec.mini-batch.allow-latency", DURATION, None, "Taken for Flink, as above."
+        ),
+        Setting("table.exec.mini-batch.size", integer(-1), None, "Taken for Flink, as above."),
+        Setting("table.local-time-zone", choice("UTC"), "UTC", "Zone of TIMESTAMP_LTZ as text."),
+        Setting("sql.plan-paths", STRING, None, "Folder or URL below which plan files may lie."),
+    )
+}
+
+
+def checked_setting(key: str, value: str) -> str:
+    """Check the value of an option.
+
+    Raises:
+        OptionError: no such option (the nearest is said), or a value that it does not take.
+    """
+    setting = SETTINGS.get(key)
+    if setting is None:
+        near = difflib.get_close_matches(key, SETTINGS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(SETTINGS))}"
+        raise OptionError(f"queries have no option {key!r}; {hint}", key=key)
+    try:
+        setting.kind.parse(value)
+    except ValueError:
+        raise OptionError(
+            f"option {key!r} cannot be {value!r}: it takes {setting.kind.allowed}",
+            key=key,
+            value=value,
+        ) from None
+    return value

@@ -1,0 +1,66 @@
+"""Watermarks that tables declare in their options."""
+
+from __future__ import annotations
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.plan.expressions import ColumnRef, Expression
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.sources.source import Watermark
+from pkray.schema.table_schema import TableSchema
+from pkray.schema.types import TIMESTAMPS
+
+
+def declared_watermark(schema: TableSchema) -> Watermark | None:
+    """Read what ``schema.watermark.0.…`` of a table's options say."""
+    core = schema.core
+    if core.watermark_column is None:
+        return None
+    fields = Fields(tuple(Field(each.name, each.type) for each in schema.fields))
+    return watermark(fields, core.watermark_column, core.watermark_expression)
+
+
+def watermark(fields: Fields, column: str, text: str | None) -> Watermark:
+    """Declare that watermarks follow a column.
+
+    Args:
+        text: the expression that gives the watermark of a row, as in ``ts - INTERVAL '5' SECOND``;
+            by default the column itself.
+
+    Raises:
+        QueryError: no such column, none of a time type, or an expression of another type.
+    """
+    from sqlglot import exp
+
+    from pkray.relational.sql.expressions import ExpressionBinder
+    from pkray.relational.sql.parser import nearest, parse_expression
+
+    def find(name: str) -> Expression:
+        if name not in fields:
+            raise QueryError(f"no column is called {name!r}{nearest(name, fields.names)}")
+        return ColumnRef(fields[name].type, name)
+
+    class Scope:
+        def column(self, parts: tuple[str, ...], node: exp.Expression) -> Expression:
+            return find(".".join(parts))
+
+    class Names:
+        dialect = Dialect.FLINK
+
+        def udf(self, name: str) -> None:
+            return None
+
+    time = find(column)
+    if time.type.root not in TIMESTAMPS:
+        raise QueryError(
+            f"watermarks follow a TIMESTAMP or TIMESTAMP_LTZ column: {column} is {time.type}",
+            column_name=column,
+        )
+    written = text or column
+    tree = parse_expression(written, Dialect.FLINK)
+    bound = ExpressionBinder(Names(), Scope()).bind(tree)  # type: ignore[arg-type] # no tables here
+    if bound.type.root != time.type.root:
+        raise QueryError(
+            f"the watermark {written!r} is {bound.type}: it has to be {time.type}, as {column} is"
+        )
+    return Watermark(column, bound, written)
