@@ -63,7 +63,8 @@ def _encoded(value: object) -> msgspec.Raw:
 
 
 def _plain(value: object) -> object:
-    """Not left to the encoder: it would write out the fields of any object, secrets too."""
+    """Make a value plain; this is not left to the encoder, which would write out the fields of any
+    object, secrets too."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -77,5 +78,5 @@ def _plain(value: object) -> object:
 
 
 def _text(value: str) -> str:
-    """Without the lone surrogates that no encoding has."""
+    """Remove the lone surrogates that no encoding has."""
     return value.encode("utf-8", "backslashreplace").decode()

@@ -38,7 +38,7 @@ class ChangeHistory:
 
     @property
     def invalidations(self) -> int:
-        """As of `SnapshotStore`."""
+        """The number of times that what was read proved wrong: see `SnapshotStore`."""
         return self._snapshots.invalidations
 
     def holds(self, snapshot: Snapshot) -> bool:

@@ -46,7 +46,8 @@ _CONSUMER_MODES = ("exactly-once", "at-least-once")
 
 @dataclass(frozen=True)
 class StreamArguments:
-    """What ``Table.stream`` is asked; there each is described. None: as the table's options say."""
+    """The arguments of ``Table.stream``, which describes them; None stands for the table's
+    option."""
 
     consumer_id: str | None = None
     mode: StartMode | None = None

@@ -114,7 +114,8 @@ class DeltaSplit(ChangeSplit):
 
 @dataclass(frozen=True)
 class OverwriteSplit(ChangeSplit):
-    """What an overwrite did to a partition: -D of all that it removed, then +I of its own."""
+    """The changes of an overwrite in one partition: -D of all that it removed, then +I of its
+    own."""
 
     before: tuple[BucketState, ...]
     after: tuple[BucketState, ...]
@@ -128,7 +129,7 @@ class OverwriteSplit(ChangeSplit):
 
 @dataclass(frozen=True)
 class DifferenceSplit(ChangeSplit):
-    """What is another row in a partition's buckets than before.
+    """The rows in which two states of a partition's buckets differ.
 
     Args:
         show_old: with -U.
@@ -146,7 +147,7 @@ class DifferenceSplit(ChangeSplit):
 
 @dataclass(frozen=True)
 class NormalizedSplit(ChangeSplit):
-    """What is another row than before under the keys that some files of a bucket have.
+    """The rows in which two states of a bucket differ, for the keys that some files have.
 
     Args:
         touched: these files.

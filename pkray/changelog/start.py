@@ -47,7 +47,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a stream begins, as a user or the table says it.
+    """The place where a stream begins, as a user or the table says it.
 
     Raises:
         OptionError: what the mode needs is missing, or what it does not take is there.

@@ -28,7 +28,7 @@ Wait = Callable[[float], bool]
 
 @dataclass(frozen=True)
 class StreamBounds:
-    """Where a stream ends; by default it does not.
+    """The end of a stream; by default it has none.
 
     Args:
         until_snapshot: the last one that is read.
@@ -50,7 +50,7 @@ class StreamBounds:
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """How a stream begins, waits and ends.
+    """The beginning, the waiting and the end of a stream.
 
     Args:
         poll_seconds: between two looks for new snapshots.

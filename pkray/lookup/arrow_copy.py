@@ -117,7 +117,7 @@ class ArrowCopyWriter:
 
 
 class _Chunk:
-    """Where a message is."""
+    """The place of a message in the file."""
 
     def __init__(self, start: int, size: int, checksum: int) -> None:
         self._start = start

@@ -57,7 +57,7 @@ def records_at(data: bytes, starts: Ints, record: np.dtype[Any]) -> npt.NDArray[
 
 @dataclass(frozen=True)
 class BlockLayout:
-    """How the rows of one schema lie in blocks.
+    """The layout of rows of one schema in blocks.
 
     Args:
         schema: the key-value rows.

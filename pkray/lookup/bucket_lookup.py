@@ -193,7 +193,7 @@ class BucketLookup:
 
 
 class RunsSearch:
-    """Some keys, looked for in one run after the other."""
+    """A search of keys in one run after the other."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class CacheEntry:
-    """What is known of one data file, and its copies.
+    """The copies of one data file, and what is known of it.
 
     Attributes:
         lock: held while a copy is looked for or made.

@@ -20,7 +20,7 @@ Pairs = tuple[Ints, Ints]
 
 @dataclass(frozen=True)
 class FileIndex:
-    """What is kept in memory of a cached data file.
+    """The part of a cached data file that is kept in memory.
 
     Args:
         first_keys: the key columns of each block's first row.

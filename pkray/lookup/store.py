@@ -298,7 +298,7 @@ def _joined_rows(parts: list[tuple[Ints, pa.Table]]) -> tuple[Ints, pa.Table]:
 
 
 def _no_rows(source: DataFileSource, file: DataFileMeta, columns: list[str]) -> Found:
-    """Nothing, in the columns' types."""
+    """Make an empty table, in the columns' types."""
     batch = next(iter(source.read(file, columns)), None)
     schema = pa.schema([(name, pa.null()) for name in columns]) if batch is None else batch.schema
     return np.zeros(0, np.int64), np.zeros(0, np.int64), schema.empty_table()

@@ -38,7 +38,7 @@ class SortedRun:
 
     @property
     def may_have_deletes(self) -> bool:
-        """False only if its files say that they hold no -U or -D."""
+        """Whether it may hold -U or -D: False only if its files say that they hold none."""
         return any(file.delete_row_count != 0 for file in self.files)
 
 

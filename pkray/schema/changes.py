@@ -77,7 +77,7 @@ class MoveColumn:
 
 @dataclass(frozen=True)
 class CommentColumn:
-    """None removes the comment."""
+    """Changes a column's comment; None removes it."""
 
     name: ColumnName
     comment: Comment | None
@@ -92,7 +92,8 @@ class SetOptions:
 
 @dataclass(frozen=True)
 class ChangeBuckets:
-    """Another number of fixed buckets, for partitions to come; those with rows are rewritten."""
+    """Changes the number of fixed buckets, for partitions to come; those with rows are
+    rewritten."""
 
     buckets: int
 
@@ -106,7 +107,7 @@ class UnsetOptions:
 
 @dataclass(frozen=True)
 class CommentTable:
-    """None removes the comment."""
+    """Changes the table's comment; None removes it."""
 
     comment: Comment | None
 

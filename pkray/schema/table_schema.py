@@ -122,7 +122,7 @@ class TableSchema:
 
     @cached_property
     def digest(self) -> str:
-        """Tells it from others that have had its id, 16 hexadecimal digits."""
+        """A hash that tells it from others that have had its id: 16 hexadecimal digits."""
         return hashlib.blake2b(self.to_json(), digest_size=8).hexdigest()
 
     @cached_property

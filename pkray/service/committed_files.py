@@ -196,7 +196,7 @@ class CommittedFiles:
     def _with_vectors(
         self, snapshot: Snapshot, buckets: Mapping[BucketId, Levels]
     ) -> Mapping[BucketId, Levels]:
-        """With the snapshot's deletion vectors; those held already are not read again."""
+        """Add the snapshot's deletion vectors; those held already are not read again."""
         if not self._schema.core.deletion_vectors_enabled:
             return buckets
         saved = index_files(self._store, snapshot, DELETION_VECTORS)

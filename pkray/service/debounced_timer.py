@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 class DebouncedTimer:
-    """At most one thing to do later, on a thread that does not keep the process alive."""
+    """A timer for at most one thing, on a thread that does not keep the process alive."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

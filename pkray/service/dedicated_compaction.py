@@ -95,7 +95,7 @@ def _not_write_only(schema: TableSchema) -> TableSchema:
 
 
 def _with_buckets(schema: TableSchema, there: int | None) -> TableSchema:
-    """With the number of buckets that a partition has, which may wait to be rescaled."""
+    """Set the number of buckets that a partition has, which may wait to be rescaled."""
     if there in (None, schema.core.bucket):
         return schema
     return replace(schema, options={**schema.options, "bucket": str(there)})
@@ -108,7 +108,7 @@ def run_task(task: BucketTask) -> CommitMessage:
 
 @dataclass(frozen=True)
 class CompactionReport:
-    """What a dedicated compaction did.
+    """The outcome of a dedicated compaction.
 
     Args:
         compacted: buckets whose compaction was committed.

@@ -132,7 +132,7 @@ class LocalRuntime:
         self._closer()
 
     def _renew_files(self) -> None:
-        """Nobody pushes again what this process loses: rows of writers that wait are kept safe."""
+        """Keep rows of writers that wait safe: nobody pushes again what this process loses."""
         self._renew_later()
         for service in list(self._services.values()):
             for owner in service.owners:

@@ -59,7 +59,7 @@ BESIDE_CALLS = WorkingThreads()
 
 
 class CallProgress:
-    """What the calls of one owner or coordinator have done so far."""
+    """The progress of the calls of one owner or coordinator."""
 
     def __init__(self) -> None:
         self._groups: defaultdict[str, WorkingThreads] = defaultdict(WorkingThreads)

@@ -69,7 +69,7 @@ class SessionId(msgspec.Struct, frozen=True, order=True):
 
 
 class Holding(msgspec.Struct, frozen=True):
-    """What an owner holds of a session, or is to hold.
+    """The batches and the token that an owner holds of a session, or is to hold.
 
     Args:
         batches: of the driver's, those taken into memory.
@@ -146,7 +146,7 @@ class Assigned:
 
 @dataclass(frozen=True)
 class RowsPlaced:
-    """Where rows go whose keys cross partitions: first all rows in their order, then deletes.
+    """The targets of rows whose keys cross partitions: first all rows in their order, then deletes.
 
     Args:
         partitions: those there are.
@@ -165,7 +165,7 @@ class RowsPlaced:
 
 @dataclass(frozen=True)
 class KeysFound:
-    """Where keys are, in their order.
+    """The partition and bucket of keys, in their order.
 
     Args:
         partitions: those there are.
@@ -189,7 +189,7 @@ class HashFile(msgspec.Struct, frozen=True):
 
 
 class PushReport(msgspec.Struct, frozen=True):
-    """What one attempt pushed: the number of batches by owner.
+    """A report of what one attempt pushed: the number of batches by owner.
 
     Args:
         tokens: of the owners that assigned dynamic buckets.
@@ -252,7 +252,7 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """What an owner is to prepare for a commit.
+    """A request to an owner to prepare a commit.
 
     Args:
         base: the snapshot that it is put on top of.

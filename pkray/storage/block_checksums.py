@@ -58,7 +58,7 @@ class BlockHasher:
 
 
 class BlockChecksums:
-    """Of the first ``size`` bytes of a file.
+    """The checksums of the first ``size`` bytes of a file.
 
     Args:
         digests: of each block, the lower half of its XXH3.

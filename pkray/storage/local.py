@@ -327,7 +327,7 @@ def explain(error: OSError, doing: str, path: str) -> StorageError:
 
 
 def _misplaced(path: str) -> CorruptFileError:
-    """Of a directory where a file belongs, or of a file where a directory does."""
+    """Make the error of a directory where a file belongs, or of a file where a directory does."""
     found, wanted = "directory", "file"
     if not os.path.isdir(path):
         found, wanted = wanted, found

@@ -16,7 +16,7 @@ from pkray.storage.secrets import hide
 
 @dataclass(frozen=True)
 class TableLocation:
-    """Enough to open a table in any process.
+    """The place of a table, and what it takes to open it in any process.
 
     Args:
         url: the table's root, a local path or an object store's URL.

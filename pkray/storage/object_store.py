@@ -51,7 +51,7 @@ class OutputFile(Abortable):
     @property
     @abc.abstractmethod
     def sink(self) -> pa.NativeFile:
-        """What pyarrow's writers write to. Close this object, not the sink."""
+        """The sink that pyarrow's writers write to. Close this object, not the sink."""
 
     @abc.abstractmethod
     def write(self, data: Any) -> None:

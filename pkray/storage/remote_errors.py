@@ -42,7 +42,7 @@ _FULL = re.compile(r"StorageFull|QuotaExceeded|no space|disk quota", re.I)
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong with a request.
+    """The reason why a request failed.
 
     Args:
         reason: in one line, without secrets.

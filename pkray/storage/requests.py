@@ -30,7 +30,7 @@ _UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, None: 1.0, "m": 60.0, "min": 60.0}
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """How long a request may go without an answer, all repetitions included.
+    """The time that a request may go without an answer, all repetitions included.
 
     Args:
         seconds: then it fails. Source: the storage option ``retry_timeout``.

@@ -144,7 +144,7 @@ def redact(text: str, options: Mapping[str, Any]) -> str:
 
 
 def _texts(values: Iterable[Any]) -> Iterable[str]:
-    """What values look like in texts of URLs and of programs."""
+    """List how values look in texts of URLs and of programs."""
     for value in values:
         if isinstance(value, bytes):
             value = value.decode(errors="replace")

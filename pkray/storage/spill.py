@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SpillSettings:
-    """Where and how rows are set aside.
+    """The settings for rows that are set aside.
 
     Args:
         memory_bytes: rows up to this size stay in memory. Source: ``sort-spill-buffer-size``.
@@ -64,7 +64,7 @@ class Spill:
 
     @property
     def memory_bytes(self) -> int:
-        """What all lists hold in memory."""
+        """The bytes that all lists hold in memory."""
         return self._held
 
     def _admits(self, rows: pa.RecordBatch) -> bool:

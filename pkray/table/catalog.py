@@ -404,7 +404,7 @@ class Catalog(Closeable):
         self.runtime.close()
 
     def _location(self, name: str) -> TableLocation:
-        """Of ``database.table``."""
+        """Locate ``database.table``."""
         folder = self._databases.table_folder(name)
         folder = in_url(folder) if "://" in self.warehouse else folder
         url = f"{self.warehouse.rstrip('/')}/{folder}"
@@ -440,5 +440,5 @@ class Catalog(Closeable):
 
 
 def _identified(location: TableLocation) -> TableLocation:
-    """Of the table that is there now."""
+    """Identify the table that is there now."""
     return replace(location, identity=read_identity(location.open()))

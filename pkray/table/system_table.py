@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @checked_class
 class SystemTable:
-    """What a table holds of itself, to be read alone: its snapshots, files, options and more.
+    """A table that only reads what another holds of itself: its snapshots, files, options and more.
 
     ``table.system(name)`` is the same as a pyarrow Table.
 

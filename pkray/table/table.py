@@ -105,7 +105,7 @@ class Table:
 
     @property
     def comment(self) -> str | None:
-        """What the table is, as its maker said."""
+        """The table's comment, as its maker wrote it."""
         return self.schema.comment
 
     @property
@@ -843,6 +843,6 @@ class Table:
         return self._writes.service()
 
     def _part(self, column: str) -> str | None:
-        """Of what a column is a part, for people."""
+        """Say of what a column is a part, for people."""
         keys = {"primary key": self.primary_keys, "partition": self.partition_keys}
         return ", ".join(what for what, names in keys.items() if column in names) or None

@@ -27,7 +27,7 @@ class FlushedRowsCache:
 
     @property
     def free_bytes(self) -> int:
-        """What one more file may take: others make room for it."""
+        """The bytes that one more file may take: others make room for it."""
         return self._limit - self._in_use()
 
     def keep(self, file_name: str, rows: Sequence[pa.RecordBatch]) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompactionContext:
-    """What all compactions of one bucket share.
+    """The settings that all compactions of one bucket share.
 
     Args:
         files: of the bucket, under ``schema``.

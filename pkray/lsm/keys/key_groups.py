@@ -46,7 +46,7 @@ class RowTaker:
 
 @dataclass(frozen=True)
 class KeyGroups:
-    """All rows of some keys.
+    """The rows of some keys, all of each.
 
     Args:
         rows: key-value rows, as they came.
@@ -69,7 +69,7 @@ class KeyGroups:
 
     @property
     def ends(self) -> np.ndarray:
-        """Where in the order each key ends (exclusive)."""
+        """The place in the order where each key ends (exclusive): int64, one a key."""
         return np.append(self.starts[1:], len(self.order))
 
     @property
@@ -119,7 +119,7 @@ class KeyGroups:
 
 
 class RowOrder:
-    """How a table's rows are sorted: by key, user sequence fields, sequence number, arrival.
+    """The order of a table's rows: by key, user sequence fields, sequence number, arrival.
 
     Args:
         by_sequence_number: arrival does not tell which row is newer; sequence numbers do.
@@ -140,7 +140,7 @@ class RowOrder:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the rows must have to be grouped."""
+        """The columns that rows must have to be grouped."""
         number = (SEQUENCE,) if self._by_sequence_number else ()
         return (*self.key_columns, *self.sequence_fields, *number)
 

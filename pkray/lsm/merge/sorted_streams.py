@@ -23,7 +23,7 @@ MAX_SPILLED_STREAMS = 64
 
 @dataclass(frozen=True)
 class MergeLimits:
-    """What a merge may take.
+    """The limits of a merge.
 
     Args:
         streams: read at once; beyond that the shortest ones are first brought together, and set

@@ -87,7 +87,7 @@ class BucketWriter:
 
     @property
     def max_sequence(self) -> int:
-        """Of all rows so far, those in memory included; -1 without rows."""
+        """The largest sequence number so far, rows in memory included; -1 without rows."""
         return self._next_sequence + self._memtable.rows - 1
 
     @property

@@ -182,7 +182,7 @@ class Memtable:
 
 
 class _Segment:
-    """Some rows, sorted by key."""
+    """A part of the memtable, sorted by key."""
 
     def __init__(self, order: RowOrder, rows: pa.RecordBatch) -> None:
         keys = [rows.column(name) for name in order.key_columns]

@@ -13,7 +13,7 @@ from pkray.service.assignment.open_sessions import OpenSessions
 
 @dataclass
 class Assignments:
-    """What one session was assigned.
+    """The buckets that one session was assigned.
 
     Args:
         token: told with each assignment; another one means that the session was forgotten.

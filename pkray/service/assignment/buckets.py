@@ -89,7 +89,7 @@ class DynamicBuckets:
 
     @property
     def staged(self) -> StagedPushes:
-        """What tasks have left to be placed, where keys cross partitions."""
+        """The batches of tasks that are to be placed, where keys cross partitions."""
         assert self._staged is not None
         return self._staged
 

@@ -20,7 +20,7 @@ _BUCKET = np.uint64((1 << 16) - 1)
 
 
 class Rule(Enum):
-    """What becomes of a row whose key is in another partition."""
+    """The rule for a row whose key is in another partition."""
 
     MOVES = "the old row is deleted there, and the new one goes to its own partition"
     STAYS = "it goes to the old row's partition"
@@ -123,7 +123,7 @@ class Placement:
         return Placed(locations, left, after)
 
     def _numbers_before(self) -> Words:
-        """Of each row, the number of the partition that its key was in just before."""
+        """Find the number of the partition that each row's key was in just before."""
         numbers = np.empty(len(self._wanted), np.uint64)
         if self._rule is Rule.MOVES:
             numbers[1:] = self._wanted[:-1]

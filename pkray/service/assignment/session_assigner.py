@@ -14,13 +14,13 @@ from pkray.service.protocol import Holding, SessionId
 
 
 class AssignerSession(Protocol):
-    """What one session was told."""
+    """An assigner's record of what it told one session."""
 
     token: str
 
 
 class Committed(Protocol):
-    """What is committed, as of one snapshot."""
+    """The committed part of what an assigner knows, as of one snapshot."""
 
     watch: SnapshotWatch
 

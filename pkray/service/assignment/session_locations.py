@@ -15,7 +15,7 @@ from pkray.service.protocol import RowsPlaced
 
 @dataclass
 class SessionLocations:
-    """What one session was told.
+    """The locations that one session was told.
 
     Args:
         locations: of all keys that it asked for, as they will be.
@@ -38,7 +38,7 @@ class SessionLocations:
 
 
 class PendingLocations(OpenSessions[SessionLocations]):
-    """What all sessions were told that have not ended."""
+    """The locations that sessions were told that have not ended."""
 
     def __len__(self) -> int:
         """Keys that are not committed."""

@@ -33,7 +33,7 @@ from pkray.service.staging import StagingArea
 
 
 class StagingPusher(Pusher):
-    """What a task pushes with: everything goes to the assigner."""
+    """A task's pusher that sends everything to the assigner."""
 
     def push_checked(self, batch: pa.RecordBatch) -> None:
         self._rows += batch.num_rows
@@ -42,7 +42,7 @@ class StagingPusher(Pusher):
 
 @dataclass
 class _Staged:
-    """What one session's tasks left.
+    """The batches that one session's tasks left.
 
     Args:
         schema_id, schema_digest: of the rows, as of `Push`.

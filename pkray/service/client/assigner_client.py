@@ -26,7 +26,8 @@ Buckets = npt.NDArray[np.int32]
 
 
 class AssignerClient:
-    """Each row is asked of the one owner that assigns its class of hashes.
+    """A client of the assigners: each row is asked of the one owner that assigns its class of
+    hashes.
 
     Args:
         owners: all of the table's.

@@ -145,7 +145,7 @@ def _replaced(rows: pa.RecordBatch, name: str, where: Bools, value: pa.Scalar) -
 
 
 def _removing(rows: pa.RecordBatch, schema: TableSchema) -> Bools:
-    """Of each row, whether it leaves no row of its key."""
+    """Flag the rows that leave no row of their key."""
     options = schema.core
     if options.merge_engine == "deduplicate":
         return ~is_add(rows.column(KIND))

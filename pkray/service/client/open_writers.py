@@ -19,11 +19,11 @@ _MAX_RESTORED = 8
 
 
 class OpenWriter(Protocol):
-    """What a lookup has to know of a writer."""
+    """A writer as a lookup knows it."""
 
     @property
     def restored(self) -> int:
-        """How often it began to push again."""
+        """The number of times that it began to push again."""
         ...
 
     def expected(self, owner: int) -> Holding | None:

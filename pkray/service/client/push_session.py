@@ -40,7 +40,7 @@ UNASSIGNED = -1
 
 
 class PushTarget(Protocol):
-    """Small and picklable: what a task needs to push."""
+    """A small, picklable object with what a task needs to push."""
 
     @property
     def stages_rows(self) -> bool:

@@ -118,7 +118,7 @@ class Pusher:
 
     @property
     def tokens(self) -> dict[int, str]:
-        """Of the owners that said where rows go."""
+        """The tokens of the owners that said where rows go."""
         return dict(self._tokens)
 
     def settle(self) -> None:

@@ -155,7 +155,7 @@ class Rescale:
         self._coordinator().compact(chosen)
 
     def _files(self, snapshot: Snapshot | None, schema: TableSchema, partition: bytes) -> Files:
-        """None where others have rewritten the partition meanwhile."""
+        """List the partition's files; no file where others have rewritten it meanwhile."""
         if snapshot is None:
             return {}
         found: Files = {}

@@ -24,7 +24,7 @@ def owner_of(partition: bytes, bucket: int, owners: int) -> int:
 
 @dataclass(frozen=True)
 class RowRouting:
-    """Where rows go.
+    """The partition and the bucket of each row of a batch.
 
     Args:
         indices: each row's partition, as a position in ``partitions``.

@@ -215,7 +215,7 @@ class TableWriter(Closeable):
         return name
 
     def _require_known(self) -> None:
-        """No rows are taken that a repeated commit, once found done, would drop."""
+        """Check that no rows are taken that a repeated commit, once found done, would drop."""
         if self._unknown is None:
             return
         identifier = "" if isinstance(self._unknown, CommitToken) else self._unknown
@@ -261,7 +261,7 @@ class TableWriter(Closeable):
             raise self._lost(error) from error
 
     def _lost(self, error: LostBatchesError) -> LostBatchesError:
-        """As the owner says it, for those who do not know of batches."""
+        """Make the error of an owner one for those who do not know of batches."""
         why = error.message.rpartition("; ")[0] or error.message
         return LostBatchesError(
             f"rows that {self.commit_user!r} wrote since its last commit are lost: call abort(), "

@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Pushed:
-    """What owners have taken of a session: batches, and the tokens they gave."""
+    """The batches and tokens that owners have taken and given of a session."""
 
     session: SessionId
     batches: Mapping[int, int] = field(default_factory=dict)
@@ -267,7 +267,7 @@ class WriterSession:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """With the lock.
+        """Hold the lock.
 
         Raises:
             ServiceUnavailableError: others hold it for long.

@@ -25,7 +25,7 @@ class _Since:
 
 
 class CompactionAge:
-    """Which rows of a table are below the top level, and since which commit.
+    """The rows of a table that are below the top level, and since which commit.
 
     A commit is an APPEND snapshot of whatever user. What is known follows from the snapshots
     alone, so that it survives restarts; it is as old as the oldest snapshot at most.

@@ -23,7 +23,7 @@ class _Rest:
 
 
 class CompactionBackoff:
-    """Each failure in a row doubles the rest of a bucket.
+    """The back-off of buckets whose compaction failed; each failure in a row doubles it.
 
     Args:
         clock: epoch milliseconds.

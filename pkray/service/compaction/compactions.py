@@ -26,7 +26,7 @@ _COUNTED = ("started", "committed", "dropped", "failed")
 
 
 class Compactions:
-    """At most one compaction a bucket, of committed files; its outcome waits to be committed.
+    """The compactions of committed files, at most one a bucket; an outcome waits to be committed.
 
     Committed files do not change, so that nothing is locked while it runs. Thread-safe.
 

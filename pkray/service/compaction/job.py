@@ -17,7 +17,7 @@ UNNAMED_MILLIS = 12 * 60 * 60 * 1000
 
 @dataclass
 class CompactionJob:
-    """What it works on, and what is known of its outcome.
+    """A compaction of some runs, and what is known of its outcome.
 
     Args:
         levels: the bucket's committed files when it began.

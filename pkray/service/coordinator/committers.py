@@ -36,7 +36,7 @@ class Committers:
 
     @property
     def fences(self) -> WriterFences:
-        """Which writers of the table are the newest."""
+        """The record of which writers of the table are the newest."""
         return WriterFences(self._store, self._identity())
 
     def __len__(self) -> int:

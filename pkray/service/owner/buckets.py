@@ -50,7 +50,7 @@ class OwnedBuckets:
 
     @property
     def schema_replacements(self) -> int:
-        """As of `SchemaCache`."""
+        """The number of times that schemas were replaced: see `SchemaCache`."""
         return self._schema.replacements
 
     def open_writer(self, bucket: BucketId) -> BucketWriter:

@@ -170,8 +170,8 @@ class OwnerLookups:
         total: int,
         snapshot_id: int,
     ) -> None:
-        """What is committed of the keys of a session's rows must not be in other buckets, perhaps
-        of other owners: the table may have been rolled back over a rescale."""
+        """Check that what is committed of the keys of a session's rows is not in other buckets,
+        perhaps of other owners: the table may have been rolled back over a rescale."""
         fits = self._buckets.fits
         reached = _named_buckets(asked) or list(session.writers)
         apart = {b for b in reached if not fits(b, total, snapshot_id)}
@@ -205,7 +205,7 @@ class OwnerLookups:
                     yield Slice(partition, bucket, piece.offset, piece.length)
 
     def _visible(self, levels: Levels, asked: Lookup) -> Levels:
-        """What lookups of committed rows see of a snapshot's files: what its readers see."""
+        """Leave what lookups of committed rows see of a snapshot's files, as its readers do."""
         hides = not asked.sees_uncommitted and skips_level_0(self._schema.current)
         return levels.compacted() if hides else levels
 

@@ -122,7 +122,7 @@ class CommitPreparation:
     def _compacted_fully(
         self, written: Sequence[BucketId], wanted: PrepareRequest
     ) -> set[BucketId]:
-        """Of these buckets, those that the commit itself compacts into one run."""
+        """Select the buckets that the commit itself compacts into one run."""
         if wanted.full_compact:
             return set(written)
         if wanted.compaction is None:

@@ -37,7 +37,7 @@ from pkray.service.protocol import PrepareRequest
 
 
 class CommitState(Enum):
-    """How far the commit of a session is, for all that its owner knows."""
+    """The state of a session's commit, for all that its owner knows."""
 
     IDLE = "idle"
     """Nothing was ever prepared."""
@@ -78,7 +78,7 @@ class PreparedCommit:
 
     @property
     def messages(self) -> Sequence[CommitMessage]:
-        """Those of the newest preparation; none where it was undone."""
+        """The messages of the newest preparation; none where it was undone."""
         return self._messages
 
     @property

@@ -116,7 +116,7 @@ class OwnerSession:
 
     @property
     def batches(self) -> int:
-        """How many of the driver's batches are in its writers."""
+        """The number of the driver's batches that are in its writers."""
         return self._taken.count((DRIVER, 0))
 
     @property

@@ -116,7 +116,7 @@ def _connect(address: str | None, named: str) -> None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what Ray tells of its start, which is for those who start it by hand."""
+    """Silence what Ray tells of its start, which is for those who start it by hand."""
     logger = logging.getLogger("ray")
     level = logger.level
     logger.setLevel(logging.ERROR)

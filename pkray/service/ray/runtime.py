@@ -247,7 +247,7 @@ def _actors_of(location: TableLocation) -> list[str]:
 
 
 def _living_owners(location: TableLocation) -> int:
-    """How many owners a table has, by the names of those that live; 0 without any.
+    """Count the owners that a table has, by the names of those that live; 0 without any.
 
     A coordinator that is started with them must spread rows as they do.
     """
@@ -260,7 +260,7 @@ _writers: WeakValueDictionary[tuple[str, str], OpenWriters] = WeakValueDictionar
 
 
 def _writers_of(cluster: str, location: TableLocation, lease_millis: int) -> OpenWriters:
-    """Those of a table in this process, whichever catalog opened them."""
+    """Find the open writers of a table in this process, whichever catalog opened them."""
     found = OpenWriters(beat_seconds(lease_millis))
     return _writers.setdefault((cluster, location.fingerprint), found)
 

@@ -88,7 +88,7 @@ class Worker:
 
 
 class Workers:
-    """Some processes that do the same work with many arguments; they end with it.
+    """A pool of processes that do the same work with many arguments; they end with it.
 
     Args:
         count: how many; each takes a processor.

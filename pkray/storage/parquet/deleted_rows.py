@@ -10,7 +10,7 @@ import pyarrow as pa
 
 
 class DeletedRows(Protocol):
-    """Which rows of a file are gone."""
+    """The rows of a file that are gone."""
 
     def within(self, first: int, count: int) -> np.ndarray:
         """Return their positions from ``first`` on, counted from there, in the next ``count``

@@ -144,7 +144,7 @@ class _Reader:
         }
 
     def existing(self, columns: Sequence[str] | None) -> list[str]:
-        """These columns, or all there are. Raises KeyError: there is none of that name."""
+        """Select these columns, or all there are. Raises KeyError: there is none of that name."""
         if columns is None:
             return list(self.arrow_schema.names)
         for name in columns:
@@ -190,7 +190,7 @@ class _Reader:
                     yield self._cast(batch)
 
     def _widths(self, groups: Sequence[int], names: Sequence[str]) -> dict[int, int]:
-        """About how many bytes a row of each group takes in memory."""
+        """Estimate the bytes that a row of each group takes in memory."""
         metadata = self._parquet.metadata
         wanted = set(names)
         leaves: list[int] = []
@@ -276,7 +276,7 @@ def _begins(path: str, columns: Set[str]) -> bool:
 
 
 def _most_bytes(metadata: Any, leaves: Sequence[int], row_groups: Sequence[int] | None) -> int:
-    """What the largest of the row groups has of the Parquet columns, in the file."""
+    """Find what the largest of the row groups has of the Parquet columns, in the file."""
     numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
     return max(
         (
@@ -288,7 +288,7 @@ def _most_bytes(metadata: Any, leaves: Sequence[int], row_groups: Sequence[int] 
 
 
 def _decoded_bytes(chunk: Any) -> int:
-    """What a column chunk takes in memory, at least: a dictionary's values only once."""
+    """Find what a column chunk takes in memory, at least: a dictionary's values only once."""
     fixed: int = chunk.num_values * _WIDTHS.get(chunk.physical_type, _OFFSET_BYTES)
     if chunk.physical_type in _WIDTHS:
         return fixed

@@ -33,7 +33,7 @@ _PAGE_OFFSETS = (9, 10, 11)
 
 
 class SharedColumns:
-    """Of one file: pyarrow writes all other columns, this class these.
+    """The writer of some columns of one file: pyarrow writes all others.
 
     Args:
         schema: of the whole file.

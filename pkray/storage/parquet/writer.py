@@ -172,7 +172,7 @@ class ParquetWriter(Abortable):
         return pq.ParquetWriter(self._output.sink, schema, **arguments)
 
     def _arguments(self, sample: pa.Table) -> dict[str, Any]:
-        """Of pyarrow's writer."""
+        """Make the arguments of pyarrow's writer."""
         sample = self._expanded(sample)
         encodings = choose_encodings(sample, self._options)
         page_bytes = max(MIN_PAGE_BYTES, min(PAGE_BYTES, PAGES_BYTES // sample.num_columns))
@@ -192,7 +192,7 @@ class ParquetWriter(Abortable):
         }
 
     def _with_copies(self, rows: pa.Table) -> pa.Table:
-        """What pyarrow is to write of a row group; what is shared is written."""
+        """Write what is shared, and return what pyarrow is to write of a row group."""
         return self._shared.write(rows, self._output) if self._shared else self._expanded(rows)
 
     def _expanded(self, rows: pa.Table) -> pa.Table:

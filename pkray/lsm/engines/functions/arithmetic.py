@@ -54,7 +54,7 @@ class Sum(_Arithmetic):
 
 
 class Count(Sum):
-    """How many values are not null: rows come in as ones and zeros (``as_counts``)."""
+    """Counts values that are not null: rows come in as ones and zeros (``as_counts``)."""
 
     name: ClassVar[str] = "count"
     roots: ClassVar[tuple[str, ...] | None] = _INTEGERS

@@ -25,7 +25,7 @@ from pkray.schema.types import DataType
 
 
 class _OfElements(SkippingNulls):
-    """Each element of a key's lists is an event; what stays of them is the result."""
+    """Merges lists: each element of a key's lists is an event; what stays of them is the result."""
 
     takes_back: ClassVar[bool] = True
 
@@ -61,7 +61,7 @@ class _OfElements(SkippingNulls):
 
 
 class Collect(_OfElements):
-    """All elements in order; taking back removes the first equal one.
+    """Collects all elements in order; taking back removes the first equal one.
 
     With ``fields.<field>.distinct`` each value once.
     """
