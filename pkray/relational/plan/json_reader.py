@@ -121,8 +121,8 @@ class _Reader:
     def _graph(self, written: list[Any], edges: list[Any]) -> Node | None:
         places = self._places(written)
         inputs = self._inputs(edges, places)
-        if self.faults:
-            return None
+        if any(not place.endswith("/ttl") for place, _ in self.faults):
+            return None  # there is no graph of which more could be said
         order = self._order(places, inputs)
         if order is None:
             return None
@@ -156,7 +156,16 @@ class _Reader:
                 places[number] = index
             if each.get("type") not in node_types():
                 self.fault(f"{pointer}/type", f"no node type is called {each.get('type')!r}")
+            self._check_durations(each.get("state"), f"{pointer}/state")
         return places
+
+    def _check_durations(self, written: Any, pointer: str) -> None:
+        """Of every node, also of one whose inputs have faults."""
+        for index, state in enumerate(written if isinstance(written, list) else ()):
+            ttl = state.get("ttl") if isinstance(state, dict) else ""
+            if not isinstance(ttl, str) or not _DURATION.fullmatch(ttl):
+                reason = "is no duration: write '3000 ms', '10 s', '5 min', '2 h' or '7 d'"
+                self.fault(f"{pointer}/{index}/ttl", f"{ttl!r} {reason}")
 
     def _inputs(self, edges: list[Any], places: Mapping[int, int]) -> dict[int, list[int]]:
         inputs: dict[int, list[int]] = {number: [] for number in places}
@@ -313,9 +322,6 @@ class _Reader:
                 self.fault(f"{place}/index", f"states are numbered from 0: this is {index}")
             if each["name"] != state.name:
                 self.fault(f"{place}/name", f"it is {state.name}")
-            if not isinstance(each["ttl"], str) or not _DURATION.fullmatch(each["ttl"]):
-                reason = "is no duration: write '3000 ms', '10 s', '5 min', '2 h' or '7 d'"
-                self.fault(f"{place}/ttl", f"{each['ttl']!r} {reason}")
 
     def _value(self, written: Any, hint: Any, pointer: str, fields: Fields | None) -> Any:
         """Make a value of the type that an attribute has."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pkray.relational.plan.changelog_modes import changelog_modes
 from pkray.relational.plan.expressions import TRUE, ColumnRef, Expression
 from pkray.relational.plan.nodes import (
@@ -44,9 +46,22 @@ def to_physical(plan: Node, *, before: bool) -> Node:
         if not lacks or not modes[id(node)].before:
             return node
         assert isinstance(node, Scan)
-        return Normalize(Exchange(node, node.source.primary_key), node.source.primary_key)
+        return _normalized(node)
 
     return placed.transform(normalized)
+
+
+def _normalized(scan: Scan) -> Node:
+    """Complete a source's changes by its key, which has to be read for that."""
+    key, names = scan.source.primary_key, scan.fields.names
+    lacking = tuple(name for name in key if name not in names)
+    whole = replace(scan, columns=(*names, *lacking)) if lacking else scan
+    complete = Normalize(Exchange(whole, key), key)
+    if not lacking:
+        return complete
+    return Calc(
+        complete, tuple((each.name, ColumnRef(each.type, each.name)) for each in scan.fields)
+    )
 
 
 def to_logical(plan: Node) -> Node:

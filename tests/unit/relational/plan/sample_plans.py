@@ -8,7 +8,7 @@ import pyarrow as pa
 from pkray.relational.plan.expressions import AggregateCall, Call, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Aggregate, Filter, Node, Project, Scan
-from pkray.relational.sources import Watermark
+from pkray.relational.sources import ColumnStatistics, Watermark
 from pkray.schema.types import DataType
 
 BIGINT = DataType("BIGINT", nullable=False)
@@ -23,11 +23,16 @@ class SampleSource:
     primary_key: tuple[str, ...] = ()
     mode: str = "insert"
     watermark: Watermark | None = None
-    filters_exactly: bool = False
     options: tuple[tuple[str, str], ...] = field(default=())
 
     def row_count(self) -> int | None:
         return None
+
+    def statistics(self, column: str) -> ColumnStatistics:
+        return ColumnStatistics()
+
+    def remaining(self, condition: Expression) -> Expression:
+        return condition
 
     def batches(
         self, columns: Sequence[str], condition: Expression | None = None

@@ -1,0 +1,281 @@
+"""Plans as JSON, and what is refused of a file."""
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from pkray.errors import PlanError, TableNotFoundError
+from pkray.relational.dialect import Dialect
+from pkray.relational.optimizer import optimize
+from pkray.relational.plan.json_reader import PlanNames, from_json
+from pkray.relational.plan.json_writer import to_json
+from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.physical import to_logical, to_physical
+from pkray.relational.plan.plan_diff import diff_of
+from pkray.relational.sources import Source
+from pkray.relational.sql.binder import Binder
+from pkray.relational.sql.parser import parse_query
+from tests.unit.relational.plan.sample_plans import scan
+
+SOURCES: dict[str, Source] = {
+    "orders": scan(
+        "id INT NOT NULL, item STRING, n INT, price DECIMAL(10,2), ts* TIMESTAMP(3)",
+        "id",
+        "all",
+        "default.orders",
+    ).source,
+    "items": scan(
+        "item STRING NOT NULL, kind STRING, tags ARRAY<STRING>", "item", "upsert", "default.items"
+    ).source,
+    "rates": scan(
+        "item STRING NOT NULL, rate DOUBLE, since* TIMESTAMP(3)", "item", "upsert", "default.rates"
+    ).source,
+    "events": scan("k STRING, v INT, ts* TIMESTAMP(3)", "", "insert", "default.events").source,
+}
+
+QUERIES = [
+    "SELECT id, n * 2 AS m FROM orders WHERE n > 1 AND item LIKE 'a%'",
+    "SELECT item, count(*) AS c, sum(price) AS s FROM orders GROUP BY item HAVING count(*) > 1",
+    "SELECT count(DISTINCT item) AS c, sum(n) FILTER (WHERE n > 1) AS s FROM orders",
+    "SELECT o.id, i.kind FROM orders o LEFT JOIN items i ON o.item = i.item AND o.n > 3",
+    "SELECT * FROM orders WHERE item NOT IN (SELECT item FROM items)",
+    "SELECT * FROM orders o WHERE EXISTS (SELECT 1 FROM items i WHERE i.item = o.item)",
+    "SELECT id, (SELECT max(v) FROM events e WHERE e.k = o.item) AS top FROM orders o",
+    "SELECT item FROM orders UNION SELECT item FROM items",
+    "SELECT item FROM orders EXCEPT ALL SELECT item FROM items",
+    "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY item ORDER BY n DESC) AS r "
+    "FROM orders) WHERE r <= 3",
+    "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY ts) AS r FROM events) "
+    "WHERE r = 1",
+    "SELECT id, sum(n) OVER (PARTITION BY item ORDER BY ts ROWS 2 PRECEDING) AS s FROM orders",
+    "SELECT window_start, count(*) AS c FROM TUMBLE(TABLE events, DESCRIPTOR(ts), "
+    "INTERVAL '10' MINUTES) GROUP BY window_start, window_end",
+    "SELECT item, kind, count(*) AS c FROM items GROUP BY GROUPING SETS ((item), (kind), ())",
+    "SELECT item, tag FROM items LATERAL VIEW OUTER explode(tags) t AS tag",
+    "SELECT o.id, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r "
+    "ON o.item = r.item",
+    "SELECT * FROM orders ORDER BY n DESC, id LIMIT 5 OFFSET 1",
+    "SELECT * FROM (VALUES (1, 'a', DATE'2020-01-01'), (2, NULL, NULL)) AS t(a, b, c)",
+    "SELECT CASE WHEN n > 1 THEN 'many' WHEN n IS NULL THEN 'none' ELSE 'one' END AS w, "
+    "CAST(price AS DOUBLE) AS p, try_cast(item AS INT) AS i FROM orders",
+    "SELECT transform(tags, x -> upper(x)) AS t, size(tags) AS s FROM items",
+]
+
+
+class Names:
+    """Finds the sample tables."""
+
+    dialect = Dialect.SPARK
+
+    def relation(
+        self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
+    ) -> Node:
+        return Scan(SOURCES[parts[-1]], options=tuple(sorted(options.items())))
+
+    def udf(self, name: str) -> None:
+        return None
+
+
+def find(name: str, options: Mapping[str, str]) -> Source:
+    known = {source.name: source for source in SOURCES.values()}
+    if name not in known:
+        raise TableNotFoundError(f"there is no table {name}")
+    return known[name]
+
+
+NAMES = PlanNames(find, lambda name: None)
+
+
+def physical(sql: str) -> Node:
+    logical = Binder(Names()).query(parse_query(sql, Dialect.SPARK))
+    return to_physical(optimize(logical), before=True)
+
+
+def written(sql: str) -> dict[str, Any]:
+    root = physical(sql)
+    return to_json(root, dialect="spark", version="0.1.0", ttl="0 ms", before=True)
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_a_plan_is_read_as_it_was_written(sql: str) -> None:
+    root = physical(sql)
+    document = to_json(root, dialect="spark", version="0.1.0", ttl="0 ms", before=True)
+    read = from_json(json.loads(json.dumps(document)), NAMES)
+    assert read == root
+    again = to_json(read, dialect="spark", version="0.1.0", ttl="0 ms", before=True)
+    assert again == document
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_what_runs_bounded_has_the_plan_s_columns(sql: str) -> None:
+    root = physical(sql)
+    assert to_logical(root).fields == root.fields
+
+
+JOIN = QUERIES[3]
+GROUPS = QUERIES[1]
+
+
+def set_in(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(document: Any) -> None:
+        for key in path[:-1]:
+            document = document[key]
+        document[path[-1]] = value
+
+    return change
+
+
+def take_out(*path: Any) -> Callable[[dict[str, Any]], None]:
+    def change(document: Any) -> None:
+        for key in path[:-1]:
+            document = document[key]
+        del document[path[-1]]
+
+    return change
+
+
+def number(document: dict[str, Any], kind: str) -> int:
+    """Find the place of a node in a plan."""
+    return next(i for i, n in enumerate(document["nodes"]) if n["type"] == kind)
+
+
+AT_JOIN = number(written(JOIN), "join_1")
+AT_SCAN = number(written(JOIN), "scan_1")
+AT_CALC = number(written(JOIN), "calc_1")
+NODE = ("nodes", AT_JOIN)
+MUTATIONS = [
+    ("planVersion", set_in("planVersion", value=99), "/planVersion"),
+    ("no version", take_out("planVersion"), ""),
+    ("another dialect", set_in("dialect", value="hive"), "/dialect"),
+    ("an entry more", set_in("extra", value=1), "/extra"),
+    ("nodes are no list", set_in("nodes", value={}), "/nodes"),
+    ("no nodes", set_in("nodes", value=[]), "/nodes"),
+    ("a node is no object", set_in("nodes", 0, value=3), "/nodes/0"),
+    ("an unknown type", set_in(*NODE, "type", value="cube_1"), f"/nodes/{AT_JOIN}/type"),
+    ("an id twice", set_in(*NODE, "id", value=1), f"/nodes/{AT_JOIN}/id"),
+    ("an id that is no number", set_in(*NODE, "id", value="x"), f"/nodes/{AT_JOIN}/id"),
+    ("an edge from nowhere", set_in("edges", 0, "source", value=77), "/edges/0/source"),
+    ("an edge to nowhere", set_in("edges", 0, "target", value=77), "/edges/0/target"),
+    ("a circle", lambda d: d["edges"].append({"source": len(d["nodes"]), "target": 2}), "/edges"),
+    ("an input less", take_out("edges", -1), "/edges"),
+    ("an unknown entry", set_in(*NODE, "colour", value="red"), f"/nodes/{AT_JOIN}/colour"),
+    ("an entry less", take_out(*NODE, "leftKeys"), f"/nodes/{AT_JOIN}"),
+    ("an unknown kind", set_in(*NODE, "kind", value="outer"), f"/nodes/{AT_JOIN}/kind"),
+    (
+        "a key that is no column",
+        set_in(*NODE, "leftKeys", value=["x"]),
+        f"/nodes/{AT_JOIN}/leftKeys/0",
+    ),
+    ("names that are too few", set_in(*NODE, "rightNames", value=[]), f"/nodes/{AT_JOIN}"),
+    (
+        "a bad condition",
+        set_in(*NODE, "condition", value={"sql": "n >", "type": "BOOLEAN"}),
+        f"/nodes/{AT_JOIN}/condition/sql",
+    ),
+    (
+        "a condition of another type",
+        set_in(*NODE, "condition", "type", value="INT"),
+        f"/nodes/{AT_JOIN}/condition/type",
+    ),
+    (
+        "a duration",
+        set_in(*NODE, "state", 0, "ttl", value="3 weeks"),
+        f"/nodes/{AT_JOIN}/state/0/ttl",
+    ),
+    ("a state less", take_out(*NODE, "state", 1), f"/nodes/{AT_JOIN}/state"),
+    (
+        "a state's name",
+        set_in(*NODE, "state", 0, "name", value="x"),
+        f"/nodes/{AT_JOIN}/state/0/name",
+    ),
+    (
+        "another output",
+        set_in(*NODE, "outputType", value="ROW<`a` INT>"),
+        f"/nodes/{AT_JOIN}/outputType",
+    ),
+    (
+        "an unknown table",
+        set_in("nodes", AT_SCAN, "table", value="default.gone"),
+        f"/nodes/{AT_SCAN}/table",
+    ),
+    (
+        "another primary key",
+        set_in("nodes", AT_SCAN, "primaryKey", value=["n"]),
+        f"/nodes/{AT_SCAN}/primaryKey",
+    ),
+    (
+        "a column's type",
+        set_in("nodes", AT_SCAN, "tableColumns", 0, "type", value="BIGINT"),
+        f"/nodes/{AT_SCAN}/tableColumns/0/type",
+    ),
+    (
+        "a column that is gone",
+        set_in("nodes", AT_SCAN, "tableColumns", 1, "name", value="gone"),
+        f"/nodes/{AT_SCAN}/tableColumns/1",
+    ),
+    (
+        "options that are no texts",
+        set_in("nodes", AT_SCAN, "options", value={"a": 1}),
+        f"/nodes/{AT_SCAN}/options",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"), [case[1:] for case in MUTATIONS], ids=[case[0] for case in MUTATIONS]
+)
+def test_a_changed_plan_is_refused_with_its_place(
+    change: Callable[[dict[str, Any]], None], pointer: str
+) -> None:
+    document = copy.deepcopy(written(JOIN))
+    change(document)
+    with pytest.raises(PlanError) as raised:
+        from_json(document, NAMES)
+    assert pointer in [place for place, _ in raised.value.faults]
+
+
+def test_all_faults_are_told_at_once() -> None:
+    document = written(JOIN)
+    document["nodes"][AT_JOIN]["state"][0]["ttl"] = "soon"
+    document["nodes"][AT_SCAN]["primaryKey"] = ["n"]
+    with pytest.raises(PlanError) as raised:
+        from_json(document, NAMES)
+    assert {place for place, _ in raised.value.faults} == {
+        f"/nodes/{AT_SCAN}/primaryKey",
+        f"/nodes/{AT_JOIN}/state/0/ttl",
+    }
+
+
+@pytest.mark.parametrize("document", [None, [], "plan", 3, {"nodes": 1}])
+def test_what_is_no_plan_is_refused(document: Any) -> None:
+    with pytest.raises(PlanError):
+        from_json(document, NAMES)
+
+
+def test_a_changed_duration_is_read() -> None:
+    document = written(JOIN)
+    document["nodes"][AT_JOIN]["state"][0]["ttl"] = "3000 ms"
+    assert from_json(document, NAMES) == physical(JOIN)
+
+
+def test_a_column_that_was_added_to_a_table_is_harmless() -> None:
+    document = written(JOIN)
+    del document["nodes"][AT_SCAN]["tableColumns"][-1]
+    assert from_json(document, NAMES) == physical(JOIN)
+
+
+def test_a_filter_elsewhere_and_a_duration_keep_a_state() -> None:
+    newer = written("SELECT * FROM (" + JOIN + ") WHERE kind = 'x' OR kind IS NULL")
+    newer["nodes"][number(newer, "join_1")]["state"][0]["ttl"] = "1 d"
+    changes = diff_of(written(JOIN), newer)
+    assert [each.fate for each in changes.nodes if "Join" in each.description] == ["kept"]
+
+
+def test_another_aggregate_is_warmed_up() -> None:
+    changes = diff_of(written(GROUPS), written(GROUPS.replace("sum(price)", "max(price)")))
+    fates = {each.fate: each.differs for each in changes.nodes if "Aggregate" in each.description}
+    assert fates["warmed up"] == ("aggregates", "outputType")
+    assert "dropped" in fates
