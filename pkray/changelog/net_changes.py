@@ -9,7 +9,7 @@ import pyarrow as pa
 from pkray.format.data_file import DataFileMeta
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.keys.key_groups import RowOrder, concat, row_schema, take
+from pkray.lsm.keys.key_groups import RowOrder, concat, take
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge.merge_read import merge_read
 from pkray.lsm.merge.sorted_streams import MergeLimits, group_sorted
@@ -58,7 +58,7 @@ def merged_deltas(
     """
     source = DataFileStore(store, schema, *bucket)
     engine = merge_engine(schema)
-    every = row_schema(schema).names
+    every = schema.row_schema.names
     streams = [
         merge_read(Levels(group).runs(), source, engine, schema, every, drop_deletes=False)
         for group in files

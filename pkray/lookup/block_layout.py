@@ -77,6 +77,17 @@ class BlockLayout:
             rows //= 2
         return cls(batch.schema, rows)
 
+    def schema_of(self, columns: Sequence[str]) -> pa.Schema:
+        """Return the schema of some columns, kept: making it takes long for one row."""
+        names = tuple(columns)
+        if names not in self._schemas:
+            self._schemas[names] = pa.schema([self.schema.field(name) for name in names])
+        return self._schemas[names]
+
+    @cached_property
+    def _schemas(self) -> dict[tuple[str, ...], pa.Schema]:
+        return {}
+
     @cached_property
     def flat(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.schema if not pa.types.is_nested(f.type))

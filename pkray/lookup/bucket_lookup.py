@@ -14,7 +14,7 @@ from pkray.lookup.key_hash import one_batch, one_chunk
 from pkray.lookup.run_ranges import run_ranges
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
-from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, row_schema, take
+from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, take
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from pkray.lsm.levels import Levels, SortedRun, Vectors
 from pkray.lsm.merge.merge_function import MergeEngine, is_add, newest_images, without_deletes
@@ -164,7 +164,7 @@ class BucketLookup:
         names = list(dict.fromkeys([*wanted, *order.columns, *engine.also_needed(columns)]))
         if not engine.keeps_newest:
             names = list(dict.fromkeys([*names, *schema.names]))
-        target = pa.schema([row_schema(schema).field(name) for name in names])
+        target = pa.schema([schema.row_schema.field(name) for name in names])
         found: list[pa.RecordBatch] = []
         is_image: list[np.ndarray] = []
         for run in reversed(runs):
@@ -320,7 +320,7 @@ class RunsSearch:
     def _all_of(
         self, positions: list[Ints], tables: list[pa.Table], columns: Sequence[str]
     ) -> tuple[Ints, pa.Table]:
-        schema = row_schema(self._schema)
+        schema = self._schema.row_schema
         fields = [schema.field(name) for name in dict.fromkeys([*SYSTEM_COLUMNS, *columns])]
         target = pa.schema(fields)
         filled = [

@@ -208,8 +208,8 @@ class CachedFile:
         found = layout.decode(data, starts, rows % per_block, flat)
         if nested:
             found.update(self._nested(rows, nested))
-        fields = [layout.schema.field(name) for name in columns]
-        table = pa.Table.from_arrays([found[name] for name in columns], schema=pa.schema(fields))
+        chosen = [found[name] for name in columns]
+        table = pa.Table.from_arrays(chosen, schema=layout.schema_of(columns))
         return rows, table
 
     def _find_some(
@@ -252,8 +252,8 @@ class CachedFile:
         nested = [name for name in layout.nested if name in wanted]
         if nested:
             found.update(self._nested(rows, nested))
-        fields = [layout.schema.field(name) for name in columns]
-        table = pa.Table.from_arrays([found[name] for name in columns], schema=pa.schema(fields))
+        chosen = [found[name] for name in columns]
+        table = pa.Table.from_arrays(chosen, schema=layout.schema_of(columns))
         return queries, rows, table
 
     def _fetch(self, blocks: Ints) -> tuple[bytes, Ints]:

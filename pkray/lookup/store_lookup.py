@@ -18,7 +18,7 @@ from pkray.lookup.key_hash import one_batch, one_chunk
 from pkray.lookup.source import DataFileSource
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
 from pkray.lsm.compaction.upper_lookup import FoundRows, ScanLookup, in_key_order_of
-from pkray.lsm.keys.key_groups import RowOrder, row_schema
+from pkray.lsm.keys.key_groups import RowOrder
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.lsm.levels import SortedRun, Vectors
 from pkray.lsm.merge.located_rows import LocatedRows, placed
@@ -41,7 +41,7 @@ class StoreLookup:
         self._files = files
         self._lookup = BucketLookup(store, files, schema, engine)
         self._order = RowOrder(schema)
-        self._row_schema = row_schema(schema)
+        self._row_schema = schema.row_schema
         self._key_types = schema.types(schema.trimmed_primary_keys)
         self._scan = ScanLookup(schema, _CopiedFiles(store, files), engine)
 

@@ -14,7 +14,6 @@ from pkray.format.deletion_vector import DeletionVector
 from pkray.format.schema_files import SchemaFiles
 from pkray.lsm.bucket_files import BucketFiles, Clock
 from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
-from pkray.lsm.keys.key_groups import row_schema
 from pkray.lsm.run_writer import RunWriter
 from pkray.schema.row_schema_adapter import RowSchemaAdapter
 from pkray.schema.table_schema import KIND, TableSchema
@@ -45,7 +44,7 @@ class DataFileStore(BucketFiles):
         fresh: FlushedRowsCache | None = None,
     ) -> None:
         super().__init__(store, schema, partition, bucket, clock, fresh)
-        self.row_schema = row_schema(schema)
+        self.row_schema = schema.row_schema
         self._schemas = schemas or SchemaFiles(store, schema)
         self._evolutions: dict[int, tuple[TableSchema, RowSchemaAdapter | None]] = {}
 

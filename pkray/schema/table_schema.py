@@ -144,6 +144,12 @@ class TableSchema:
         }
 
     @cached_property
+    def row_schema(self) -> pa.Schema:
+        """Return the columns of key-value rows: sequence number, row kind, values."""
+        system = [pa.field(SEQUENCE, pa.int64()), pa.field(KIND, pa.int8())]
+        return pa.schema([*system, *self.arrow_schema])
+
+    @cached_property
     def file_schema(self) -> pa.Schema:
         """Return a data or changelog file's columns: key columns, sequence number, row kind,
         values."""

@@ -35,7 +35,6 @@ from harness import Measured, batches, in_own_process, measure, report, warm_up
 
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
 from pkray.lsm.data_files import DataFileStore
-from pkray.lsm.keys.key_groups import row_schema
 from pkray.lsm.levels import Levels
 from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.schema.table_schema import TableSchema
@@ -85,7 +84,7 @@ def write_runs(folder: str, workload: str, runs: int, rows: int) -> None:
         columns["k"] = pa.array(np.sort(chosen))
         columns["_SEQUENCE_NUMBER"] = pa.array(number * rows + np.arange(rows))
         columns["_VALUE_KIND"] = pa.array(np.zeros(rows, np.int8))
-        names = row_schema(files.schema)
+        names = files.schema.row_schema
         batch = pa.RecordBatch.from_arrays([columns[n] for n in names.names], schema=names)
         written += files.write_run([batch], 0, APPEND_SOURCE)
     Path(folder, "files.pickle").write_bytes(pickle.dumps(written))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, row_schema, take
+from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, take
 from pkray.lsm.keys.keys import KeyBound
 from pkray.lsm.keys.sections import in_key_order
 from pkray.lsm.levels import SortedRun, Vectors
@@ -80,7 +80,7 @@ class ScanLookup:
         self._files = files
         self._engine = engine
         self._order = RowOrder(schema)
-        self._row_schema = row_schema(schema)
+        self._row_schema = schema.row_schema
         self._opened: object = None
         self._scans: list[_Scan] = []
         self._passed: KeyBound | None = None

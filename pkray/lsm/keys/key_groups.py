@@ -228,12 +228,6 @@ def _are_all(numbers: np.ndarray, count: int) -> bool:
     return np.array_equal(numbers, np.arange(count))
 
 
-def row_schema(schema: TableSchema) -> pa.Schema:
-    """Return the schema of key-value rows: sequence number, row kind, values."""
-    system = [pa.field(SEQUENCE, pa.int64()), pa.field(KIND, pa.int8())]
-    return pa.schema([*system, *schema.arrow_schema])
-
-
 def empty_rows(schema: pa.Schema) -> pa.RecordBatch:
     """Make a batch without rows."""
     arrays = [pa.array([], field.type) for field in schema]

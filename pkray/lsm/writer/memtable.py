@@ -15,7 +15,6 @@ from pkray.lsm.keys.key_groups import (
     RowOrder,
     concat,
     empty_rows,
-    row_schema,
     shifted,
     take,
 )
@@ -96,7 +95,7 @@ class Memtable:
         self._order = RowOrder(schema)
         names = [field.name for field in schema.fields]
         self._names = [KIND, *names]
-        self._schema = row_schema(schema)
+        self._schema = schema.row_schema
         self._lock = threading.Lock()
         self._batches: list[pa.RecordBatch] = []
         self.bytes = 0

@@ -12,7 +12,6 @@ from pkray.lookup.store_lookup import StoreLookup
 from pkray.lsm.compaction.upper_lookup import ScanLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.keys.key_groups import row_schema
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge.merge_function import without_deletes
 from pkray.schema.table_schema import TableSchema
@@ -58,7 +57,7 @@ class Bucket:
             if old is None or not self.by_ts or ts >= old[0]:
                 self.model[a, b] = (ts, kind, value)
         columns = list(zip(*numbered, strict=True))
-        schema = row_schema(self.schema)
+        schema = self.schema.row_schema
         arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

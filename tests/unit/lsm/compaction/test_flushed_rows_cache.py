@@ -7,7 +7,6 @@ import pyarrow as pa
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
 from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.lsm.data_files import DataFileStore
-from pkray.lsm.keys.key_groups import row_schema
 from pkray.schema.table_schema import SEQUENCE
 from pkray.storage.opening import open_store
 from tests.lsm_samples import UNPARTITIONED, incoming, make_schema, rows_of
@@ -28,8 +27,8 @@ class Files:
         """A file of these keys, or of some of them."""
         rows = incoming(SCHEMA, [("+I", key, f"v{key}", key % 7) for key in keys])
         numbers = pa.array(range(len(keys)), pa.int64())
-        columns = [numbers, *rows.select(row_schema(SCHEMA).names[1:]).columns]
-        whole = pa.RecordBatch.from_arrays(columns, schema=row_schema(SCHEMA))
+        columns = [numbers, *rows.select(SCHEMA.row_schema.names[1:]).columns]
+        whole = pa.RecordBatch.from_arrays(columns, schema=SCHEMA.row_schema)
         whole = whole[some]
         half = whole.num_rows // 2
         halves = [whole.slice(0, half), whole.slice(half)]

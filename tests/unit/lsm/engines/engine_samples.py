@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.lsm.engines import merge_engine
-from pkray.lsm.keys.key_groups import RowOrder, concat, row_schema
+from pkray.lsm.keys.key_groups import RowOrder, concat
 from pkray.lsm.merge.merge_function import is_add
 from pkray.schema.table_schema import KIND, SEQUENCE, TableSchema
 
@@ -34,7 +34,7 @@ def aggregation(columns: Mapping[str, tuple[Any, str]], **options: str) -> Table
 
 def batch(schema: TableSchema, rows: Sequence[Row], first_sequence: int = 0) -> pa.RecordBatch:
     """Rows as they come out of the memtable."""
-    target = row_schema(schema)
+    target = schema.row_schema
     arrays = [
         pa.array(np.arange(first_sequence, first_sequence + len(rows))),
         pa.array([kind for kind, _ in rows], pa.int8()),
