@@ -13,7 +13,7 @@ from pkray.relational.plan.expressions import Call
 
 HALF_UP = "half_towards_infinity"
 WIDE = 76
-_EXTRA = 6
+_EXTRA = 4
 """Digits after the point that Arrow adds when it divides by a number labelled DECIMAL(1, s)."""
 
 

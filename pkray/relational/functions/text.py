@@ -92,6 +92,11 @@ def _plainly(compute: Callable[..., Value]) -> Any:
 # Case, length
 
 
+def _upper(value: Value) -> Value:
+    """Write in capitals; ß has none in one letter."""
+    return pc.utf8_upper(pc.replace_substring(value, "ß", "SS"))
+
+
 def _initcap(value: Value) -> Value:
     if isinstance(value, pa.Scalar):
         return _initcap(as_array(value, 1))[0]
@@ -112,7 +117,7 @@ def _octets(value: Value) -> Value:
 
 _text_function(
     "upper", "upper(text) -> STRING", "Write text in capital letters.", [text],
-    _plainly(pc.utf8_upper), synonyms=("ucase",),
+    _plainly(_upper), synonyms=("ucase",),
 )  # fmt: skip
 _text_function(
     "lower", "lower(text) -> STRING", "Write text in small letters.", [text],
@@ -138,7 +143,7 @@ _text_function(
     gives=INT,
 )  # fmt: skip
 _text_function(
-    "reverse_text", "", "Turn text round.", [text], _plainly(pc.utf8_reverse),
+    "reverse", "reverse(text) -> STRING", "Turn text round.", [text], _plainly(pc.utf8_reverse),
 )  # fmt: skip
 
 

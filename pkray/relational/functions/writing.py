@@ -47,7 +47,8 @@ def _decimals(array: pa.Array) -> pa.Array:
         return texts
     parts = pc.extract_regex(texts, r"^(?P<sign>-?)(?P<one>\d)\.?(?P<rest>\d*)E-(?P<exponent>\d+)$")
     digits = pc.binary_join_element_wise(parts.field("one"), parts.field("rest"), "")
-    zeros = pc.subtract(parts.field("exponent").cast(pa.int32()), 1)
+    exponent = pc.struct_field(parts, "exponent").cast(pa.int32())
+    zeros = pc.subtract(pc.fill_null(exponent, 1), 1)
     plain = pc.binary_join_element_wise(
         parts.field("sign"), "0.", pc.binary_repeat("0", zeros), digits, ""
     )
