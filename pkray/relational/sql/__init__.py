@@ -2,11 +2,11 @@
 
 ::
 
-    text ──▶ parser ──▶ syntax ──▶ binder ──▶ select ──▶ tables, joins, table_functions   FROM
-                           ▲          │          ├─────▶ grouping, over                   GROUP BY, OVER
-                  Relation ┘          ▼          ├─────▶ subqueries                       EXISTS, IN, values
-                                    plan         ├─────▶ patterns                         top-n and the like
-                                                 └─────▶ expressions                      all that is scalar
+    text ─▶ parser ─▶ syntax ─▶ binder ─▶ select ┬▶ tables, joins, table_functions   FROM
+                        ▲         │              ├▶ grouping, over          GROUP BY, OVER
+               Relation ┘         ▼              ├▶ subqueries              EXISTS, IN
+                                plan             ├▶ patterns                top-n and so on
+                                                 └▶ expressions             all that is scalar
 
 - **syntax**: a tree of sqlglot, in one of two dialects; functions stay as they are written.
 - **names** (`Names`): what tables, views and users' functions there are; the only thing that is

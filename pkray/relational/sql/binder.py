@@ -180,7 +180,7 @@ class _Queries:
         hidden = tuple(self.numbers.fresh("c") for _ in pairs)
         wanted = (*names, *hidden)
         one = self._side(left, wanted, lefts, keeps=keeps)
-        theirs = (*right.columns, *(pair.column for pair in right.pairs))
+        theirs = (*right.columns, *hidden)
         other = self._side(right, theirs, rights, keeps=keeps)
         rows = Rows(SetOperation(one, other, kind, all_rows), self.numbers)
         self._sort(tree, rows, names, correlated=hidden)

@@ -81,7 +81,8 @@ class Sources:
 
     Attributes:
         pairs, residuals: of the subqueries in it, to be passed on.
-        deferred: conditions of inner joins that hold subqueries: they are handled as WHERE is.
+        deferred: conditions of inner joins that use the query around: they are handled as those of
+            WHERE are.
         aliases: of its tables, which hints name.
     """
 

@@ -224,7 +224,7 @@ class GroupedScope(Scope):
 
     def __init__(self, grouping: Grouping, below: Scope, correlation: Correlation | None) -> None:
         super().__init__(grouping.rows, below.columns, below.dialect, correlation, grouping.settle)
-        self.domain = below.domain
+        self.domain = grouping.domain
         self._below = below
         self._grouping = grouping
 
@@ -269,13 +269,14 @@ class Grouping:
         self._settle_below = settle_below
         self._keys: list[tuple[Expression, str]] = []
         self._shapes: set[type[exp.Expr]] = set()
+        self._written: dict[exp.Expr, str] = {}
         self._calls: list[tuple[str, AggregateCall]] = []
         self._columns: dict[int, str] = {}
         self._set_keys: list[str] = []
         self._id: str | None = None
         self.groups = Groups()
         self.rows = below.rows
-        self.counts: set[str] = set()
+        self.domain = below.domain
 
     def bind(self, groups: Groups, calls: Sequence[Written], correlated: Sequence[str]) -> None:
         """Add the nodes.
@@ -296,6 +297,11 @@ class Grouping:
             names = [rows.fresh("k") for _ in keys]
             rows.add(zip(names, keys, strict=True))
         self._keys = list(zip(bound, names, strict=True))
+        self._written = {
+            each: name
+            for each, name in zip(groups.keys, names, strict=True)
+            if each.find(exp.Query)
+        }
         self._shapes = {type(_bare(each)) for each in groups.keys}
         for call in calls:
             self._columns[id(call.whole)] = self._call(call)
@@ -344,8 +350,6 @@ class Grouping:
                 return name
         name = self.below.rows.fresh("s")
         self._calls.append((name, made))
-        if made.function in ("count", "count_if", "approx_count_distinct"):
-            self.counts.add(name)
         return name
 
     def _of_udf(self, call: Written, udf: object, condition: str | None) -> AggregateCall:
@@ -456,6 +460,8 @@ class Grouping:
         if isinstance(node, exp.Anonymous) and node.name.lower() in ("grouping", "grouping_id"):
             return self._grouping(node)
         if type(node) in self._shapes and not isinstance(node, exp.Column):
+            if node in self._written:
+                return self.rows.ref(self._written[node])
             return self._as_key(node)
         call = take_apart(node) if isinstance(node, (*_WRAPPERS, exp.Anonymous)) else None
         if call is not None and AggregateNames(self.queries).is_aggregate(call.name):

@@ -376,6 +376,8 @@ def _refusal(error: ParseError, text: str, shift: int) -> QueryError:
     column = max(column - max(len(near) - 1, 0) - (shift if line == 1 else 0), 1)
     if near.startswith("/*+"):
         said = "a hint stands after SELECT or after the name of a table"
+    elif first["description"].startswith("Required keyword"):
+        said = f"something is missing near {near!r}" if near else "the text ends too early"
     elif first["description"].startswith("Invalid expression"):
         said = f"{near!r} is not expected here" if near else "the text ends too early"
     else:

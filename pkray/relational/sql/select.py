@@ -113,6 +113,7 @@ class SelectBinder:
         self.residuals = source.sources.residuals
         self.rows = source.rows
         self.base = self.scope = source.bind()
+        self._take_residuals()
         where = self.select.args.get("where")
         conditions = flattened(where.this) if where is not None else []
         self._where([*source.sources.deferred, *conditions])
@@ -214,10 +215,26 @@ class SelectBinder:
 
         return expression.transform(change)
 
+    def _take_residuals(self) -> None:
+        """Filter by the conditions of FROM's subqueries whose columns are here by now."""
+        domain = self.base.domain
+
+        def change(part: Expression) -> Expression:
+            if isinstance(part, OuterRef) and part.name in domain:
+                return self.rows.ref(domain[part.name])
+            return part
+
+        found, self.residuals = self.residuals, []
+        local: list[Expression] = []
+        for residual in found:
+            self._condition(residual.transform(change), local)
+        self.rows.node = filtered(self.rows.node, all_of(tuple(local)))
+
     def _check_residuals(self) -> None:
-        """Have the columns of further conditions as rows, where they cannot wait for the join."""
-        for residual in self.residuals:
-            raise NeedsDomainError(outer_references(residual)[0], self.select)
+        """Filter by what else holds, where that cannot wait for the join with the query around."""
+        local = [self._settle(residual) for residual in self.residuals]
+        self.residuals = []
+        self.rows.node = filtered(self.rows.node, all_of(tuple(local)))
 
     @property
     def _correlated(self) -> list[str]:
@@ -493,6 +510,8 @@ class SelectBinder:
         for each in grouping.rows.node.fields:
             if each.name not in self._correlated:
                 columns.append((each.name, counted(joined.ref(each.name), each.type.nullable)))
+        called = dict(zip((pair.column for pair in self.pairs), names, strict=True))
+        grouping.domain = {outer: called.get(name, name) for outer, name in grouping.domain.items()}
         grouping.rows = Rows(Project(joined.node, tuple(columns)), self.queries.numbers)
         self.pairs[:] = [
             Pair(pair.outer, name, null_safe=True)

@@ -34,9 +34,9 @@ from pkray.relational.sql.context import BoundQuery, Pair, Queries, Sources
 from pkray.relational.sql.expressions import ExpressionBinder
 from pkray.relational.sql.joins import JoinBuilder
 from pkray.relational.sql.parser import hint_options, position
-from pkray.relational.sql.patterns import as_interval_join
+from pkray.relational.sql.patterns import as_interval_join, filtered
 from pkray.relational.sql.scope import Correlation, Rows, Scope, Visible, outer_references
-from pkray.relational.sql.subqueries import as_joined, bind_subquery
+from pkray.relational.sql.subqueries import Subqueries, as_joined, bind_subquery
 from pkray.relational.sql.table_functions import TableFunctions
 from pkray.relational.sql.values import bind_values
 
@@ -180,19 +180,23 @@ class FromBinder:
             self.dialect,
             self.correlation,
         )
-        if on is not None:
-            self._on(builder, whole, on, kind)
+        later = self._on(builder, whole, on, kind) if on is not None else []
         self._pass_on(item, builder)
         self.rows.node = as_interval_join(builder.join(kind))
         if kind.keeps_right:
             self.scope.columns += columns
+        self._filter(later)
 
     def _pass_on(self, item: Item, builder: JoinBuilder) -> None:
         names = dict(zip(builder.right.node.fields.names, builder.names, strict=False))
         self.sources.pairs += [replace(pair, column=names[pair.column]) for pair in item.pairs]
         self.sources.residuals += [builder.renamed(each) for each in item.residuals]
 
-    def _on(self, builder: JoinBuilder, scope: Scope, on: exp.Expr, kind: JoinKind) -> None:
+    def _on(
+        self, builder: JoinBuilder, scope: Scope, on: exp.Expr, kind: JoinKind
+    ) -> list[exp.Expr]:
+        """Add the conditions of ON; give those with subqueries, to be handled after the join."""
+        later: list[exp.Expr] = []
         for part in flattened(on):
             if part.find(*SUBQUERIES):
                 if kind is not JoinKind.INNER:
@@ -201,7 +205,7 @@ class FromBinder:
                         "put it in WITH, or in WHERE",
                         **position(part),
                     )
-                self.sources.deferred.append(part)
+                later.append(part)
                 continue
             condition = ExpressionBinder(self.queries.names, scope).condition(part)
             if outer_references(condition):
@@ -211,9 +215,25 @@ class FromBinder:
                         "put the condition in WHERE",
                         **position(part),
                     )
+                self._check_inner(part)
                 self.sources.deferred.append(part)
             elif condition != TRUE:
                 builder.on(condition)
+        return later
+
+    def _filter(self, conditions: Iterable[exp.Expr]) -> None:
+        """Keep the rows for which conditions with subqueries are true."""
+        for each in conditions:
+            subqueries = Subqueries(self.queries, self.scope, self._valued)
+            if subqueries.filter(each):
+                continue
+            binder = ExpressionBinder(self.queries.names, self.scope, subqueries.replaced)
+            condition = self.scope.settled(binder.condition(each))
+            self.rows.node = filtered(self.rows.node, condition)
+
+    def _valued(self, tree: exp.Expr) -> Expression:
+        hook = Subqueries(self.queries, self.scope, self._valued).replaced
+        return self.scope.settled(ExpressionBinder(self.queries.names, self.scope, hook).bind(tree))
 
     def _kind(self, join: exp.Join) -> JoinKind:
         side, kind = (str(join.args.get(name) or "").upper() for name in ("side", "kind"))
@@ -394,8 +414,7 @@ class FromBinder:
                 **position(tree),
             )
         self._unnest(tree, outer=kind is JoinKind.LEFT)
-        if condition is not None:
-            self.sources.deferred += flattened(condition)
+        self._filter(flattened(condition) if condition is not None else ())
 
     def _join_lateral_query(
         self, tree: exp.Expr, query: exp.Subquery, kind: JoinKind, on: exp.Expr | None
@@ -414,10 +433,10 @@ class FromBinder:
             self.dialect,
             self.correlation,
         )
-        if on is not None:
-            self._on(builder, whole, on, kind)
+        later = self._on(builder, whole, on, kind) if on is not None else []
         self.rows.node = builder.join(kind)
         self.scope.columns += columns
+        self._filter(later)
 
     def _lateral_view(self, lateral: exp.Lateral) -> None:
         self._unnest(lateral, outer=bool(lateral.args.get("outer")))
@@ -515,6 +534,8 @@ class FromBinder:
             raise UnsupportedError(
                 f"{version.args.get('kind')} is not offered: write AS OF", **position(table)
             )
+        if version.expression is None:
+            raise QueryError("AS OF lacks a version or a time", **position(table))
         value = ExpressionBinder(self.queries.names, self.scope).bind(version.expression)
         while not isinstance(value, Literal) and value.operands() and len(value.operands()) == 1:
             value = value.operands()[0]
@@ -533,7 +554,8 @@ class FromBinder:
         return replace(item, pairs=bound.pairs, residuals=bound.residuals)
 
     def _check_inner(self, tree: exp.Expr) -> None:
-        joins = self.select.args.get("joins") or ()
+        start = self.select.args["from_"].this
+        joins = [*(self.select.args.get("joins") or ()), *(start.args.get("joins") or ())]
         if any(
             join.args.get("side") or join.args.get("kind") in ("SEMI", "ANTI") for join in joins
         ):
@@ -553,6 +575,8 @@ class FromBinder:
         inner.set("from_", exp.From(this=tree.this))
         binder = FromBinder(self.queries, inner, self.correlation, self.scope.settled, {})
         scope = binder.bind()
+        if binder.sources.deferred:
+            self._check_inner(tree)
         self.sources.deferred += binder.sources.deferred
         pairs, residuals = binder.sources.pairs, binder.sources.residuals
         columns = scope.columns
