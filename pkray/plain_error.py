@@ -17,6 +17,7 @@ _KINDS: dict[str, type[PkrayError]] = {
 }
 _MESSAGE_CHARACTERS = 64 << 10
 _VALUE_BYTES = 16 << 10
+"""Bounds of what an error carries to another process: a message is for people to read."""
 
 
 class _PlainError(msgspec.Struct, forbid_unknown_fields=True):

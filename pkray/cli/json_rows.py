@@ -18,6 +18,7 @@ from pkray.schema.column_checks import repeated
 from pkray.schema.types import BINARIES, INTEGERS, TIMESTAMPS, DataType
 
 _BLOCK_BYTES = 4 << 20
+"""Text parsed at a time: memory does not depend on the file's size."""
 _MORE_THAN_MICROS = re.compile(r"\.\d{7}")
 
 Line = tuple[int, dict[str, Any]]

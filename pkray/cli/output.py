@@ -33,8 +33,10 @@ from pkray.cli.hexadecimal import to_hex
 from pkray.errors import PkrayError
 
 _ROWS_AT_ONCE = 1000
+"""Rows printed at a time: a table is laid out as a whole, and must fit in memory."""
 _WIDE = 1_000_000
 _LOOK_SECONDS = 0.5
+"""Between two looks why a write waits: soon enough for somebody who watches."""
 _INDENTS: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 _NULL = Text("NULL", style="dim")
 

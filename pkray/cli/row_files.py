@@ -25,6 +25,7 @@ from pkray.schema.types import DataType
 
 _BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 65_536
+"""Rows of a batch, so that memory does not depend on the file's size."""
 
 
 class FileFormat(StrEnum):

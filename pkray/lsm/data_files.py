@@ -23,6 +23,7 @@ from pkray.storage.parquet.reader import BATCH_BYTES
 from pkray.storage.parquet.row_groups import RowGroupFilter, numbered, row_groups_with
 
 READ_ROWS = 64 << 10
+"""Rows of a batch, unless the reader says how many."""
 
 
 class DataFileStore(BucketFiles):

@@ -20,8 +20,11 @@ from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
 _KEPT_VERSIONS = 4
+"""Snapshots kept for lookups that began before the newest one."""
 _MAX_DELTAS = 64
+"""Beyond so many snapshots, reading the table anew costs less."""
 _TRIES = 8
+"""Times that the newest snapshot is read, as snapshots expire while they are read."""
 
 
 class CommittedFiles:

@@ -43,6 +43,7 @@ from pkray.storage.owned_directory import OwnedDirectory, default_local_director
 _log = logging.getLogger(__name__)
 
 _RENEWAL_SECONDS = 3600.0
+"""Well below the day that cleaners of orphan files wait for."""
 
 
 class LocalRuntime:

@@ -33,7 +33,10 @@ BATCH_COMMIT = 2**63 - 1
 _REPORT = pa.schema([pa.field("report", pa.binary())])
 _PUSH_ROWS = 1 << 17
 _PUSH_BYTES = 32 << 20
+"""Rows pushed at a time: so many that a push is worth its call, so few that a task can hold
+them."""
 _LONGEST_WAIT_SECONDS = 8.0
+"""Between two attempts; each wait is twice the last."""
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

@@ -17,6 +17,7 @@ from pkray import plain_error
 from pkray.errors import CommitUnknownError, PkrayError, ServiceError, ServiceUnavailableError
 
 _SHOWN_CHARACTERS = 400
+"""Of Spark's message; its log has all of it."""
 
 
 class TaskFailure(Exception):

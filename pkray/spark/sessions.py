@@ -48,6 +48,7 @@ _SETTINGS = {
 }
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _STOP_SECONDS = 30
+"""How long a JVM may take to end; then it is left alone."""
 _DRIVER_JAVA = "spark.driver.extraJavaOptions"
 _JAVA_OPTIONS = (
     "spark.ray.raydp_app_master.extraJavaOptions",

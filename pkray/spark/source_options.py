@@ -24,7 +24,9 @@ _NAMES = (
 _NOT_STORAGE = ("", "url", "warehouse", "runtime", "runtime_options")
 """Other arguments of what opens warehouses."""
 _MOST_CHARACTERS = 64 << 10
+"""Of an option and its value: they go to every task."""
 _MOST_DIGITS = 19
+"""Of a 64-bit number."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import xxhash
 KEY = "pkray.xxh3-64k"
 """Where a Parquet file's metadata holds them."""
 BLOCK_BYTES = 64 << 10
+"""A lookup that reads a page reads little more than that to check it; a checksum takes 8 bytes."""
 SMALL_BYTES = 4 * BLOCK_BYTES
 """Files up to this size are read at once."""
 

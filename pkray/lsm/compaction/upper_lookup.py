@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pkray.schema.table_schema import TableSchema
 
 READ_ROWS = 32 << 10
+"""Rows of a batch: each run that is searched holds one."""
 
 FoundRows = tuple[np.ndarray, list[pa.RecordBatch]]
 """Positions in the keys, in no particular order, and for each its key-value row, one batch after

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pkray.format.words import fixed_values, raw_type
 
 _MOST_BYTES = 2**31 - 1
+"""Offsets of Arrow's strings are 32 bits wide."""
 
 
 @dataclass(frozen=True)

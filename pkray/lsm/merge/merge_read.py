@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SLICE_ROWS = 256 << 10
 """Rows held of all runs together, by default."""
 MIN_READ_ROWS = 4 << 10
+"""Least rows of a batch of one run, however small its share: smaller ones cost more calls."""
 READ_ROWS = 64 << 10
 """Rows of a batch where nothing is merged."""
 

@@ -33,6 +33,7 @@ from pkray.service.stats import KeyIndexStats
 from pkray.storage.object_store import ObjectStore
 
 _TRIES = 8
+"""Times that the newest snapshot is looked for, as snapshots expire while they are read."""
 
 
 class GlobalKeyIndex:

@@ -13,6 +13,7 @@ from pkray.format.index_file import IndexFileMeta
 from pkray.storage.object_store import ObjectStore
 
 _KEPT_BYTES = 64 << 20
+"""Hashes kept of the files written last, as each new file holds those of the one before."""
 
 
 class HashFiles:

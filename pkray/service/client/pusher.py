@@ -28,6 +28,8 @@ Send = Callable[[int, Push, RoutedBatch], Pending[None] | None]
 """Sends to the owner of that index; None where there is nothing to wait for."""
 
 _MAX_IN_FLIGHT = 6
+"""Batches sent and not answered: enough that owners never wait for the sender, few enough to
+hold."""
 _MAX_ROWS, _MAX_BYTES = 1 << 18, 16 << 20
 """Of a batch that is sent."""
 _MAX_HELD = 4

@@ -38,6 +38,7 @@ from pkray.service.protocol import (
 from pkray.service.pulse import Pulse
 
 _ATTEMPTS = 8
+"""Times that work is begun while owners restart; the waits between them add up to 16 s."""
 _FIRST_WAIT_SECONDS = 0.2
 _REPEATED = 3
 """Repeated calls in whose time work that fails is begun again."""

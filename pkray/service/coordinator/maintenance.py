@@ -23,6 +23,7 @@ from pkray.storage.object_store import ObjectStore
 _log = logging.getLogger(__name__)
 
 TAGS_EVERY_MILLIS = 60_000
+"""Between two looks for tags whose time is over, which list all of them."""
 
 
 class TableMaintenance:

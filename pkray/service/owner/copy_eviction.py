@@ -7,6 +7,8 @@ from pkray.service.debounced_timer import DebouncedTimer
 
 _LEAST_SECONDS = 0.1
 _MOST_SECONDS = 60.0
+"""Between two looks for copies that nobody used: often enough for the retention, seldom enough to
+cost nothing."""
 
 
 class CopyEviction:

@@ -21,6 +21,7 @@ from pkray.service.protocol import DRIVER, Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
 
 _RENEWED_EVERY_MILLIS = 60 * 60 * 1000
+"""Well below the time after which files are old (`UNNAMED_MILLIS`)."""
 
 
 class OwnerSession:

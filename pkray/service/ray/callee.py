@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 _SIGNS = 12
 """Signs of life that are asked for before an actor is replaced, if that takes a minute or less."""
 _LONGEST_APART_SECONDS = 5.0
+"""However long a call may take, a callee that is gone is noticed soon."""
 _START_SECONDS = 20.0
 """How long one that may be starting is left alone: Ray takes 5 s to kill a stopped process."""
 

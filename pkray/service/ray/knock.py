@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 _ANSWER_SECONDS = 10.0
+"""A host that is there answers at once; one that is not would be waited for two minutes."""
 
 
 def knock(address: str | None) -> None:

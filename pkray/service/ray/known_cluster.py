@@ -22,7 +22,9 @@ from pkray.storage.private_files import private_directory, private_file
 _PATIENCE_SECONDS = 60.0
 """How long another process may take to start a cluster before this one starts its own."""
 _LOOK_SECONDS = 0.1
+"""Between two looks whether the other process has finished."""
 _MOST_BYTES = 4096
+"""The file holds an address and a process: what is longer is not ours."""
 
 
 class _Started(msgspec.Struct, frozen=True):

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 SAMPLE_SLICES = 4
 SAMPLE_SLICE_ROWS = 1024
 SAMPLE_BYTES = 4 << 20
+"""What is looked at of a column: little against writing it, and from all over it."""
 COMPRESSED_BYTES = 128 << 10
 MIN_COMPRESSED_BYTES = 4 << 10
+"""How much of a sample is compressed to see whether it shrinks; less than this says nothing."""
 INCOMPRESSIBLE = 0.75
 """Columns whose sample shrinks to no less than this are stored without a codec."""
 

@@ -28,6 +28,7 @@ BUFFER_BYTES = 1 << 20
 BUFFERS_BYTES = 2 << 20
 """What all columns of a file are read at a time."""
 MIN_BUFFER_BYTES = 64 << 10
+"""Smaller reads cost more calls than they save memory."""
 BATCH_BYTES = 16 << 20
 """Most of a batch, unless a row is wider."""
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}

@@ -31,6 +31,7 @@ PAGE_BYTES, MIN_PAGE_BYTES = 1 << 20, 64 << 10
 PAGES_BYTES = 8 << 20
 """Readers hold a page of each column: of wide tables they are smaller."""
 PAGE_ROWS = 64 << 10
+"""Most rows of a page, so that a reader of a few rows decodes few."""
 SHARED_ROWS = 32 << 10
 """Files with fewer rows have their copies encoded: that takes less than sharing them does."""
 MOST_ROWS = 64 << 20

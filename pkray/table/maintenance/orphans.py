@@ -15,6 +15,7 @@ from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import FileStatus, ObjectStore
 
 DAY_MILLIS = 86_400_000
+"""The default age of orphans: longer than a commit takes."""
 COLUMNS = pa.schema(
     [("path", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("ms", tz="UTC"))]
 )
