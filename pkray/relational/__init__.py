@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pkray.relational.column import Column, col, exists, lit, when
     from pkray.relational.grouped import Grouped, cube, grouping_sets, rollup
     from pkray.relational.inputs import Changelog, changelog, from_arrow, query
+    from pkray.relational.plans import Plan
     from pkray.relational.relation import Relation
     from pkray.relational.statements import Statement
     from pkray.relational.windows import Cumulate, Session, Slide, Tumble
@@ -38,6 +39,7 @@ __all__ = [
     "Column",
     "Cumulate",
     "Grouped",
+    "Plan",
     "Relation",
     "Session",
     "Slide",
@@ -60,6 +62,7 @@ _MEMBERS = {
     "column": ("Column", "col", "exists", "lit", "when"),
     "grouped": ("Grouped", "cube", "grouping_sets", "rollup"),
     "inputs": ("Changelog", "changelog", "from_arrow", "query"),
+    "plans": ("Plan",),
     "relation": ("Relation",),
     "statements": ("Statement",),
     "windows": ("Cumulate", "Session", "Slide", "Tumble"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -36,15 +36,25 @@ _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 class BoundInsert:
     """An INSERT whose query is bound to the columns of its table.
 
+    Args:
+        relation: the query, if it is bound already.
+
     Attributes:
         node: the plan, down to the table.
     """
 
-    def __init__(self, catalog: Catalog, asked: said.Insert, dialect: Dialect) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        asked: said.Insert,
+        dialect: Dialect,
+        relation: Relation | None = None,
+    ) -> None:
         self.table = _table(catalog, asked.name)
         self.overwrite = asked.overwrite
         self.partition = constants(asked.partition)
-        relation = of_query(asked.tree, catalog.session.environment(dialect))
+        if relation is None:
+            relation = of_query(asked.tree, catalog.session.environment(dialect))
         targets = _targets(self.table, asked, self.partition, relation)
         self.node = Sink(
             _assigned(relation.plan, self.table, targets),
@@ -58,19 +68,31 @@ class BoundInsert:
         batches = running.run(running.pinned(self.node.input))
         fixed = _fixed(self.partition, self.table)
         if self.overwrite or self.node.on_conflict in ("error", "nothing"):
-            rows = pa.Table.from_batches(batches, self.node.input.fields.arrow)
-            whole = _with_columns(rows, fixed)
+            held = pa.Table.from_batches(batches, self.node.input.fields.arrow)
+            whole = _with_columns(held, fixed)
             if self.node.on_conflict in ("error", "nothing"):
                 whole = _unique(whole, self.table, self.node.on_conflict)
             if self.overwrite:
                 return self.table.overwrite(_complete(whole, self.table), self.partition or None)
             batches = iter(whole.to_batches())
             fixed = {}
-        lacking = set(self.table.schema.names) - set(self.node.target) - set(self.partition)
-        with self.table.open_writer(missing="null" if lacking else "error") as writer:
-            for batch in batches:
-                writer.upsert(_with_columns(batch, fixed))
-            return writer.commit()
+        rows = (_with_columns(each, fixed) for each in batches)
+        return _upserted(self.table, self.node, rows, self.partition)
+
+
+def write_sink(table: Table, sink: Sink) -> Snapshot | None:
+    """Run the plan of an INSERT once, over what the tables hold now, in one commit."""
+    return _upserted(table, sink, running.run(running.pinned(sink.input)))
+
+
+def _upserted(
+    table: Table, sink: Sink, batches: Iterable[pa.RecordBatch], fixed: Iterable[str] = ()
+) -> Snapshot | None:
+    lacking = set(table.schema.names) - set(sink.target) - set(fixed)
+    with table.open_writer(missing="null" if lacking else "error") as writer:
+        for batch in batches:
+            writer.upsert(batch)
+        return writer.commit()
 
 
 def update(catalog: Catalog, asked: said.Update, dialect: Dialect) -> pa.Table:

@@ -1,34 +1,308 @@
-"""Compiled plans of statements."""
+"""Compiled plans: a query as a JSON file that a later pkray runs as it was planned."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pkray.errors import UnsupportedError
+import pyarrow as pa
+
+from pkray import __version__, json_files
+from pkray.arguments.facade import checked_class
+from pkray.errors import (
+    MissingFileError,
+    OptionError,
+    PlanError,
+    QueryError,
+    StorageError,
+    TableExistsError,
+    UnsupportedError,
+)
+from pkray.relational import running
+from pkray.relational.changing import BoundInsert, write_sink
+from pkray.relational.definitions import DONE
 from pkray.relational.dialect import Dialect
+from pkray.relational.optimizer import optimize
+from pkray.relational.plan.json_reader import PlanNames, from_json
+from pkray.relational.plan.json_writer import to_json
+from pkray.relational.plan.keys import best_key, upsert_keys
+from pkray.relational.plan.nodes import Node, Scan, Sink
+from pkray.relational.plan.physical import to_logical, to_physical
+from pkray.relational.plan.plan_diff import PlanDiff, diff_of
+from pkray.relational.plan.state import ttl_of
+from pkray.relational.session import Environment, QuerySession
+from pkray.relational.sources import Source
 from pkray.relational.sql import statements as said
+from pkray.storage.opening import open_store
 
 if TYPE_CHECKING:
+    from pkray.relational.relation import Relation
     from pkray.table.catalog import Catalog
 
-
-def compile_statement(catalog: Catalog, statement: Any) -> Any:
-    """Make the plan of an INSERT or a statement set."""
-    raise UnsupportedError("compiled plans are not offered yet")
-
-
-def compile_relation(relation: Any, into: str | None) -> Any:
-    """Make the plan of a relation."""
-    raise UnsupportedError("compiled plans are not offered yet")
+PLAN_PATHS = "sql.plan-paths"
+"""The option that lists, by commas, the folders where statements may write and read plans."""
+MOST_BYTES = 64 << 20
+"""Most bytes of a plan's file that are read: a plan of 10,000 nodes has some 20 MB."""
 
 
-def load_plan(catalog: Catalog, path: str) -> Any:
-    """Read a plan's file."""
-    raise UnsupportedError("compiled plans are not offered yet")
+@checked_class
+class Plan:
+    """A compiled plan.
+
+    Made by ``Relation.compile_plan``, ``Catalog.load_plan`` and ``COMPILE PLAN``.
+
+    Args:
+        document: as JSON has it.
+        roots: the physical plan: one that gives rows, or one a table.
+        session: of the catalog whose tables it reads; None where it reads none.
+    """
+
+    def __init__(
+        self, document: dict[str, Any], roots: tuple[Node, ...], session: QuerySession | None
+    ) -> None:
+        self._document = document
+        self._roots = roots
+        self._session = session
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the plan as JSON has it; changing it changes nothing here."""
+        copied: dict[str, Any] = json.loads(json.dumps(self._document))
+        return copied
+
+    def write(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the plan to a file.
+
+        Args:
+            path: a URL, or a path from the working directory on.
+            overwrite: replace a file that is there.
+
+        Raises:
+            TableExistsError: there is one, and `overwrite` is false.
+            StorageError: it cannot be written.
+        """
+        write_plan(self._document, os.fspath(path), overwrite=overwrite)
+
+    def execute(self, continuous: bool = True) -> Any:
+        """Run the plan.
+
+        Args:
+            continuous: keep its table up to date; False: once, over the newest snapshots.
+
+        Returns:
+            the snapshots by table, None where there was nothing to commit; of a plan that goes
+            into no table the rows, a ``pa.Table``.
+
+        Raises:
+            UnsupportedError: `continuous`, which is not there yet.
+        """
+        if continuous:
+            raise UnsupportedError(
+                "plans do not run continuously yet: plan.execute(continuous=False) runs it once"
+            )
+        logical = [to_logical(root) for root in self._roots]
+        sinks = [root for root in logical if isinstance(root, Sink)]
+        if not sinks:
+            return _rows(logical[0])
+        assert self._session is not None
+        catalog = self._session.catalog
+        return {sink.table: write_sink(catalog.load_table(sink.table), sink) for sink in sinks}
+
+    def diff(self, other: Plan) -> PlanDiff:
+        """Compare the operators with state of this plan with those of a newer one.
+
+        Returns:
+            for each of `other` whether its state is kept or computed anew, and which states of
+            this one are dropped.
+        """
+        return diff_of(self._document, other._document)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self._document == other._document
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self._document, sort_keys=True))
+
+    def __repr__(self) -> str:
+        nodes = self._document["nodes"]
+        lines = "".join(f"\n    {node['id']:>4} {node['description']}" for node in nodes)
+        return f"Plan: {len(nodes)} nodes{lines}"
+
+
+def compile_relation(relation: Relation, into: str | None = None) -> Plan:
+    """Compile a relation's plan; as of ``Relation.compile_plan``."""
+    session = relation.names.session
+    if into is not None:
+        if session is None:
+            raise QueryError(f"no catalog has {into}: compile a relation of catalog.sql")
+        tree = said.Insert(tuple(into.split(".")), relation.tree)
+        bound = BoundInsert(session.catalog, tree, relation.dialect, relation)
+        return _compiled([bound.node], relation.dialect, session)
+    return _compiled([relation.plan], relation.dialect, session)
+
+
+def compile_inserts(catalog: Catalog, inserts: Sequence[BoundInsert], dialect: Dialect) -> Plan:
+    """Compile INSERTs into one plan; what they have in common is in it once."""
+    for each in inserts:
+        if each.overwrite or each.partition:
+            raise UnsupportedError(
+                "INSERT OVERWRITE and PARTITION do not go into plans: write INSERT INTO, with the "
+                "partition's columns in the query"
+            )
+    return _compiled([each.node for each in inserts], dialect, catalog.session)
+
+
+def _compiled(plans: Sequence[Node], dialect: Dialect, session: QuerySession | None) -> Plan:
+    optimized = [optimize(plan) for plan in plans]
+    before = [_needs_before(plan, session) for plan in optimized]
+    physical = tuple(
+        to_physical(plan, before=needed) for plan, needed in zip(optimized, before, strict=True)
+    )
+    document = to_json(
+        physical,
+        dialect=str(dialect),
+        version=__version__,
+        ttl=ttl_of(session.options if session else {}),
+        before=before,
+    )
+    return Plan(document, physical, session)
+
+
+def _needs_before(plan: Node, session: QuerySession | None) -> bool:
+    """Whether the plan's table is keyed otherwise than its changes: rows must be taken back."""
+    if not isinstance(plan, Sink) or session is None:
+        return True
+    key = best_key(plan.input, upsert_keys(plan.input))
+    if key is None:
+        return True
+    names = dict(zip(plan.input.fields.names, plan.target, strict=True))
+    table = session.catalog.load_table(plan.table)
+    return {names[name] for name in key} != set(table.schema.primary_keys)
 
 
 def run_plan_statement(
     catalog: Catalog, asked: said.CompilePlan | said.ExecutePlan, dialect: Dialect
-) -> Any:
+) -> pa.Table:
     """Do COMPILE PLAN or EXECUTE PLAN."""
-    raise UnsupportedError("compiled plans are not offered yet")
+    session = catalog.session
+    check_plan_path(asked.path, session.options)
+    if isinstance(asked, said.CompilePlan):
+        if asked.if_not_exists and plan_exists(asked.path):
+            return DONE
+        asked_for = asked.statement
+        inserts = (asked_for,) if isinstance(asked_for, said.Insert) else asked_for.inserts
+        bound = [BoundInsert(catalog, each, dialect) for each in inserts]
+        compile_inserts(catalog, bound, dialect).write(asked.path)
+        return DONE
+    if asked.if_exists and not plan_exists(asked.path):
+        return DONE
+    bounded = session.options.get("execution.runtime-mode", "").lower() == "batch"
+    snapshots = load_plan(session, asked.path).execute(continuous=not bounded)
+    ids = [made.id if made else None for made in snapshots.values()]
+    return pa.table({"table": list(snapshots), "snapshot": pa.array(ids, pa.int64())})
+
+
+def load_plan(session: QuerySession, path: str | os.PathLike[str]) -> Plan:
+    """Read a plan from a file; as of ``Catalog.load_plan``."""
+    data = read_plan(os.fspath(path))
+    try:
+        document = json_files.values(data)
+    except ValueError as error:
+        raise PlanError(f"{path} is no plan: {error}", faults=(("", str(error)),)) from None
+    return plan_of(session, document)
+
+
+def plan_of(session: QuerySession, document: Any) -> Plan:
+    """Make a plan of what a file holds, or of what ``Plan.to_dict`` gave.
+
+    Raises:
+        PlanError: ``faults`` lists each fault with its JSON pointer.
+    """
+    dialect = document.get("dialect") if isinstance(document, dict) else None
+    names = session.environment(Dialect.FLINK if dialect == "flink" else Dialect.SPARK)
+
+    def find(name: str, options: Mapping[str, str]) -> Source:
+        return _source(names, name, options)
+
+    return Plan(document, from_json(document, PlanNames(find, names.udf)), session)
+
+
+def _source(names: Environment, name: str, options: Mapping[str, str]) -> Source:
+    node = names.relation(tuple(name.split(".")), options, {})
+    if not isinstance(node, Scan):
+        raise QueryError(f"{name} is a view now, not a table: compile the plan again", table=name)
+    return node.source
+
+
+def _rows(plan: Node) -> pa.Table:
+    return pa.Table.from_batches(running.run(running.pinned(plan)), plan.fields.arrow)
+
+
+def write_plan(document: Mapping[str, Any], path: str, *, overwrite: bool) -> None:
+    """Write a document to a file, whole or not at all."""
+    folder, name = _divided(path)
+    store, data = open_store(folder), json.dumps(document, indent=2).encode() + b"\n"
+    if overwrite:
+        store.write(name, data)
+    elif not store.create(name, data):
+        raise TableExistsError(
+            f"the plan {path} is there already: write IF NOT EXISTS, give overwrite=True, or "
+            "choose another name",
+            path=path,
+        )
+
+
+def read_plan(path: str) -> bytes:
+    """Read a plan's file."""
+    folder, name = _divided(path)
+    store = open_store(folder)
+    if not store.exists(name):
+        raise MissingFileError(f"there is no plan {path}: compile it first", path=path)
+    if store.size(name) > MOST_BYTES:
+        raise StorageError(f"{path} is larger than {MOST_BYTES >> 20} MB: it is no plan", path=path)
+    return store.read(name)
+
+
+def plan_exists(path: str) -> bool:
+    """Whether there is a file of this name."""
+    folder, name = _divided(path)
+    return open_store(folder).exists(name)
+
+
+def check_plan_path(path: str, options: Mapping[str, str]) -> None:
+    """Check that a statement may write or read a plan there.
+
+    Raises:
+        OptionError: the option ``sql.plan-paths`` names other folders.
+    """
+    allowed = [each.strip() for each in options.get(PLAN_PATHS, "").split(",") if each.strip()]
+    if not allowed:
+        return
+    place = _normal(path)
+    if not any(place.is_relative_to(_normal(each)) for each in allowed):
+        raise OptionError(
+            f"the plan {path} lies outside of {PLAN_PATHS} ({', '.join(allowed)})",
+            key=PLAN_PATHS,
+            path=path,
+        )
+
+
+def _normal(path: str) -> PurePosixPath:
+    if "://" in path and not path.startswith("file://"):
+        scheme, rest = path.split("://", 1)
+        return PurePosixPath(f"/{scheme}:") / os.path.normpath(f"/{rest}").lstrip("/")
+    return PurePosixPath(os.path.realpath(path.removeprefix("file://")))
+
+
+def _divided(path: str) -> tuple[str, str]:
+    """Divide a path into its folder and the file's name.
+
+    Raises:
+        OptionError: it ends in no name.
+    """
+    folder, slash, name = path.rpartition("/")
+    if not name or name in (".", ".."):
+        raise OptionError(f"{path!r} names no file: write a path such as plans/totals.json")
+    return (folder + slash) or ".", name

@@ -151,8 +151,11 @@ class Relation(Queried):
                 cast.
         """
         if engine == "spark":
-            frame = self.to_spark(snapshot=snapshot, tag=tag, timestamp=timestamp)
-            return iter(frame.toArrow().cast(self.schema).to_batches())
+            rendering = importlib.import_module("pkray.spark.relations")  # a door upwards
+            batches: Iterator[pa.RecordBatch] = rendering.to_batches(
+                running.prepare(running.pinned(self.plan, snapshot, tag, timestamp))
+            )
+            return batches
         return running.run(running.pinned(self.plan, snapshot, tag, timestamp))
 
     def to_arrow(
@@ -218,7 +221,8 @@ class Relation(Queried):
             snapshot, tag, timestamp: as of `to_batches`; the tables are bound now.
         """
         rendering = importlib.import_module("pkray.spark.relations")  # a door upwards
-        return rendering.to_spark(running.pinned(self.plan, snapshot, tag, timestamp), spark)
+        bound = running.pinned(self.plan, snapshot, tag, timestamp)
+        return rendering.to_spark(running.prepare(bound), spark)
 
     def count(self) -> int:
         """Count the rows."""

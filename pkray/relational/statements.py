@@ -73,9 +73,9 @@ class Statement:
 
     def compile(self) -> Any:
         """Make the plan that ``COMPILE PLAN`` writes."""
-        from pkray.relational.plans import compile_statement
+        from pkray.relational.plans import compile_inserts
 
-        return compile_statement(self._catalog, self)
+        return compile_inserts(self._catalog, self._inserts, self.dialect)
 
     def explain(self) -> list[Explanation]:
         """Say how each INSERT would run."""

@@ -382,6 +382,24 @@ class Catalog(Closeable):
         """Find a stored view by ``database.view``; None where there is none."""
         return self._views.find(name)
 
+    def load_plan(self, path: str | os.PathLike[str]) -> Any:
+        """Read a compiled plan.
+
+        Args:
+            path: a URL, or a path from the working directory on.
+
+        Returns:
+            a `pkray.relational.Plan`.
+
+        Raises:
+            MissingFileError: there is none.
+            PlanError: it is malformed, newer than this pkray, or of other tables: each fault with
+                its JSON pointer.
+        """
+        from pkray.relational.plans import load_plan
+
+        return load_plan(self.session, path)
+
     def register_function(self, name: Name, function: Any) -> None:
         """Give a Python function (`pkray.relational.udf`) a name in this object's queries.
 

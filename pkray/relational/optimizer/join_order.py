@@ -20,9 +20,9 @@ def order_joins(plan: Node) -> Node:
     """Order each group of inner joins by the estimated sizes of their results."""
     if isinstance(plan, Join) and _is_plain(plan):
         group = _Group()
-        names = {name: name for name in plan.fields.names}
-        group.collect(plan, names)
-        return group.joined(plan)
+        group.collect(plan, {name: name for name in plan.fields.names})
+        if len(group.inputs) > 2:
+            return group.joined(plan)
     inputs = tuple(order_joins(each) for each in plan.inputs)
     same = all(new is old for new, old in zip(inputs, plan.inputs, strict=True))
     return plan if same else plan.with_inputs(*inputs)

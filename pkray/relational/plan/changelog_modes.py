@@ -68,6 +68,10 @@ class ChangelogMode:
         """Whether rows are only added."""
         return self.kinds <= INSERT
 
+    def __or__(self, other: ChangelogMode) -> ChangelogMode:
+        """Give all that two takers of the same changes need."""
+        return ChangelogMode(self.kinds | other.kinds, self.before or other.before)
+
     def names(self) -> list[str]:
         """List the row kinds: ``I``, ``UB``, ``UA``, ``D``."""
         updates = ["UB", "UA"] if self.before else ["UA"]

@@ -25,8 +25,9 @@ from pkray.relational.plan.json_names import (
     camel_case,
     node_types,
     own_fields,
+    type_name,
 )
-from pkray.relational.plan.nodes import IntervalJoin, Join, Node, Scan, TemporalJoin
+from pkray.relational.plan.nodes import IntervalJoin, Join, Node, Scan, Sink, TemporalJoin
 from pkray.relational.plan.state import states
 from pkray.relational.plan.text import FindUdf, from_text
 from pkray.relational.sources import Source
@@ -39,6 +40,7 @@ _DURATION = re.compile(r"(0|[1-9]\d{0,17}) (ms|s|min|h|d)")
 _COMMON = ("id", "type", "state", "inputProperties", "outputType", "description", "digest")
 _INFORMATION = ("leftUpsertKeys", "rightUpsertKeys")
 _MISSING: Any = object()
+_SINK = type_name(Sink)
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ class PlanNames:
     udf: FindUdf
 
 
-def from_json(document: Any, names: PlanNames) -> Node:
-    """Make the plan of what a file holds.
+def from_json(document: Any, names: PlanNames) -> tuple[Node, ...]:
+    """Make the plans of what a file holds: one that ends in a result, or several in tables.
 
     Args:
         names: finds the tables and functions that the plan names.
@@ -74,17 +76,17 @@ class _Reader:
         self.names = names
         self.faults: list[tuple[str, str]] = []
 
-    def read(self) -> Node:
-        root = self._read()
-        if self.faults or root is None:
+    def read(self) -> tuple[Node, ...]:
+        roots = self._read()
+        if self.faults or roots is None:
             lines = "".join(f"\n  {place or '/'}: {reason}" for place, reason in self.faults)
             raise PlanError(f"the plan cannot be loaded:{lines}", faults=tuple(self.faults))
-        return root
+        return roots
 
     def fault(self, pointer: str, reason: str) -> None:
         self.faults.append((pointer, reason))
 
-    def _read(self) -> Node | None:
+    def _read(self) -> tuple[Node, ...] | None:
         document = self.document
         if not isinstance(document, dict):
             self.fault("", "a plan is a JSON object with nodes and edges")
@@ -118,7 +120,7 @@ class _Reader:
                 "install a newer pkray",
             )
 
-    def _graph(self, written: list[Any], edges: list[Any]) -> Node | None:
+    def _graph(self, written: list[Any], edges: list[Any]) -> tuple[Node, ...] | None:
         places = self._places(written)
         inputs = self._inputs(edges, places)
         if any(not place.endswith("/ttl") for place, _ in self.faults):
@@ -135,10 +137,12 @@ class _Reader:
                 built[number] = node
         taken = {each for numbers in inputs.values() for each in numbers}
         roots = [number for number in places if number not in taken]
-        if len(roots) != 1:
-            self.fault("/edges", f"a plan ends in one node, this one in {sorted(roots)}")
+        sinks = [number for number in roots if written[places[number]]["type"] == _SINK]
+        if len(roots) > 1 and sinks != roots:
+            said = f"a plan ends in one node or in tables, this one in the nodes {sorted(roots)}"
+            self.fault("/edges", said)
             return None
-        return built.get(roots[0])
+        return tuple(built[number] for number in roots if number in built)
 
     def _places(self, written: list[Any]) -> dict[int, int]:
         places: dict[int, int] = {}

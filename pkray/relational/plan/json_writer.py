@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ from typing import Any
 
 from pkray.errors import PlanError
 from pkray.relational.explanation import row_type
-from pkray.relational.plan.changelog_modes import changelog_modes
+from pkray.relational.plan.changelog_modes import ChangelogMode, changelog_modes
 from pkray.relational.plan.describe import description
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Field, Fields
@@ -25,16 +25,23 @@ from pkray.relational.udf import Udf
 from pkray.schema.types import DataType
 
 
-def to_json(root: Node, *, dialect: str, version: str, ttl: str, before: bool) -> dict[str, Any]:
-    """Write a physical plan.
+def to_json(
+    roots: Sequence[Node], *, dialect: str, version: str, ttl: str, before: Sequence[bool]
+) -> dict[str, Any]:
+    """Write physical plans; what is equal in several of them is written once.
 
     Args:
         ttl: of state for which no hint says another.
-        before: whether what takes the changes needs the rows before updates.
+        before: of each root, whether what takes its changes needs the rows before updates.
     """
-    order = list(_in_order(root))
+    known: dict[Node, Node] = {}
+    shared = [root.transform(lambda node: known.setdefault(node, node)) for root in roots]
+    order = list(_in_order(shared))
     ids = {id(node): index for index, node in enumerate(order, 1)}
-    modes = changelog_modes(root, before=before)
+    modes: dict[int, ChangelogMode] = {}
+    for root, needed in zip(shared, before, strict=True):
+        for place, mode in changelog_modes(root, before=needed).items():
+            modes[place] = modes[place] | mode if place in modes else mode
     digests: dict[int, str] = {}
     for node in order:
         digests[id(node)] = _digest(node, [digests[id(each)] for each in node.inputs])
@@ -56,10 +63,10 @@ def to_json(root: Node, *, dialect: str, version: str, ttl: str, before: bool) -
     }
 
 
-def _in_order(root: Node) -> Iterator[Node]:
+def _in_order(roots: Sequence[Node]) -> Iterator[Node]:
     """List the nodes, inputs before what takes them, each once."""
     seen: set[int] = set()
-    waiting: list[tuple[Node, bool]] = [(root, False)]
+    waiting: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
     while waiting:
         node, ready = waiting.pop()
         if id(node) in seen:

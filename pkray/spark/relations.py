@@ -1,0 +1,190 @@
+"""Run plans on Spark, and read DataFrames in plans."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
+
+from pkray.arguments.facade import checked
+from pkray.errors import InputError, UnsupportedError
+from pkray.relational.compiled import compile_expression
+from pkray.relational.plan.expressions import Call, Expression, Literal, UdfCall
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.sources import Source, Watermark
+from pkray.relational.sources.pushdown import pushed
+from pkray.relational.sources.rows import conformed, fields_of
+from pkray.relational.sources.table import TableSource
+from pkray.relational.spark_sql import SparkSql
+from pkray.spark.source import read
+from pkray.spark.types import exchange_schema, incoming_schema, spark_schema
+
+if TYPE_CHECKING:
+    from pkray.relational.relation import Relation
+
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""What the text of a plan relies on; set in a session of its own, not in the user's."""
+
+
+def to_spark(plan: Node, spark: SparkSession | None = None) -> DataFrame:
+    """Write a plan as a DataFrame.
+
+    The DataFrame belongs to a session of its own beside the user's (``spark.newSession()``), in
+    which ANSI mode is on and the time zone is UTC.
+
+    Args:
+        spark: by default the active session.
+
+    Raises:
+        UnsupportedError: there is no session, or an operator runs on the local engine alone.
+    """
+    if spark is None:
+        spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise UnsupportedError("no Spark session is active: give one, as of pkray.spark.session()")
+    sql = SparkSql(prefix=f"pkray_{uuid.uuid4().hex[:12]}")
+    text = sql.query(plan)
+    session = spark.newSession()
+    for key, value in _SETTINGS.items():
+        session.conf.set(key, value)
+    for name, scan in sql.scans.items():
+        _rows(session, scan).createOrReplaceTempView(name)
+    for name, shape in sql.kernels.items():
+        session.udf.register(name, _kernel(shape))
+    return session.sql(text)
+
+
+def to_batches(plan: Node, spark: SparkSession | None = None) -> Iterator[pa.RecordBatch]:
+    """Run a plan on Spark and take its rows to this process, types as the plan says."""
+    table = to_spark(plan, spark).toArrow()
+    yield from conformed(table, plan.fields).to_batches()
+
+
+def _rows(session: SparkSession, scan: Scan) -> DataFrame:
+    """Read what a scan reads."""
+    source, columns = scan.source, scan.fields.names
+    if isinstance(source, DataFrameSource):
+        return source.in_session(session)
+    if isinstance(source, TableSource) and not source.reads_changes and columns:
+        view = source.view
+        at = source.at
+        if view is not None and view.snapshot is not None:
+            at = {"snapshot_id": view.snapshot.id}
+        condition = pushed(scan.condition, source.schema).predicate
+        return read(session, source.table, columns=list(columns), filter=condition, **at)
+    batches = list(source.batches(columns, scan.condition))
+    schema = pa.schema([scan.fields.arrow.field(name) for name in columns])
+    rows = pa.Table.from_batches(batches, schema)
+    if not columns:
+        count = sum(batch.num_rows for batch in batches)
+        return session.range(count).select()
+    exchanged = exchange_schema(rows.schema)
+    return session.createDataFrame(rows.cast(exchanged), schema=spark_schema(rows.schema))
+
+
+def _kernel(shape: Call | UdfCall) -> Any:
+    """Make the Python function over Arrow batches by which Spark computes one call."""
+    places = [each for each in shape.arguments if not isinstance(each, Literal)]
+    fields = Fields(tuple(Field(_name(each), each.type) for each in places))
+    result = spark_schema(pa.schema([pa.field("r", shape.type.arrow)]))["r"].dataType
+
+    def compute(*arrays: pa.Array) -> pa.Array:
+        return _computed(shape, fields, arrays)
+
+    return arrow_udf(compute, returnType=result)
+
+
+def _computed(shape: Call | UdfCall, fields: Fields, arrays: Sequence[pa.Array]) -> pa.Array:
+    columns = [array.cast(field.type.arrow) for array, field in zip(arrays, fields, strict=True)]
+    batch = pa.RecordBatch.from_arrays(columns, schema=fields.arrow)
+    value = _compiled(shape, fields).evaluate(batch)
+    exchanged = exchange_schema(pa.schema([pa.field("r", value.type)]))
+    return value.cast(exchanged.field("r").type)
+
+
+@lru_cache(maxsize=256)
+def _compiled(shape: Expression, fields: Fields) -> Any:
+    return compile_expression(shape, fields)
+
+
+def _name(place: Expression) -> str:
+    return str(getattr(place, "name"))  # noqa: B009 - a ColumnRef
+
+
+class DataFrameSource(Source):
+    """The rows of a Spark DataFrame.
+
+    Args:
+        name: as explanations say it.
+        frame: not streaming.
+    """
+
+    def __init__(self, name: str, frame: DataFrame) -> None:
+        self.name = name
+        self.frame = frame
+        self.primary_key: tuple[str, ...] = ()
+        self.mode = "insert"
+        self.watermark: Watermark | None = None
+        self._fields = fields_of(incoming_schema(frame.schema))
+
+    def __repr__(self) -> str:
+        return f"DataFrameSource({self.name!r})"
+
+    @property
+    def fields(self) -> Fields:
+        """Give all its columns."""
+        return self._fields
+
+    def in_session(self, session: SparkSession) -> DataFrame:
+        """Give the DataFrame to another session of the same Spark."""
+        name = f"pkray_{uuid.uuid4().hex[:12]}"
+        self.frame.createOrReplaceGlobalTempView(name)
+        try:
+            return session.table(f"global_temp.{name}")
+        finally:
+            session.catalog.dropGlobalTempView(name)
+
+    def batches(
+        self, columns: Sequence[str], condition: Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Compute the DataFrame and take its rows to this process."""
+        rows = self.frame.select(*[f"`{name}`" for name in columns]).toArrow()
+        yield from conformed(rows, self._fields.only(columns)).to_batches()
+
+
+@checked
+def relation(frame: Any, *, name: str = "dataframe") -> Relation:
+    """Take a Spark DataFrame as a relation of bounded queries.
+
+    Args:
+        frame: a DataFrame that is not streaming.
+        name: what explanations call it.
+
+    Raises:
+        UnsupportedError: it is a stream, which continuous queries will read.
+        SchemaError: a column's type has no Arrow form, or a name appears twice.
+    """
+    from pkray.relational.relation import of_source
+
+    if not isinstance(frame, DataFrame):
+        raise InputError(
+            f"a relation is made of a Spark DataFrame, not of a {type(frame).__name__}"
+        )
+    if frame.isStreaming:
+        raise UnsupportedError(
+            "a streaming DataFrame runs in continuous queries alone, which are not there yet: "
+            "ingest the stream into a table with start_ingest, and query the table"
+        )
+    return of_source(DataFrameSource(name, frame))

@@ -1,0 +1,1 @@
+"""Recorded continuous queries: what goes in, the query, and the table that comes out."""
