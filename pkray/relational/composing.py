@@ -11,7 +11,7 @@ from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.queried import Queried
 from pkray.relational.session import Environment, fresh_name
-from pkray.relational.sql.parser import nearest, parse_expression
+from pkray.relational.sql.parser import nearest, parse_expression, parse_trees
 from pkray.relational.syntax import ORIGIN, Inner, Text, column, identifier
 
 _OPEN = frozenset({"kind", "expressions", "from_", "where"})
@@ -59,7 +59,22 @@ class Writer:
             cast = parse_expression(f"CAST(NULL AS {text})", self.names.dialect)
             kind: exp.Expr = cast.args["to"]
             return kind
+        if isinstance(node.parent, exp.Order):
+            return self._read_key(text)
         return parse_expression(text, self.names.dialect)
+
+    def ordering(self, key: exp.Expr) -> exp.Expr:
+        """Bring a sort key into the query; text may say ``a DESC NULLS LAST``."""
+        return self._read_key(key.this) if isinstance(key, Text) else self.settled(key)
+
+    def _read_key(self, text: str) -> exp.Expr:
+        prefix = "SELECT 1 ORDER BY "
+        (tree,) = parse_trees(prefix + text, self.names.dialect, shift=len(prefix))
+        keys = tree.args["order"].expressions if tree.args.get("order") else []
+        if len(keys) != 1 or tree.args.get("limit"):
+            raise QueryError(f"one sort key is expected, not {text!r}")
+        made: exp.Expr = keys[0].pop()
+        return made
 
     def _taken(self, relation: Queried) -> exp.Query:
         self.names, tree = absorbed(self.names, relation)

@@ -319,7 +319,7 @@ class Relation(Queried):
             raise QueryError("order_by takes a column at least")
         writer = self._writer()
         made = opened(self.tree)
-        made.set("order", exp.Order(expressions=self._orderings(keys, writer)))
+        made.set("order", exp.Order(expressions=[writer.ordering(key) for key in keys]))
         return self._made(made, writer, {name: name for name in self.columns})
 
     def limit(self, n: int, offset: int = 0) -> Relation:
@@ -581,9 +581,6 @@ class Relation(Queried):
         made = opened(self.tree)
         made.set("expressions", list(values))
         return self._made(made, writer, passed)
-
-    def _orderings(self, keys: Sequence[exp.Expr], writer: Writer) -> list[exp.Expr]:
-        return [rewriting.ordered(key, writer) for key in keys]
 
     def _with_others(
         self, kind: type[exp.SetOperation], others: Sequence[Relation], all: bool

@@ -18,8 +18,8 @@ from pkray.relational.composing import Side, Writer, item_of, opened, star, subq
 from pkray.relational.plan.fields import Field, distinct_names
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.queried import AsOf, Queried
-from pkray.relational.sql.parser import TableArgument, parse_trees
-from pkray.relational.syntax import ORIGIN, Text, aliased, call, column, identifier
+from pkray.relational.sql.parser import TableArgument
+from pkray.relational.syntax import ORIGIN, aliased, call, column, identifier
 from pkray.relational.windows import Window, interval, microseconds
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
 
@@ -55,19 +55,6 @@ _BUCKETS = 1 << 30
 # Order, limits, numbers
 
 
-def ordered(key: exp.Expr, writer: Writer) -> exp.Expr:
-    """Read a sort key; text may say ``a DESC NULLS LAST``."""
-    if not isinstance(key, Text):
-        return writer.settled(key)
-    prefix = "SELECT 1 ORDER BY "
-    (tree,) = parse_trees(prefix + key.this, writer.names.dialect, shift=len(prefix))
-    keys = tree.args["order"].expressions if tree.args.get("order") else []
-    if len(keys) != 1 or tree.args.get("limit"):
-        raise QueryError(f"one sort key is expected, not {key.this!r}")
-    made: exp.Expr = keys[0].pop()
-    return made
-
-
 def limitable(tree: exp.Query, without: Sequence[str]) -> exp.Select:
     """Give a query that LIMIT or OFFSET goes right into."""
     if isinstance(tree, exp.Select) and not any(tree.args.get(key) for key in without):
@@ -88,7 +75,7 @@ def numbered(
     window = exp.Window(
         this=call("ROW_NUMBER"),
         partition_by=[writer.settled(expression(each)) for each in partition_by],
-        order=exp.Order(expressions=[ordered(each, writer) for each in order_by]),
+        order=exp.Order(expressions=[writer.ordering(each) for each in order_by]),
         over="OVER",
     )
     inner = opened(relation.tree)

@@ -19,7 +19,7 @@ ORIGIN = "relation"
 
 _TYPES = {
     "STRING": exp.DType.TEXT,
-    "BYTES": exp.DType.BINARY,
+    "BYTES": exp.DType.LONGBLOB,
     "TIMESTAMP": exp.DType.TIMESTAMPNTZ,
     "TIMESTAMP_LTZ": exp.DType.TIMESTAMPLTZ,
     "ROW": exp.DType.STRUCT,

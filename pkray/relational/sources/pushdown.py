@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pkray.errors import InputError, UnsupportedError
+import pyarrow as pa
+
+from pkray.errors import EvaluationError, InputError, UnsupportedError
+from pkray.relational.compiled import compile_expression
+from pkray.relational.functions.function import function
 from pkray.relational.plan.expressions import (
     Call,
     Cast,
     ColumnRef,
     Expression,
-    Literal,
+    Lambda,
+    UdfCall,
     all_of,
     conjuncts,
 )
+from pkray.relational.plan.fields import Fields
 from pkray.scan.comparisons import SWAPPED, compare, like, one_of
 from pkray.scan.conditions import AllOf, AnyOf, Condition, IsNull
 from pkray.scan.literals import literal
@@ -30,6 +36,7 @@ _COMPARISONS = {
     "greater_equal": ">=",
 }
 _FLOATS = ("FLOAT", "DOUBLE")
+_ONE_ROW = pa.table({"one": [1]}).select([]).to_batches()[0]
 
 
 @dataclass(frozen=True)
@@ -99,11 +106,11 @@ def _of_call(part: Call, schema: TableSchema, negated: bool = False) -> Conditio
     values = [_constant(each) for each in arguments[1:]]
     if field is None or any(value is None for value in values):
         return None
-    constants = [value.value for value in values if value is not None]
+    constants = [value for value in values if value is not None]
     if name == "in":
         return one_of(field, [literal(each) for each in constants], negated)
     if name == "like" and len(constants) == 1:
-        return like(field, constants[0], negated=negated)
+        return like(field, literal(constants[0]), negated=negated)
     return None
 
 
@@ -115,7 +122,7 @@ def _comparison(
         field, constant, operator = _field(right, schema), _constant(left), SWAPPED[operator]
     if field is None or constant is None:
         return None
-    return compare(field, operator, literal(constant.value), negated)
+    return compare(field, operator, literal(constant), negated)
 
 
 def _field(value: Expression, schema: TableSchema) -> DataField | None:
@@ -128,11 +135,21 @@ def _field(value: Expression, schema: TableSchema) -> DataField | None:
     return None if field.type.root == "CHAR" else field
 
 
-def _constant(value: Expression) -> Literal | None:
-    if not isinstance(value, Literal) or value.type.is_nested:
+def _constant(value: Expression) -> pa.Scalar | None:
+    """Compute what depends on no column; None for what does, or changes from call to call."""
+    if value.type.is_nested or value.columns():
         return None
-    finer = value.type.root.startswith("TIMESTAMP") and isinstance(value.value, int)
-    return None if finer else value
+    if any(isinstance(part, UdfCall | Lambda) or not _is_fixed(part) for part in value.walk()):
+        return None
+    try:
+        computed = compile_expression(value, Fields(())).evaluate(_ONE_ROW)
+    except EvaluationError:  # said when the query computes it
+        return None
+    return computed[0]
+
+
+def _is_fixed(part: Expression) -> bool:
+    return not isinstance(part, Call) or function(part.function).deterministic
 
 
 def _is_wider(narrow: DataType, wide: DataType) -> bool:

@@ -157,6 +157,29 @@ class _Generator(SparkGenerator):
         ),
     }
 
+    EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[Any]] = set()
+
+    def datatype_sql(self, expression: exp.DataType) -> str:
+        """Write a type with all of its parameters, which Spark's own leave out."""
+        name = _TYPE_NAMES.get(expression.this)
+        if name is None:
+            return str(super().datatype_sql(expression))
+        inside = self.expressions(expression, flat=True)
+        return f"{name}({inside})" if inside else name
+
+
+_TYPE_NAMES = {
+    exp.DType.TIMESTAMPNTZ: "TIMESTAMP_NTZ",
+    exp.DType.TIMESTAMPLTZ: "TIMESTAMP_LTZ",
+    exp.DType.TIMESTAMPTZ: "TIMESTAMP",
+    exp.DType.TIMESTAMP: "TIMESTAMP",
+    exp.DType.TIME: "TIME",
+    exp.DType.CHAR: "CHAR",
+    exp.DType.VARCHAR: "VARCHAR",
+    exp.DType.VARBINARY: "VARBINARY",
+    exp.DType.LONGBLOB: "BYTES",
+}
+
 
 class PkraySpark(Spark):
     """Spark SQL with window table functions and hints on tables."""
@@ -164,6 +187,10 @@ class PkraySpark(Spark):
     class Tokenizer(Spark.Tokenizer):
         TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set(TokenType)
         VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}  # t$snapshots
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            **Spark.Tokenizer.KEYWORDS,
+            "BYTES": TokenType.LONGBLOB,
+        }
 
     Parser = _Parser
     Generator = _Generator
@@ -179,6 +206,7 @@ class PkrayFlink(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["'"]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **Spark.Tokenizer.KEYWORDS,
+            "BYTES": TokenType.LONGBLOB,
             "TIMESTAMP": TokenType.TIMESTAMP,
         }
 

@@ -24,6 +24,8 @@ from pkray.relational.sql.parser import (
 from pkray.relational.sql.types import type_of
 from pkray.schema.types import DataType
 
+_SPARK_TYPE = re.compile(r"\b(TIMESTAMP|BINARY)\b(?!\s*\()|\bTIMESTAMP\s*\(|\bSTRUCT\b", re.I)
+"""Types whose names mean something else, or nothing, in table schemas."""
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 
 Name: TypeAlias = tuple[str, ...]
@@ -880,8 +882,8 @@ def _type(text: str, dialect: Dialect) -> DataType:
     def of_schemas() -> DataType:
         return DataType.parse(text)
 
-    first, second = of_casts, of_schemas
-    if dialect is Dialect.FLINK:
+    first, second = of_schemas, of_casts
+    if dialect is Dialect.SPARK and _SPARK_TYPE.search(text):
         first, second = second, first
     try:
         return first()

@@ -23,7 +23,7 @@ _ROOTS = {
     "STRING": "STRING",
     "VARBINARY": "VARBINARY",
     "BINARY": "BINARY",
-    "BYTES": "BYTES",
+    "LONGBLOB": "BYTES",
     "DATE": "DATE",
     "TIME": "TIME",
     "TIMESTAMPNTZ": "TIMESTAMP",
