@@ -32,7 +32,7 @@ MAX_PROCESSES = 4
 """More would run out of memory on small machines, and have little left to share."""
 
 MEMORY = "/dev/shm"
-"""Where tests have their files if `MEMORY_BYTES` are free: a disk makes and deletes them slower."""
+"""Where files of tests are if programs may run there and `MEMORY_BYTES` are free."""
 
 MEMORY_BYTES = 4 << 30
 
@@ -84,6 +84,7 @@ def pytest_configure() -> None:
     if (
         "TMPDIR" not in os.environ
         and os.access(MEMORY, os.W_OK)
+        and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
         and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES
     ):
         os.environ["TMPDIR"] = MEMORY
