@@ -8,7 +8,8 @@
 `ingest` pushes a DataFrame in one commit; `start_ingest` commits each micro-batch under its number,
 so that a replayed one changes nothing. Rows go from executors to owners (``batch``, ``stream``).
 `read` and `register` are data sources for tables (``source``), `read_stream` for changes
-(``changes``), with filters pushed down. ``session`` starts Spark, on its own or on Ray. ``failure``
+(``changes``), with filters pushed down. `relation` takes a DataFrame into queries, and runs plans
+(``relations``). ``session`` starts Spark, on its own or on Ray. ``failure``
 brings pkray's errors out of tasks as plain data. Alone imports pyspark and raydp.
 """
 
@@ -24,6 +25,7 @@ from pkray.extras import is_installed, require_extra
 if TYPE_CHECKING:
     from pkray.spark.batch import ingest
     from pkray.spark.changes import read_stream
+    from pkray.spark.relations import relation
     from pkray.spark.sessions import session, stop
     from pkray.spark.source import read, register
     from pkray.spark.stream import IngestQuery, start_ingest
@@ -34,6 +36,7 @@ __all__ = [
     "read",
     "read_stream",
     "register",
+    "relation",
     "session",
     "start_ingest",
     "stop",
@@ -47,6 +50,7 @@ _MODULE_OF = {
     "read": "source",
     "read_stream": "changes",
     "register": "source",
+    "relation": "relations",
     "session": "sessions",
     "start_ingest": "stream",
     "stop": "sessions",
@@ -57,7 +61,9 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for alone: a task's Python worker needs little of this."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _MODULE_OF[name] in ("changes", "source") and not is_installed("pyspark.sql.datasource"):
+    if _MODULE_OF[name] in ("changes", "relations", "source") and not is_installed(
+        "pyspark.sql.datasource"
+    ):
         raise UnsupportedError(
             f"pkray.spark.{name} needs Spark 4 or newer, which has Python data sources, and this "
             f"is Spark {version('pyspark')}: pip install 'pyspark>=4.0,<4.3', or read with "

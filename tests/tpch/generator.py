@@ -64,7 +64,7 @@ class Tpch:
         for name, key in KEYS.items():
             rows = self.table(name)
             table = catalog.create_table(
-                f"default.{name}", rows.schema, primary_key=key, options={"bucket": str(buckets)}
+                f"default.{name}", rows.schema, primary_keys=key, options={"bucket": str(buckets)}
             )
             with table.open_writer() as writer:
                 for batch in rows.to_batches(max_chunksize=1 << 20):

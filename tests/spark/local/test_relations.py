@@ -1,0 +1,95 @@
+"""Plans on Spark: the same rows as on the local engine."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pkray
+import pkray.spark
+from pkray.errors import UnsupportedError
+from tests.golden.case import Case
+from tests.golden.run import run_case
+from tests.golden.test_bounded import CASES, EXCEPTED
+from tests.tpch.generator import NUMBERS, Tpch, differences
+
+SAMPLE = {
+    "agg_double_nan_negzero",
+    "agg_retract_all_functions",
+    "agg_types_decimal_double_ts",
+    "join_anti_not_exists",
+    "join_left_retract",
+    "set_except",
+    "sort_limit",
+    "topn_nulls_last_explicit",
+    "tvf_hop_rows",
+    "wagg_cumulate",
+    "wagg_grouping_sets",
+    "wagg_session_merge",
+    "wagg_null_rowtime",
+    "wjoin_left",
+    "wtopn_tumble",
+}
+
+
+@pytest.mark.parametrize(
+    "case", [each for each in CASES if each.name in SAMPLE], ids=lambda case: case.name
+)
+def test_a_recorded_query_gives_its_final_table(spark, case: Case) -> None:
+    assert run_case(case, "spark").status == "PASS"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", [each for each in CASES if each.name not in SAMPLE], ids=lambda case: case.name
+)
+def test_all_other_recorded_queries_give_their_final_tables(spark, case: Case) -> None:
+    outcome = run_case(case, "spark")
+    assert outcome.status == ("EXCEPTED" if case.name in EXCEPTED else "PASS"), outcome.detail
+
+
+@pytest.fixture(scope="module")
+def tpch() -> Tpch:
+    return Tpch(0.01)
+
+
+@pytest.fixture(scope="module")
+def tpch_catalog(tpch: Tpch, tmp_path_factory: pytest.TempPathFactory):
+    folder: Path = tmp_path_factory.mktemp("tpch")
+    with pkray.connect(folder) as catalog:
+        tpch.fill(catalog)
+        yield catalog
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_query_of_tpch_gives_the_answer(spark, number: int, tpch: Tpch, tpch_catalog) -> None:
+    result = tpch_catalog.sql(tpch.queries[number]).to_arrow(engine="spark")
+    assert differences(result, tpch.answer(number)) == []
+
+
+def test_a_dataframe_is_a_relation(spark) -> None:
+    frame = spark.createDataFrame([(1, "a"), (2, None)], "n INT, s STRING")
+    relation = pkray.spark.relation(frame).filter("n > 1")
+    expected = [{"n": 2, "s": None}]
+    assert relation.to_arrow().to_pylist() == expected
+    assert relation.to_arrow(engine="spark").to_pylist() == expected
+    assert [row.asDict() for row in relation.to_spark(spark).collect()] == expected
+
+
+def test_a_stream_is_no_relation_yet(spark) -> None:
+    with pytest.raises(UnsupportedError, match="ingest the stream into a table"):
+        pkray.spark.relation(spark.readStream.format("rate").load())
+
+
+def test_what_spark_has_no_function_for_runs_by_the_kernel(spark, catalog) -> None:
+    rows = pkray.relational.from_arrow(pa.table({"a": [1, 2, None, 4] * 50}))
+    parts = rows.split([1, 2], seed=7)
+    for part in parts:
+        assert part.to_arrow(engine="spark").sort_by("a") == part.to_arrow().sort_by("a")
+
+
+def test_the_session_of_the_user_keeps_its_settings(spark, catalog) -> None:
+    before = spark.conf.get("spark.sql.caseSensitive")
+    frame = pkray.relational.from_arrow(pa.table({"a": [1]})).to_spark(spark)
+    assert frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    assert spark.conf.get("spark.sql.caseSensitive") == before
