@@ -215,7 +215,7 @@ class GlobalKeyIndex:
 
     def _count(self, locations: Words, sign: int) -> None:
         distinct, counts = np.unique(locations[is_there(locations)], return_counts=True)
-        for place, count in zip(distinct.tolist(), counts.tolist(), strict=True):
-            number, bucket = divmod(place, 1 << 16)
+        for location, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+            number, bucket = divmod(location, 1 << 16)
             if not self.partitions.is_gone(number):
                 self._sizes[number][bucket] += sign * count

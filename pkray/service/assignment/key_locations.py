@@ -1,4 +1,4 @@
-"""The place of each key: a map that grows on the local disk."""
+"""Maps each key to its location, in a map that grows on the local disk."""
 
 from __future__ import annotations
 

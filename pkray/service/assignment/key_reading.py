@@ -47,7 +47,7 @@ class KeyReading:
         vectors: Iterable[IndexFileMeta],
         location: np.uint64,
     ) -> int:
-        """Read a bucket's keys, which are all at one place; how many. Thread-safe."""
+        """Read a bucket's keys, which are all at one location; how many. Thread-safe."""
         found = self._found(bucket, files, vectors)
         return sum(self._take(keys, location) for keys in found)
 

@@ -22,9 +22,9 @@ from pkray.service.client.key_ids import Ints, KeyIds, Words, join
 from pkray.storage.private_files import private_directory
 
 NOWHERE = np.uint64(2**64 - 1)
-"""The place of a key that is not known."""
+"""The location of a key that is not known."""
 DELETED = np.uint64(2**64 - 2)
-"""The place of a key that was there."""
+"""The location of a key that was there."""
 
 CHUNK_ROWS = 1 << 19
 """Keys of a run that are held at a time where it is read whole."""
@@ -34,7 +34,7 @@ MEMORY_ROWS = 1 << 18
 
 @dataclass(frozen=True)
 class LocationRun:
-    """Distinct keys in the order of their ids, each with its place."""
+    """Distinct keys in the order of their ids, each with its location."""
 
     keys: KeyIds
     locations: Words

@@ -59,8 +59,8 @@ class Placed(NamedTuple):
 
     Args:
         locations: of each row, `NOWHERE` where it is dropped.
-        left: of each row the place at which its key is to be deleted before, or `NOWHERE`.
-        after: of each key the place at last, or `DELETED`.
+        left: of each row the location at which its key is to be deleted before, or `NOWHERE`.
+        after: of each key the location at last, or `DELETED`.
     """
 
     locations: Words
@@ -73,7 +73,7 @@ class Placement:
 
     Args:
         firsts: the first row of each key.
-        before: each key's place up to now.
+        before: each key's location up to now.
         wanted: the number of each row's own partition.
         removes: of each row, whether it leaves no row of its key.
     """
@@ -93,7 +93,7 @@ class Placement:
         self._changes = ~absent & (self._numbers_before() != wanted)
         self._moves = self._changes & ~removes & (rule is Rule.MOVES)
         self.fresh: Ints = np.flatnonzero((absent | self._moves) & ~removes)
-        """Rows that need a new place in their own partitions."""
+        """Rows that need a new location in their own partitions."""
 
     def place(self, fresh: Words) -> Placed:
         """Choose the rows' locations.
