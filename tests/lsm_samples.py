@@ -87,7 +87,7 @@ class Bucket:
         """A new writer on what is committed, as after a crash."""
         fresh = FlushedRowsCache(FRESH_BYTES, lambda: self.writer.memory_bytes)
         self.files = DataFileStore(
-            self.store, self.schema, UNPARTITIONED, 0, clock=lambda: 7, fresh=fresh
+            self.store, self.schema, UNPARTITIONED, 0, clock=lambda: 7, flushed_rows=fresh
         )
         self.writer = BucketWriter(self.schema, self.files, self.committed, clock=lambda: 7)
 

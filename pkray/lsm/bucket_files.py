@@ -25,7 +25,7 @@ class BucketFiles:
         store: the table's root.
         partition: as manifests hold it.
         clock: for creation times.
-        fresh: keeps rows of level 0 for those that read them soon.
+        flushed_rows: keeps rows of level 0 for those that read them soon.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class BucketFiles:
         partition: bytes,
         bucket: int,
         clock: Clock = now_millis,
-        fresh: FlushedRowsCache | None = None,
+        flushed_rows: FlushedRowsCache | None = None,
     ) -> None:
         self.store = store
         self.schema = schema
@@ -47,7 +47,7 @@ class BucketFiles:
             changelog_prefix=schema.core.changelog_file_prefix,
         )
         self._partition_path = PartitionSpec(schema).path(partition)
-        self._flushed_rows = fresh
+        self._flushed_rows = flushed_rows
 
     def path(self, file_name: str) -> str:
         """Return the path of a file of this bucket, relative to the table's root."""

@@ -30,7 +30,7 @@ class DataFileStore(BucketFiles):
     """Writes and reads the files of one bucket.
 
     Args:
-        store, schema, partition, bucket, clock, fresh: as of `BucketFiles`.
+        store, schema, partition, bucket, clock, flushed_rows: as of `BucketFiles`.
         schemas: the table's schemas by id; by default read as they are needed.
     """
 
@@ -42,9 +42,9 @@ class DataFileStore(BucketFiles):
         bucket: int,
         clock: Clock = now_millis,
         schemas: Callable[[int], TableSchema] | None = None,
-        fresh: FlushedRowsCache | None = None,
+        flushed_rows: FlushedRowsCache | None = None,
     ) -> None:
-        super().__init__(store, schema, partition, bucket, clock, fresh)
+        super().__init__(store, schema, partition, bucket, clock, flushed_rows)
         self.row_schema = schema.row_schema
         self._schemas = schemas or SchemaFiles(store, schema)
         self._evolutions: dict[int, tuple[TableSchema, RowSchemaAdapter | None]] = {}

@@ -176,10 +176,10 @@ class LookupClient:
         snapshot_id: int | None,
         totals: Mapping[bytes, int],
     ) -> pa.Table:
-        cells, located = self._locate(keys, visibility, snapshot_id, totals)
+        routing, located = self._locate(keys, visibility, snapshot_id, totals)
         if visibility == "committed":
             snapshot_id = located
-        requests = self._requests(keys, cells)
+        requests = self._requests(keys, routing)
         if not requests:
             return wanted.empty_table()
         return _as(self._collect(requests, wanted.names, visibility, snapshot_id), wanted)
@@ -199,22 +199,22 @@ class LookupClient:
             located = client.locate(keys, snapshot_id, latest=latest)
             if located is None:
                 return self._find_in_all(keys, wanted, visibility, snapshot_id)
-            cells, answered = located
-            requests = self._requests(keys, cells)
+            routing, answered = located
+            requests = self._requests(keys, routing)
             if not requests:
                 return wanted.empty_table()
             moment = None if latest else answered
             found = _as(self._collect(requests, wanted.names, visibility, moment), wanted)
-            complete = found.num_rows == int((cells.buckets >= 0).sum())
-            if not latest or complete or self._are_there(client, keys, cells):
+            complete = found.num_rows == int((routing.buckets >= 0).sum())
+            if not latest or complete or self._are_there(client, keys, routing):
                 break
         return found
 
     @staticmethod
-    def _are_there(client: KeyClient, keys: pa.Table, cells: RowRouting) -> bool:
+    def _are_there(client: KeyClient, keys: pa.Table, routing: RowRouting) -> bool:
         """Whether keys are still where they were."""
         located = client.locate(keys, None, latest=True)
-        return located is not None and located[0].are(cells)
+        return located is not None and located[0].are(routing)
 
     def _find_in_all(
         self,
@@ -284,11 +284,11 @@ class LookupClient:
         if self._assigner is not None:
             return self._assigner.locate(keys, snapshot_id, latest=visibility == "latest")
         assert self._router is not None
-        return self._router.cells(keys, totals), snapshot_id
+        return self._router.routing(keys, totals), snapshot_id
 
-    def _requests(self, keys: pa.Table, cells: RowRouting) -> dict[int, Request]:
+    def _requests(self, keys: pa.Table, routing: RowRouting) -> dict[int, Request]:
         requests = {}
-        for owner, pieces in cells.positions(len(self._owners)).items():
+        for owner, pieces in routing.positions(len(self._owners)).items():
             positions = _joined([rows for _, rows in pieces])
             batch = (
                 keys.take(pa.array(positions))

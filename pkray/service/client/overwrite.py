@@ -107,7 +107,7 @@ class OverwriteWriter:
                 )
             placed = self._dynamic or self._router
             assert placed is not None
-            for routed in placed.cells(batch).route(batch, 1).values():
+            for routed in placed.routing(batch).route(batch, 1).values():
                 for piece in routed.slices:
                     rows = routed.rows.slice(piece.offset, piece.length)
                     self._writer((piece.partition, piece.bucket)).write(rows)
@@ -165,7 +165,7 @@ class _DynamicBuckets:
         self._known: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
         self._names = paths.FileNames()
 
-    def cells(self, rows: pa.RecordBatch) -> RowRouting:
+    def routing(self, rows: pa.RecordBatch) -> RowRouting:
         indices, partitions = self._partitions.encode(rows)
         hashes = hash_rows([rows.column(name) for name in self._keys], self._types)
         buckets = np.empty(len(hashes), np.int32)

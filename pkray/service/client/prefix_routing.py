@@ -56,8 +56,8 @@ class PrefixRouter:
     def _of_one_owner(self, keys: pa.Table, totals: Mapping[bytes, int]) -> dict[int, Request]:
         assert self._router is not None
         requests = {}
-        cells = self._router.cells(keys, totals)
-        for owner, pieces in cells.positions(self._owners).items():
+        routing = self._router.routing(keys, totals)
+        for owner, pieces in routing.positions(self._owners).items():
             order = np.concatenate([rows for _, rows in pieces])
             requests[owner] = (_batch(keys, order), tuple(piece for piece, _ in pieces), order)
         return requests

@@ -84,8 +84,8 @@ class Pusher:
     def push_checked(self, batch: pa.RecordBatch) -> None:
         """Send rows that `incoming` has checked."""
         self._rows += batch.num_rows
-        batch, cells = self._routed(batch)
-        self._deliver(cells.route(batch, self._owners))
+        batch, routing = self._routed(batch)
+        self._deliver(routing.route(batch, self._owners))
 
     def _deliver(self, routes: dict[int, RoutedBatch]) -> None:
         for owner, routed in routes.items():
@@ -144,7 +144,7 @@ class Pusher:
         if self._assigner is not None:
             return batch, self._assigner.assign(self._session, batch, self._tokens)
         assert self._router is not None
-        return batch, self._router.cells(batch)
+        return batch, self._router.routing(batch)
 
 
 def incoming(

@@ -105,11 +105,11 @@ class RowRouting:
         self, owners: int
     ) -> tuple[np.ndarray | None, list[tuple[int, bytes, int]], np.ndarray]:
         width = int(self.buckets.max(initial=0)) + 1
-        cells = self.indices.astype(np.int64) * width + self.buckets
-        order, cell_ids, starts = _group(cells, len(self.partitions) * width)
+        numbers = self.indices.astype(np.int64) * width + self.buckets
+        order, distinct, starts = _group(numbers, len(self.partitions) * width)
         targets = []
-        for cell in cell_ids.tolist():
-            index, bucket = divmod(cell, width)
+        for number in distinct.tolist():
+            index, bucket = divmod(number, width)
             partition = self.partitions[index]
             targets.append((owner_of(partition, bucket, owners), partition, bucket))
         return order, targets, starts
@@ -153,13 +153,13 @@ class Router:
 
     def route(self, rows: pa.RecordBatch) -> dict[int, RoutedBatch]:
         """Split rows by owner, in arrival order within each bucket."""
-        return self.cells(rows).route(rows, self.owners)
+        return self.routing(rows).route(rows, self.owners)
 
     def positions(self, keys: pa.Table) -> dict[int, list[tuple[Slice, np.ndarray]]]:
         """Split row positions by owner, with the bucket they fall in."""
-        return self.cells(keys).positions(self.owners)
+        return self.routing(keys).positions(self.owners)
 
-    def cells(
+    def routing(
         self, rows: pa.Table | pa.RecordBatch, totals: Mapping[bytes, int] | None = None
     ) -> RowRouting:
         """Find where rows go.
@@ -181,15 +181,16 @@ class Router:
         return assign_buckets(keys, self._bucket_types, total, function)
 
 
-def _group(cells: np.ndarray, bound: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
-    """Stable order by cell (None when they are all one), the cells, and where each starts."""
-    if len(cells) == 0 or (cells[0] == cells).all():
-        return None, cells[:1], np.array([0, len(cells)])
+def _group(numbers: np.ndarray, bound: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """Sort numbers, stably: their order (None when they are all one), the distinct ones, and where
+    each of these starts."""
+    if len(numbers) == 0 or (numbers[0] == numbers).all():
+        return None, numbers[:1], np.array([0, len(numbers)])
     if bound <= 1 << 8:
-        cells = cells.astype(np.uint8)
+        numbers = numbers.astype(np.uint8)
     elif bound <= 1 << 16:
-        cells = cells.astype(np.uint16)
-    order = np.argsort(cells, kind="stable")
-    ordered = cells[order]
+        numbers = numbers.astype(np.uint16)
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    return order, ordered[starts], np.append(starts, len(cells))
+    return order, ordered[starts], np.append(starts, len(numbers))

@@ -86,7 +86,11 @@ class OwnedBuckets:
         self._schema.refresh(max((file.schema_id for file in levels.files), default=0))
         schema = self._schema.current
         files = StoppableFiles(
-            self._store, schema, *bucket, schemas=self._schema.read, fresh=self._views.fresh
+            self._store,
+            schema,
+            *bucket,
+            schemas=self._schema.read,
+            flushed_rows=self._views.flushed_rows,
         )
         files.stop = stop
         lookup = self._views.compaction_lookup(schema, bucket)

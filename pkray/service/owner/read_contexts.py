@@ -24,7 +24,7 @@ class ReadContexts:
         store: the table's root.
         schemas: the table's schemas by id.
         cache: the owner's copies of data files.
-        fresh: rows that the owner flushed just now.
+        flushed_rows: rows that the owner flushed just now.
     """
 
     def __init__(
@@ -32,9 +32,9 @@ class ReadContexts:
         store: ObjectStore,
         schemas: Callable[[int], TableSchema],
         cache: LookupStore,
-        fresh: FlushedRowsCache,
+        flushed_rows: FlushedRowsCache,
     ) -> None:
-        self.fresh = fresh
+        self.flushed_rows = flushed_rows
         self._store = store
         self._schemas = schemas
         self._cache = cache
@@ -47,7 +47,7 @@ class ReadContexts:
         key = (schema.digest, bucket)
         if key not in self._files:
             self._files[key] = DataFileStore(
-                self._store, schema, *bucket, schemas=self._schemas, fresh=self.fresh
+                self._store, schema, *bucket, schemas=self._schemas, flushed_rows=self.flushed_rows
             )
         return self._files[key]
 

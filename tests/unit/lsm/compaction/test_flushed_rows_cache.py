@@ -21,7 +21,7 @@ class Files:
         self.in_use = 0
         self.store = open_store("memory://fresh")
         self.fresh = FlushedRowsCache(limit, lambda: self.in_use)
-        self.files = DataFileStore(self.store, SCHEMA, UNPARTITIONED, 0, fresh=self.fresh)
+        self.files = DataFileStore(self.store, SCHEMA, UNPARTITIONED, 0, flushed_rows=self.fresh)
 
     def write(self, keys: range, some: slice = slice(None)) -> DataFileMeta:
         """A file of these keys, or of some of them."""
