@@ -24,6 +24,10 @@ from pkray.relational.dialect import Dialect
 MAX_DEPTH = 160
 """Most levels of syntax in each other: what reads plans recurses three to six calls a level."""
 
+_COMPARISONS = {
+    TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE,
+    TokenType.NULLSAFE_EQ, TokenType.LIKE, TokenType.ILIKE,
+}  # fmt: skip
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
 HINTS = ("STATE_TTL", "OPTIONS")
 
@@ -45,6 +49,9 @@ class _Parser(SparkParser):
         "SUBSTRING": lambda self: self._parse_substring_call("SUBSTRING"),
         "SUBSTR": lambda self: self._parse_substring_call("SUBSTR"),
         "OVERLAY": SparkParser.FUNCTION_PARSERS["OVERLAY"],
+        "CEIL": lambda self: self._parse_rounding("CEIL", exp.Ceil),
+        "FLOOR": lambda self: self._parse_rounding("FLOOR", exp.Floor),
+        "JSON_VALUE": lambda self: self._parse_json_value_call(),
         **{
             name: (lambda self, name=name: self._parse_window_function(name))
             for name in WINDOW_FUNCTIONS
@@ -62,10 +69,21 @@ class _Parser(SparkParser):
         )
     }
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        name: SparkParser.NO_PAREN_FUNCTION_PARSERS[name] for name in ("ANY", "CASE")
+        "CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"],
+        "ANY": lambda self: self._parse_any(),
     }
     FUNC_TOKENS: ClassVar[set[TokenType]] = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
     _table_hint: exp.Hint | None = None
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        token = self._curr
+        call = super()._parse_function_call(*args, **kwargs)
+        node = call
+        while isinstance(node, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
+            node = node.this
+        if isinstance(node, exp.Expr) and "line" not in node.meta:
+            node.update_positions(token)
+        return call
 
     def _parse_window_function(self, name: str) -> exp.Anonymous:
         arguments = self._parse_csv(self._parse_table_function_argument)
@@ -114,6 +132,33 @@ class _Parser(SparkParser):
             this="POSITION", expressions=[part for part in parts if part is not None]
         )
 
+    def _parse_rounding(self, name: str, kind: type[exp.Ceil | exp.Floor]) -> exp.Expr:
+        """Read ``CEIL(x)``, or ``CEIL(time TO HOUR)``."""
+        arguments = self._parse_csv(self._parse_lambda)
+        if arguments and self._match_text_seq("TO"):
+            return self.expression(kind(this=arguments[0], to=self._parse_var(any_token=True)))
+        return exp.Anonymous(this=name, expressions=arguments)
+
+    def _parse_json_value_call(self) -> exp.Expr:
+        """Read ``JSON_VALUE(json, path [RETURNING type])``: what does not fit the type is NULL."""
+        call = exp.Anonymous(this="JSON_VALUE", expressions=self._parse_csv(self._parse_lambda))
+        if self._match_text_seq("RETURNING"):
+            return self.expression(exp.TryCast(this=call, to=self._parse_types()))
+        return call
+
+    def _parse_any(self) -> exp.Expr:
+        """Read ``= ANY (…)``; without a comparison before it, it is an aggregate."""
+        before = self._tokens[self._index - 2].token_type if self._index > 1 else None
+        if before in _COMPARISONS or self._curr.token_type != TokenType.L_PAREN:
+            return self.expression(exp.Any(this=self._parse_bitwise()))
+        arguments = self._parse_wrapped_csv(self._parse_lambda)
+        return self.expression(exp.Anonymous(this="ANY", expressions=arguments))
+
+    def _read_row_type(self) -> None:
+        """Take ``ROW<`` as the beginning of a type."""
+        if self._curr.token_type == TokenType.ROW and self._next.token_type == TokenType.LT:
+            self._curr.token_type = TokenType.STRUCT
+
     def _parse_hint(self) -> exp.Hint | None:
         if self._curr.token_type != TokenType.HINT:
             return None
@@ -134,8 +179,34 @@ class _Parser(SparkParser):
         return cast("list[exp.Expr]", hints) or None
 
 
+class _SparkParser(_Parser):
+    def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
+        self._read_row_type()
+        return super()._parse_types(*args, **kwargs)
+
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        **_Parser.FUNCTION_PARSERS,
+        **{
+            name: (lambda self, name=name: self._parse_cast_function(name))
+            for name in (
+                *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"),
+                *("STRING", "BINARY", "DATE", "TIMESTAMP"),
+            )
+        },
+    }
+
+    def _parse_cast_function(self, name: str) -> exp.Expr:
+        """Read ``date(x)`` as a cast."""
+        arguments = self._parse_csv(self._parse_lambda)
+        if len(arguments) != 1:
+            return exp.Anonymous(this=name, expressions=arguments)
+        kind = exp.DataType.build(name, dialect="spark")
+        return self.expression(exp.Cast(this=arguments[0], to=kind))
+
+
 class _FlinkParser(_Parser):
     def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
+        self._read_row_type()
         return Parser._parse_types(self, *args, **kwargs)
 
 
@@ -192,7 +263,7 @@ class PkraySpark(Spark):
             "BYTES": TokenType.LONGBLOB,
         }
 
-    Parser = _Parser
+    Parser = _SparkParser
     Generator = _Generator
 
 
@@ -210,6 +281,7 @@ class PkrayFlink(Spark):
             "TIMESTAMP": TokenType.TIMESTAMP,
         }
 
+    SUPPORTS_USER_DEFINED_TYPES = True
     UNESCAPED_SEQUENCES = {}  # noqa: RUF012
     Parser = _FlinkParser
     Generator = _Generator

@@ -65,6 +65,43 @@ def filtered(node: Node, condition: Expression) -> Node:
     return Filter(node, condition)
 
 
+def where(node: Node, condition: Expression) -> Node:
+    """Filter rows by WHERE; what makes an inner join an interval join goes into the join."""
+    if isinstance(node, Join) and node.kind is JoinKind.INNER and not node.null_safe:
+        return _absorbed(node, condition)
+    return filtered(node, condition)
+
+
+def _absorbed(join: Join, condition: Expression) -> Node:
+    left = set(join.left.fields.names)
+    names = dict(zip(join.right_names, join.right.fields.names, strict=True))
+    keys: list[tuple[str, str]] = []
+    spans: list[Expression] = []
+    rest: list[Expression] = []
+    for part in conjuncts(condition):
+        sides = part.arguments if isinstance(part, Call) and part.function == "equal" else ()
+        columns = [each.name for each in sides if isinstance(each, ColumnRef)]
+        columns.sort(key=lambda name: name not in left)
+        floats = any(each.type.root in ("FLOAT", "DOUBLE") for each in sides)
+        if len(columns) == 2 and columns[0] in left and columns[1] in names and not floats:
+            keys.append((columns[0], names[columns[1]]))
+        elif part.columns() & left and part.columns() & set(names):
+            spans.append(part)
+        else:
+            rest.append(part)
+    made = as_interval_join(
+        replace(
+            join,
+            left_keys=(*join.left_keys, *(one for one, _ in keys)),
+            right_keys=(*join.right_keys, *(other for _, other in keys)),
+            condition=all_of((*conjuncts(join.condition), *spans)),
+        )
+    )
+    if isinstance(made, IntervalJoin):
+        return filtered(made, all_of(tuple(rest)))
+    return filtered(join, condition)
+
+
 def _bound(part: Expression) -> tuple[str, int | None, int | None] | None:
     """Read a comparison of a column with a whole number: (column, least, greatest)."""
     if not isinstance(part, Call) or part.function not in _FLIPPED or len(part.arguments) != 2:

@@ -40,8 +40,8 @@ from pkray.relational.sql.grouping import (
 )
 from pkray.relational.sql.joins import EQUALITIES, JoinBuilder, normalized, renamed
 from pkray.relational.sql.over import OverBinder, check_sortable, unique_keys, windows_in
-from pkray.relational.sql.parser import DIALECTS, hint_options, position
-from pkray.relational.sql.patterns import filtered, pruned
+from pkray.relational.sql.parser import DIALECTS, WINDOW_FUNCTIONS, hint_options, position
+from pkray.relational.sql.patterns import filtered, pruned, where
 from pkray.relational.sql.scope import (
     Correlation,
     NeedsDomainError,
@@ -114,8 +114,8 @@ class SelectBinder:
         self.rows = source.rows
         self.base = self.scope = source.bind()
         self._take_residuals()
-        where = self.select.args.get("where")
-        conditions = flattened(where.this) if where is not None else []
+        clause = self.select.args.get("where")
+        conditions = flattened(clause.this) if clause is not None else []
         self._where([*source.sources.deferred, *conditions])
         outputs = self._outputs()
         order = self._order_nodes(outputs)
@@ -181,6 +181,7 @@ class SelectBinder:
                 **position(node),
             )
         if isinstance(node, exp.Anonymous):
+            check_window_function(node)
             if AggregateNames(self.queries).is_aggregate(node.name):
                 raise QueryError(
                     f"{node.name} cannot stand here: filter groups by HAVING, or aggregate in a "
@@ -249,7 +250,7 @@ class SelectBinder:
         for each in conditions:
             if each not in later:
                 self._condition(binder.condition(each), local)
-        self.rows.node = filtered(self.rows.node, all_of(tuple(local)))
+        self.rows.node = where(self.rows.node, all_of(tuple(local)))
         self._filter(later)
 
     def _condition(self, condition: Expression, local: list[Expression]) -> None:
@@ -313,6 +314,9 @@ class SelectBinder:
             for name in ("catalog", "db", "table")
             if (each := node.args.get(name)) is not None
         )
+        fields = self._fields(qualifier, node)
+        if fields:
+            return fields
         for name in ("replace", "rename"):
             if star.args.get(name):
                 raise UnsupportedError(f"* {name.upper()} is not offered", **position(node))
@@ -330,6 +334,22 @@ class SelectBinder:
             Output(each.name, column=each.column)
             for each in found
             if self.base.key(each.name) not in left_out
+        ]
+
+    def _fields(self, path: tuple[str, ...], node: exp.Expr) -> list[Output]:
+        """Expand ``r.*`` of a ROW column; nothing where a table is called so."""
+        if not path or any(each.qualifier[-1:] == path[-1:] for each in self.base.columns):
+            return []
+        value = self.base.find(path, node)
+        if value is None or value.type.root != "ROW":
+            return []
+        root = exp.column(*reversed([exp.to_identifier(part, quoted=True) for part in path]))
+        return [
+            Output(
+                each.name,
+                exp.Dot(this=exp.Paren(this=root.copy()), expression=exp.to_identifier(each.name)),
+            )
+            for each in value.type.fields or ()
         ]
 
     def _generated(self, node: exp.Expr) -> list[Output] | None:
@@ -670,6 +690,18 @@ class SelectBinder:
             rows.node = Sort(rows.node, keys)
         if limit is not None or offset:
             rows.node = Limit(rows.node, limit, offset)
+
+
+def check_window_function(node: exp.Anonymous) -> None:
+    """Refuse ``GROUP BY TUMBLE(…)``: windows stand in FROM."""
+    name = node.name.upper()
+    root = name.removesuffix("_START").removesuffix("_END").removesuffix("_ROWTIME")
+    if root in WINDOW_FUNCTIONS:
+        raise QueryError(
+            f"{name} stands in FROM: write FROM TABLE({root}(TABLE t, DESCRIPTOR(time), …)) and "
+            "group by window_start and window_end",
+            **position(node),
+        )
 
 
 def _given(value: Expression) -> Callable[[], Expression]:

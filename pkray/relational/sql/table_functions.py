@@ -10,8 +10,8 @@ from sqlglot import exp
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
-from pkray.relational.plan.fields import distinct_names
-from pkray.relational.plan.nodes import Node, Unnest, Window, WindowKind
+from pkray.relational.plan.fields import Fields, distinct_names
+from pkray.relational.plan.nodes import Node, Unnest, Values, Window, WindowKind
 from pkray.relational.sql.context import Queries
 from pkray.relational.sql.expressions import ExpressionBinder, access_field
 from pkray.relational.sql.intervals import read_interval
@@ -21,6 +21,7 @@ from pkray.schema.types import TIMESTAMPS, DataType
 
 Bind: TypeAlias = Callable[[exp.Expr], Expression]
 INT = DataType("INT", nullable=False)
+BIGINT = DataType("BIGINT", nullable=False)
 _ROWS_OF = ("explode", "posexplode", "inline")
 _SIGNATURES = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE"),
@@ -184,6 +185,31 @@ class TableFunctions:
                 )
             names = self.generate(rows, unwrapped(call), given, bind, outer=outer)
         return [Visible(shown, column, qualifier) for shown, column in names]
+
+    def range(self, tree: exp.Expr, bind: Bind) -> tuple[Node, list[Visible]]:
+        """Bind ``range([start,] end [, step])``: whole numbers, without the end."""
+        call = unwrapped(tree.this)
+        numbers = [bind(each) for each in call.expressions]
+        values = [
+            each.value for each in numbers if isinstance(each, Literal) and type(each.value) is int
+        ]
+        if not 1 <= len(values) <= 3 or len(values) < len(numbers):
+            raise QueryError(
+                "range takes whole numbers: range(end), range(start, end) or "
+                "range(start, end, step)",
+                **position(tree),
+            )
+        start, end, step = ([0, *values, 1] if len(values) == 1 else [*values, 1])[:3]
+        if step == 0:
+            raise QueryError("the step of range must not be 0", **position(tree))
+        last = end - (1 if step > 0 else -1)
+        rows = Rows(Values(Fields(()), ((),)), self.queries.numbers)
+        arguments = [Literal(BIGINT, number) for number in (start, last, step)]
+        added = self._add(rows, "sequence_rows", arguments, [("id", BIGINT)], (), tree, False, None)
+        alias = tree.args.get("alias")
+        name = alias.columns[0].name if alias is not None and alias.columns else "id"
+        qualifier = (alias.name,) if alias is not None and alias.name else ()
+        return rows.node, [Visible(name, column, qualifier) for _, column in added]
 
     def is_generator(self, node: exp.Expr) -> bool:
         """Whether it makes rows of a row: ``explode`` and the like, or a user's table function."""

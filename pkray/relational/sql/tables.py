@@ -37,7 +37,7 @@ from pkray.relational.sql.parser import hint_options, position
 from pkray.relational.sql.patterns import as_interval_join, filtered
 from pkray.relational.sql.scope import Correlation, Rows, Scope, Visible, outer_references
 from pkray.relational.sql.subqueries import Subqueries, as_joined, bind_subquery
-from pkray.relational.sql.table_functions import TableFunctions
+from pkray.relational.sql.table_functions import TableFunctions, unwrapped
 from pkray.relational.sql.values import bind_values
 
 SINGLE_ROW = Values(Fields(()), ((),))
@@ -466,6 +466,8 @@ class FromBinder:
         call = tree.this
         if isinstance(call, exp.Anonymous) and self._functions.is_window(call):
             return self._window(tree, call)
+        if isinstance(call, exp.Anonymous) and unwrapped(call).name.lower() == "range":
+            return self._named(*self._functions.range(tree, self._bound), tree.alias)
         if isinstance(tree, exp.Unnest) or isinstance(call, exp.Anonymous):
             rows = Rows(SINGLE_ROW, self.queries.numbers)
             binder = ExpressionBinder(self.queries.names, Scope(rows, (), self.dialect))

@@ -61,7 +61,7 @@ def _type(node: exp.DataType, dialect: Dialect) -> DataType:
         root = "TIMESTAMP_LTZ" if dialect is Dialect.SPARK else "TIMESTAMP"
     elif said in _ROOTS:
         root = _ROOTS[said]
-    elif said == "USERDEFINED":
+    elif said in ("USERDEFINED", "USER-DEFINED"):
         return DataType.parse(node.sql())
     else:
         raise QueryError(f"there is no type {node.sql()}")

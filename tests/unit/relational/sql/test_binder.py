@@ -79,6 +79,13 @@ REFUSED = [
     ),
     ("SELECT /*+ STATE_TTL('q' = '1d') */ * FROM a", 1, None, "STATE_TTL names q"),
     ("SELECT SUM(k) OVER w FROM a", 1, None, "no window is called w"),
+    (
+        "SELECT COUNT(*) FROM a GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)",
+        1, 33, "TUMBLE stands in FROM",
+    ),
+    ("SELECT * FROM range('a')", 1, None, "range takes whole numbers"),
+    ("SELECT * FROM b VERSION AS OF", 1, None, "AS OF lacks a version"),
+    ("SELECT k FROM b WHERE", 1, None, "something is missing near"),
     ("SELECT k, COUNT(*) FROM a", 1, 8, "column k is neither in GROUP BY"),
     ("WITH t AS (SELECT 1), t AS (SELECT 2) SELECT * FROM t", 1, None, "defines t twice"),
 ]  # fmt: skip
