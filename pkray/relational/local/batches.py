@@ -93,7 +93,11 @@ def gathered(table: pa.Table, rows: np.ndarray | pa.Array) -> pa.Table:
     """Take rows by number; NULL numbers give rows of NULLs."""
     if not table.num_columns:
         return pa.Table.from_batches([batch_of((), table.schema, len(rows))])
-    return table.take(rows if isinstance(rows, pa.Array) else pa.array(rows))
+    if isinstance(rows, pa.Array):
+        return table.take(rows)
+    if len(rows) == table.num_rows and bool((rows == np.arange(len(rows))).all()):
+        return table
+    return table.take(pa.array(rows))
 
 
 def in_one_piece(table: pa.Table) -> pa.Table:

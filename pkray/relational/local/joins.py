@@ -27,6 +27,7 @@ from pkray.relational.local.batches import (
     whole,
     with_schema,
 )
+from pkray.relational.local.dense import DenseIndex
 from pkray.relational.local.engine import BATCH_ROWS, Engine, Step, ahead, operator
 from pkray.relational.local.keys import codes, comparable
 from pkray.relational.local.rows import condition_of
@@ -37,6 +38,9 @@ from pkray.relational.plan.nodes import Join, JoinKind
 
 PROBE_ROWS = 1 << 20
 """Rows of the left side that are joined at once, unless the right side is large."""
+
+INDEXED_ROWS = 1 << 18
+"""Rows of the left side that are looked up at once in an index of the right side."""
 
 BLOCK_ROWS = 1 << 18
 """Pairs that are made at once where there are no keys."""
@@ -124,7 +128,7 @@ def join(node: Join, engine: Engine) -> Iterator[pa.RecordBatch]:
         kind = JoinKind.LEFT if kind is JoinKind.RIGHT else kind
     right = in_one_piece(engine.table(inputs[1]))
     right = with_schema(right, sides.right.arrow)
-    joining = Joining(sides, kind, right, node.null_aware)
+    joining = Joining.of(sides, kind, right, node.null_aware)
     width, schema = len(sides.left), node.fields.arrow
     left = (with_schema(batch, sides.left.arrow) for batch in engine.batches(inputs[0]))
     for table in joining.run(left):
@@ -150,6 +154,18 @@ class Joining:
     kind: JoinKind
     right: pa.Table
     null_aware: bool = False
+    index: DenseIndex | None = None
+
+    @staticmethod
+    def of(sides: Sides, kind: JoinKind, right: pa.Table, null_aware: bool) -> Joining:
+        """Join with a right side; index its rows by their key if that serves the join."""
+        index = None
+        if len(sides.left_keys) == 1 and not null_aware and not any(sides.null_safe):
+            index = DenseIndex.of(right[sides.right_keys[0]])
+        which = kind in (JoinKind.SEMI, JoinKind.ANTI, JoinKind.MARK) and sides.condition == TRUE
+        if index is not None and not (index.unique or which):
+            index = None
+        return Joining(sides, kind, right, null_aware, index)
 
     def run(self, left: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Join the left side's batches; MARK adds its column, FULL gives the right rows last."""
@@ -162,6 +178,8 @@ class Joining:
 
     def _rows_at_once(self) -> int:
         rows = self.right.num_rows
+        if self.index is not None:
+            return INDEXED_ROWS
         if self.sides.left_keys:
             return max(PROBE_ROWS, 8 * rows)
         return max(BLOCK_ROWS // max(rows, 1), 1)
@@ -179,13 +197,21 @@ class Joining:
         kind = self.kind
         if self.null_aware and kind in (JoinKind.ANTI, JoinKind.MARK):
             yield self._compared_as_in(left)
+        elif self.index is not None:
+            yield completed(kind, left, self.right, self._pairs(left))
         elif self._by_arrow():
             yield arrow_join(self.sides, left, self.right, ARROW_KINDS[kind])
         elif kind is JoinKind.INNER and self.sides.left_keys:
             yield from self._checked(arrow_join(self.sides, left, self.right, "inner"))
         else:
-            pairs = list(pairs_of(self.sides, left, self.right))
-            yield completed(kind, left, self.right, pairs)
+            yield completed(kind, left, self.right, self._pairs(left))
+
+    def _pairs(self, left: pa.Table) -> list[tuple[np.ndarray, np.ndarray]]:
+        if self.index is None:
+            return list(pairs_of(self.sides, left, self.right))
+        found = self.index.rows(left[self.sides.left_keys[0]])
+        rows = np.flatnonzero(found >= 0)
+        return checked_pairs(self.sides, left, self.right, rows, found[rows])
 
     def _by_arrow(self) -> bool:
         plain = self.kind in ARROW_KINDS and self.sides.condition == TRUE
@@ -206,7 +232,7 @@ class Joining:
             made, seen = [], []
             for start in range(0, left.num_rows, rows):
                 piece = sliced(left, start, rows)
-                pairs = list(pairs_of(self.sides, piece, self.right))
+                pairs = self._pairs(piece)
                 made.append(completed(JoinKind.LEFT, piece, self.right, pairs))
                 seen += [right for _, right in pairs]
             return made, seen
@@ -273,6 +299,10 @@ def completed(
             "a subquery that stands for one value gives more than one row: aggregate it, "
             "or write LIMIT 1"
         )
+    if len(rows) == int(found.sum()):  # the left rows can stay where they are
+        chosen = np.zeros(left.num_rows, np.int64)
+        chosen[rows] = others
+        return _side_by_side(left, gathered(right, pa.array(chosen, mask=~found)))
     alone = np.flatnonzero(~found)
     missing = np.concatenate([np.zeros(len(rows), bool), np.ones(len(alone), bool)])
     others = np.concatenate([others, np.zeros(len(alone), np.int64)])
@@ -308,6 +338,21 @@ def with_alone(
     for _, others in pairs:
         matched[others] = True
     yield _alone(sides, gathered(right, np.flatnonzero(~matched)))
+
+
+def checked_pairs(
+    sides: Sides, left: pa.Table, right: pa.Table, rows: np.ndarray, others: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Keep the pairs that meet the condition."""
+    check, names = sides.check(), sides.reads()
+    if check is None:
+        return [(rows, others)]
+    kept = []
+    for start in range(0, len(rows), BATCH_ROWS):
+        end = start + BATCH_ROWS
+        batch = check(with_columns(left, right, rows[start:end], others[start:end], names))
+        kept.append((np.asarray(batch[LEFT]), np.asarray(batch[RIGHT])))
+    return kept
 
 
 def pairs_of(sides: Sides, left: pa.Table, right: pa.Table) -> Pairs:

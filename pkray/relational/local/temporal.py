@@ -15,8 +15,8 @@ from pkray.relational.local.batches import (
     whole,
     with_schema,
 )
-from pkray.relational.local.engine import BATCH_ROWS, Engine, operator
-from pkray.relational.local.joins import LEFT, RIGHT, Sides, with_alone, with_columns
+from pkray.relational.local.engine import Engine, operator
+from pkray.relational.local.joins import Sides, checked_pairs, with_alone
 from pkray.relational.local.keys import argsort, codes
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, TemporalJoin
 
@@ -38,7 +38,7 @@ def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch
     times, theirs, _ = _moments(left[node.left_time], right[right_time])
     rows = _as_of((keys, times[0]), (others, theirs[0]), versions & theirs[1])
     found = np.flatnonzero((rows >= 0) & known & times[1])
-    pairs = _checked(sides, left, right, found, rows[found])
+    pairs = checked_pairs(sides, left, right, found, rows[found])
     yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
 
 
@@ -113,7 +113,7 @@ def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch
     there = np.flatnonzero(theirs_known & their_valid)
     low, high = times[rows] - node.upper * scale, times[rows] - node.lower * scale
     places, starts, lengths = _ranges(keys[rows], low, high, others[there], theirs[there])
-    pairs = _checked(
+    pairs = checked_pairs(
         sides, left, right, np.repeat(rows, lengths), there[places[spread(starts, lengths)]]
     )
     yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
@@ -135,21 +135,6 @@ def _ranges(
     starts = np.searchsorted(sorted_keys, keys * width + lows)
     ends = np.searchsorted(sorted_keys, keys * width + highs, side="right")
     return order, starts, np.maximum(ends - starts, 0)
-
-
-def _checked(
-    sides: Sides, left: pa.Table, right: pa.Table, rows: np.ndarray, others: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Keep pairs that meet the condition."""
-    check, names = sides.check(), sides.reads()
-    if check is None:
-        return [(rows, others)]
-    kept = []
-    for start in range(0, len(rows), BATCH_ROWS):
-        end = start + BATCH_ROWS
-        batch = check(with_columns(left, right, rows[start:end], others[start:end], names))
-        kept.append((np.asarray(batch[LEFT]), np.asarray(batch[RIGHT])))
-    return kept
 
 
 def _finished(
