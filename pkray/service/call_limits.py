@@ -19,8 +19,7 @@ class CallLimits:
     """
     Args:
         call_seconds: how long a call may take without progress.
-        lookup_seconds: how long a lookup may take: in this process without progress of its own,
-            of an actor in all.
+        lookup_seconds: how long a lookup may take without progress of its own.
     """
 
     call_seconds: float = 60.0
@@ -38,14 +37,12 @@ class CallLimits:
             _checked_seconds("lookup_timeout", lookup_timeout),
         )
 
-    def total(self, is_lookup: bool) -> float | None:
-        """Return the seconds after which an actor's call ends though it gets on; None: never."""
-        return self.lookup_seconds if is_lookup else None
-
     def patience(self, is_lookup: bool = False) -> float:
         """Return the seconds in which a call that fails is made again: once more where it has
         hung."""
-        return self.total(is_lookup) or max(_RESTART_SECONDS, 1.25 * self.call_seconds)
+        if is_lookup:
+            return self.lookup_seconds
+        return max(_RESTART_SECONDS, 1.25 * self.call_seconds)
 
 
 DEFAULT_LIMITS = CallLimits()

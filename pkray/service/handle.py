@@ -70,7 +70,7 @@ class Method(Generic[P, T]):
     Args:
         stub: has its name, arguments and result; it is never run.
         is_short: comes again and again, and would hide that other calls hang.
-        is_lookup: is given up after the time of a lookup, though it gets on.
+        is_lookup: is given up after the time of a lookup without progress of its own.
     """
 
     def __init__(

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 START = "start"
 """The group of what makes the object that is called."""
+LOOKUPS = "lookup"
+"""The group of lookups, whatever their group is: each is watched by itself."""
 
 _HELPERS: dict[str, tuple[str, ...]] = {
     "write": ("write", "prepare", "assign"),
@@ -36,22 +38,29 @@ class WorkingThreads:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._threads: set[int] = set()
+        self._threads: dict[int, int] = {}
+        self._begun = 0
         self._ended = 0
 
     def __enter__(self) -> None:
         with self._lock:
-            self._threads.add(threading.get_ident())
+            self._threads[threading.get_ident()] = self._begun
+            self._begun += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._threads.discard(threading.get_ident())
+            self._threads.pop(threading.get_ident(), None)
             self._ended += 1
 
     def sign(self) -> Hashable:
         """Return a sign of life: another one whenever something has been done."""
         with self._lock:  # a thread that has ended has no clock
             return self._ended, tuple((t, _processor_time(t)) for t in sorted(self._threads))
+
+    def times(self) -> tuple[tuple[int, int], ...]:
+        """Return a number for each work that is under way, and its processor time."""
+        with self._lock:
+            return tuple((number, _processor_time(t)) for t, number in self._threads.items())
 
 
 BESIDE_CALLS = WorkingThreads()
@@ -69,8 +78,14 @@ class CallProgress:
         return self._groups[group]
 
     def sign(self, group: str | None) -> Hashable:
-        """Return a sign of life: another one whenever a call of the group may have got on."""
-        groups = (START, *(_HELPERS.get(group or "") or sorted(self._groups)))
+        """Return a sign of life: another one whenever a call of the group may have got on.
+
+        That of `LOOKUPS` is `WorkingThreads.times`.
+        """
+        if group == LOOKUPS:
+            return self._groups[LOOKUPS].times()
+        all_groups = sorted(self._groups.keys() - {LOOKUPS})
+        groups = (START, *(_HELPERS.get(group or "") or all_groups))
         return BESIDE_CALLS.sign(), tuple(self._groups[name].sign() for name in groups)
 
 

@@ -10,6 +10,7 @@ from ray.exceptions import GetTimeoutError
 from pkray.errors import OptionError, ServiceUnavailableError
 from pkray.service.call_limits import CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
+from pkray.service.progress import LOOKUPS
 from pkray.service.ray import callee
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.runtime import RayRuntime
@@ -25,12 +26,14 @@ class FakeRay:
         answers_after: seconds until a call is answered.
         stopped: it gives no sign of life.
         works_until: seconds until which it gets on.
+        has_others: other lookups come and go meanwhile.
         restarts: whether a kill makes it answer.
     """
 
     answers_after: float = 1e9
     stopped: bool = False
     works_until: float = 0
+    has_others: bool = False
     restarts: bool = False
     now: float = 0
     killed: list[float] = field(default_factory=list)
@@ -41,6 +44,10 @@ class FakeRay:
     def get(self, ref, timeout):
         if ref == "sign":
             return "10.0.0.7", min(self.now, self.works_until)
+        if ref == "sign of lookups":
+            times = {7: min(self.now, self.works_until)}
+            times |= {100 + int(self.now): self.now} if self.has_others else {}
+            return "10.0.0.7", (1, tuple(times.items()))
         self.now += timeout
         if self.now < self.answers_after:
             raise GetTimeoutError
@@ -63,8 +70,8 @@ class FakeRay:
 class Method:
     ref: str
 
-    def remote(self, *_):
-        return self.ref
+    def remote(self, *arguments):
+        return f"{self.ref} of lookups" if arguments == (LOOKUPS,) else self.ref
 
 
 @pytest.fixture
@@ -136,6 +143,20 @@ def test_a_lookup_that_takes_too_long_does_not_end_an_owner_that_lives(handle_of
     for _ in range(20):
         with pytest.raises(ServiceUnavailableError):
             handle.call(OwnerClient.locate)
+    assert not fake.killed
+
+
+def test_a_lookup_is_not_cut_while_it_gets_on(handle_of):
+    fake = FakeRay(answers_after=100, works_until=95)
+    assert handle_of(fake).call_once(OwnerClient.locate) == "answer"
+
+
+@pytest.mark.parametrize("has_others", [False, True])
+def test_a_lookup_that_stops_getting_on_is_cut(handle_of, has_others):
+    fake = FakeRay(works_until=40, has_others=has_others)
+    with pytest.raises(ServiceUnavailableError, match="within 10 s without progress"):
+        handle_of(fake).call_once(OwnerClient.locate)
+    assert fake.now == pytest.approx(50, abs=4)
     assert not fake.killed
 
 

@@ -23,7 +23,7 @@ from pkray.service.late import Late
 from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.progress import START, CallProgress, in_group
+from pkray.service.progress import LOOKUPS, START, CallProgress, in_group
 from pkray.service.ray.handle import RayHandle
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
@@ -103,6 +103,8 @@ def _serving(client: type[Client]) -> Callable[[type], type]:
     def decorate(kind: type) -> type:
         for method in methods_of(client):
             own = vars(kind).get(method.name) or _forwarded(method)
+            if method.is_lookup:
+                own = in_group(LOOKUPS, own)
             grouped = in_concurrency_group(method.group, is_noted=not method.is_short)(own)
             setattr(kind, method.name, grouped)
         return kind

@@ -16,6 +16,7 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskErr
 from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service.call_limits import CallLimits
 from pkray.service.handle import GLANCE_SECONDS, LEAST_WATCHED, Method
+from pkray.service.progress import LOOKUPS
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -147,33 +148,28 @@ class CallWatch:
         self._callee = callee
         self._method = method
         limits = callee.limits
-        self._total = limits.total(method.is_lookup)
-        self._apart = min(limits.call_seconds / _SIGNS, _LONGEST_APART_SECONDS)
-        self._called = called
+        self._limit = limits.lookup_seconds if method.is_lookup else limits.call_seconds
+        self._apart = min(self._limit / _SIGNS, _LONGEST_APART_SECONDS)
         now = callee.clock()
-        self._moved = max(called, now - (1 - LEAST_WATCHED) * limits.call_seconds)
+        self._moved = max(called, now - (1 - LEAST_WATCHED) * self._limit)
+        self._lookups: dict[int, int] = {}
         self._asked: Any = None
         self._asked_at = now - self._apart
         self._sign: Hashable = None
 
     def check(self) -> None:
-        """Check that it gets on, and has time left.
+        """Check that it gets on.
 
         Raises:
-            ServiceUnavailableError: it has had its time; a callee that does not get on is replaced.
+            ServiceUnavailableError: it does not; a callee that is lost is replaced.
         """
         callee, now = self._callee, self._callee.clock()
         self._listen(now)
-        if self._total is not None and now - self._called >= self._total:
-            is_lost = callee.silent_seconds() >= callee.limits.call_seconds
-            if self._is_silent and is_lost and now >= callee.left_alone_until:
-                callee.replace()
-            callee.unavailable(
-                f"did not answer a {self._method.name} within {self._total:g} s "
-                "(lookup_timeout): try again"
-            )
-        stalled = self._total is None and now - self._moved >= callee.limits.call_seconds
-        if stalled and now >= callee.left_alone_until:
+        if now - self._moved < self._limit:
+            return
+        if self._method.is_lookup:
+            self._abandon(now)
+        elif now >= callee.left_alone_until:
             self._replace()
 
     @property
@@ -188,7 +184,8 @@ class CallWatch:
         if self._asked is None and now - self._asked_at >= self._apart:
             self._asked_at = now
             with suppress(RayError):
-                self._asked = self._callee.actor.sign_of_life.remote(self._method.group.name)
+                group = LOOKUPS if self._method.is_lookup else self._method.group.name
+                self._asked = self._callee.actor.sign_of_life.remote(group)
         if self._asked is not None and now - self._asked_at >= self._apart:
             self._callee.silent_seconds()
 
@@ -197,9 +194,33 @@ class CallWatch:
         with suppress(RayError):
             node, sign = ray.get(asked, timeout=GLANCE_SECONDS)
             self._callee.heard(node)
-            if self._sign not in (None, sign):
+            if self._method.is_lookup:
+                has_moved = self._lookups_have_moved(dict(sign[1]))
+            else:
+                has_moved = self._sign not in (None, sign)
+            if has_moved:
                 self._moved = now
             self._sign = sign
+
+    def _lookups_have_moved(self, times: dict[int, int]) -> bool:
+        """Whether those that were under way get on; others that come and go would hide that this
+        one hangs."""
+        before = self._lookups
+        left = {number: times[number] for number in before if number in times}
+        self._lookups = left or times
+        return left != before
+
+    def _abandon(self, now: float) -> NoReturn:
+        """Give a lookup up; whoever has been silent for as long as any call may take is
+        replaced."""
+        callee = self._callee
+        is_lost = callee.silent_seconds() >= callee.limits.call_seconds
+        if self._is_silent and is_lost and now >= callee.left_alone_until:
+            callee.replace()
+        callee.unavailable(
+            f"did not answer a {self._method.name} within {self._limit:g} s without progress "
+            "(lookup_timeout): try again"
+        )
 
     def _replace(self) -> NoReturn:
         callee = self._callee

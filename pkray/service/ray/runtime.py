@@ -69,7 +69,7 @@ class RayRuntime:
             gone, for tables whose service is not running yet. Default 30.
         call_timeout: seconds that a call may take without progress; then whoever does not answer
             is replaced. Default 60.
-        lookup_timeout: seconds that a lookup may take. Default 10.
+        lookup_timeout: seconds that a lookup may take without progress. Default 10.
 
     Raises:
         OptionError: an argument that is none of these.
