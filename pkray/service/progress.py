@@ -84,7 +84,7 @@ class CallProgress:
         """
         if group == LOOKUPS:
             return self._groups[LOOKUPS].times()
-        all_groups = sorted(self._groups.keys() - {LOOKUPS})
+        all_groups = sorted(self._groups.keys() - {START, LOOKUPS})
         groups = (START, *(_HELPERS.get(group or "") or all_groups))
         return BESIDE_CALLS.sign(), tuple(self._groups[name].sign() for name in groups)
 
