@@ -127,7 +127,7 @@ class LocalRuntime:
             try:
                 _stop(service)
             except ServiceUnavailableError as error:
-                _log.warning("a service is left behind: %s", error)
+                _log.warning("a service does not stop, and is left running: %s", error)
         self._services.clear()
         self._renewal.close()
         self._closer()
