@@ -41,14 +41,12 @@ def live_files(
     schema: TableSchema | None = None,
     *,
     partitions: Collection[bytes] | None = None,
-    buckets: Collection[int] | None = None,
 ) -> list[ManifestEntry]:
     """Return the files of a snapshot, in the order in which they were added.
 
     Args:
         schema: lets manifests be passed over by their partitions' statistics.
         partitions: these only.
-        buckets: these only, of every partition.
 
     Raises:
         SnapshotNotFoundError: the snapshot has expired.
@@ -57,15 +55,11 @@ def live_files(
     """
     with unless_expired(store, snapshot.id):
         manifests = data_manifests(store, snapshot)
-        if buckets is not None:
-            manifests = [m for m in manifests if _may_hold_bucket(m, buckets)]
         if partitions is not None and schema is not None:
             manifests = _holding_partitions(manifests, partitions, schema)
         entries: Iterable[ManifestEntry] = read_entries(store, manifests)
         if partitions is not None:
             entries = (entry for entry in entries if entry.partition in partitions)
-        if buckets is not None:
-            entries = (entry for entry in entries if entry.bucket in buckets)
         files, unmatched = merge_entries(entries)
     if unmatched:
         lost = unmatched[0].file.file_name
@@ -201,13 +195,6 @@ def _read_ahead(
 
 def _read(store: ObjectStore, manifest: ManifestFileMeta) -> list[ManifestEntry]:
     return manifest_cache.manifests.read(store, manifest.file_name, manifest.file_size)
-
-
-def _may_hold_bucket(manifest: ManifestFileMeta, buckets: Collection[int]) -> bool:
-    low, high = manifest.min_bucket, manifest.max_bucket
-    if low is None or high is None:
-        return True
-    return any(low <= bucket <= high for bucket in buckets)
 
 
 def _holding_partitions(

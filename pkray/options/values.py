@@ -106,7 +106,6 @@ NAMES = Kind("columns", _names, "column names separated by commas")
 BY_LEVEL = Kind("by level", _by_level, "a value by level, such as 0:lz4,5:zstd")
 SIZE = Kind("size", _size, "a size such as 256 mb, 8MB or 65536 (bytes)")
 DURATION = Kind("duration", _duration, "a duration such as 1 h, 30min, 7 d or 500 (milliseconds)")
-NUMBER = Kind("number", float, "a number")
 
 
 def integer(low: int | None = None, high: int | None = None) -> Kind:

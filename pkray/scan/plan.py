@@ -57,15 +57,6 @@ class ScanPlanner:
             return self._snapshots.latest()
         return self._snapshots.read(snapshot_id, fresh=True)
 
-    def plan(
-        self,
-        columns: Sequence[str] | None = None,
-        predicate: Predicate | None = None,
-        snapshot_id: int | None = None,
-    ) -> list[Split]:
-        """Plan the splits of a snapshot, by id (default the newest). Raises as `scan`."""
-        return self.scan(self.snapshot(snapshot_id), columns, predicate)
-
     def scan(
         self,
         snapshot: Snapshot | None,

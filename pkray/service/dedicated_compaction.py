@@ -137,7 +137,6 @@ class DedicatedCompaction:
     Args:
         spread: runs the tasks.
         clock: epoch milliseconds.
-        commit_user: default a new name.
     """
 
     def __init__(
@@ -145,7 +144,6 @@ class DedicatedCompaction:
         location: TableLocation,
         spread: Spread,
         clock: Callable[[], int],
-        commit_user: str | None = None,
     ) -> None:
         self._location = location
         self._spread = spread
@@ -153,7 +151,7 @@ class DedicatedCompaction:
         self._store = location.open()
         self._schemas = SchemaStore(self._store, location.name)
         self._snapshots = SnapshotStore(self._store)
-        user = commit_user or f"pkray-dedicated-{uuid.uuid4()}"
+        user = f"pkray-dedicated-{uuid.uuid4()}"
         self._committers = Committers(location, clock)
         self._committer = self._committers.for_user(user, ignore_empty=True)
         newest = self._committer.committed_identifier()

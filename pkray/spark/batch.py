@@ -24,11 +24,9 @@ from pkray.spark.failure import ErrorChannel, typed, worth_another_run
 from pkray.spark.types import incoming_schema
 
 if TYPE_CHECKING:
-    from pkray.format.snapshot import Snapshot
+    from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
     from pkray.table.table import Table
 
-BATCH_COMMIT = 2**63 - 1
-"""The commit identifier of a job that runs once, as Paimon writes it."""
 
 _REPORT = pa.schema([pa.field("report", pa.binary())])
 _PUSH_ROWS = 1 << 17
@@ -88,7 +86,7 @@ def ingest(
             commit_identifier=commit_identifier,
         )
     user = commit_user or f"spark-{uuid.uuid4()}"
-    identifier = BATCH_COMMIT if commit_identifier is None else commit_identifier
+    identifier = BATCH_COMMIT_IDENTIFIER if commit_identifier is None else commit_identifier
     if merge_schema:
         table.alter.merge_schema(incoming_schema(df.schema), row_kinds)
     alone = commit_user is None

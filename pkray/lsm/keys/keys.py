@@ -66,18 +66,15 @@ class NormalizedKeys:
     def argsort(self, *, stable: bool = True) -> np.ndarray:
         return self.sort(stable=stable)[0]
 
-    def group_starts(self, order: np.ndarray | None = None) -> np.ndarray:
-        """Find where in the (sorted) order each distinct key starts: int64, ascending; by default
-        the rows as they are."""
+    def group_starts(self) -> np.ndarray:
+        """Find where each distinct key of sorted rows starts: int64, ascending."""
         if not self._length:
             return np.empty(0, np.intp)
         prefix, exact = self.prefix()
-        differs = neighbours_differ(prefix if order is None else prefix[order])
+        differs = neighbours_differ(prefix)
         if not exact:
             same = np.flatnonzero(~differs)
-            rows = same if order is None else order[same]
-            following = same + 1 if order is None else order[same + 1]
-            differs[same] = self.compare(rows, self, following) != 0
+            differs[same] = self.compare(same, self, same + 1) != 0
         return run_starts(differs)
 
     def compare(self, rows: np.ndarray, other: NormalizedKeys, others: np.ndarray) -> np.ndarray:

@@ -151,7 +151,6 @@ def incoming(
     rows: object,
     schema: TableSchema,
     row_kinds: str | None = None,
-    kind: int = row_kind.INSERT,
     missing: Missing = "error",
 ) -> Iterator[pa.RecordBatch]:
     """Shape rows as owners take them: the schema's columns and ``_VALUE_KIND``.
@@ -159,8 +158,7 @@ def incoming(
     Args:
         rows: a pa.Table, RecordBatch, pandas DataFrame or list of dicts.
         row_kinds: the column that holds the kinds; it is taken off unless the table has it.
-        kind: the kind of every row where ``row_kinds`` is None. The table's ``rowkind.field``
-            says it instead where there is one.
+            Without one the table's ``rowkind.field`` says them, or all are +I.
         missing: as `conform` takes it.
 
     Raises:
@@ -173,7 +171,7 @@ def incoming(
     if schema.core.rowkind_field is not None:
         kinds = row_kind.parse(table.column(schema.core.rowkind_field), schema.core.rowkind_field)
     if kinds is None:
-        kinds = pa.array(np.full(table.num_rows, kind, np.int8))
+        kinds = pa.array(np.full(table.num_rows, row_kind.INSERT, np.int8))
     table = table.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
     yield from _in_batches(table)
 

@@ -45,7 +45,6 @@ def read_batches(
     *,
     batch_bytes: int = BATCH_BYTES,
     schema: pa.Schema | None = None,
-    use_threads: bool = False,
     deleted: DeletedRows | None = None,
     row_group_filter: RowGroupFilter | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -60,7 +59,6 @@ def read_batches(
         filter: keep the rows it holds for; row groups that have none are not read.
         schema: types wanted by column name, where the file's differ (INT96 timestamps have no
             time zone); the file's own types by default.
-        use_threads: decode columns in parallel.
         deleted: rows of the file to leave out.
         row_group_filter: leaves out row groups, and counts them.
 
@@ -81,7 +79,7 @@ def read_batches(
         if filter is not None:
             groups = reader.prune(groups, filter)
             read_names = reader.arrow_schema.names
-        batches = reader.batches(groups, read_names, size, use_threads)
+        batches = reader.batches(groups, read_names, size)
         if deleted is not None:
             batches = without_deleted(deleted, batches, reader.row_ranges(groups))
         for batch in batches:
@@ -180,13 +178,13 @@ class _Reader:
         return [group for group in groups if group in kept]
 
     def batches(
-        self, groups: list[int], names: list[str], size: _BatchSize, use_threads: bool
+        self, groups: list[int], names: list[str], size: _BatchSize
     ) -> Iterator[pa.RecordBatch]:
         widths = self._widths(groups, names)
         for run in self._runs(groups, min(REMOTE_READ_BYTES, size.bytes)):
             for rows, alike in groupby(run, key=lambda group: size.rows_of(widths[group])):
                 for batch in self._parquet.iter_batches(
-                    rows, row_groups=list(alike), columns=names, use_threads=use_threads
+                    rows, row_groups=list(alike), columns=names, use_threads=False
                 ):
                     yield self._cast(batch)
 

@@ -49,7 +49,6 @@ class SharedColumns:
         self._copies = copies
         self._arguments = arguments
         self._names = list(copies.values())
-        self._own_schema = pa.schema([schema.field(name) for name in self._names])
         self._groups: list[dict[str, Struct]] = []
 
     @property
