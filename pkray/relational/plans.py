@@ -158,7 +158,8 @@ def _compiled(plans: Sequence[Node], dialect: Dialect, session: QuerySession | N
     optimized = [optimize(plan) for plan in plans]
     before = [_needs_before(plan, session) for plan in optimized]
     physical = tuple(
-        to_physical(plan, before=needed) for plan, needed in zip(optimized, before, strict=True)
+        to_physical(plan, before=needed, by_key=not needed)
+        for plan, needed in zip(optimized, before, strict=True)
     )
     document = to_json(
         physical,

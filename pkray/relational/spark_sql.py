@@ -407,19 +407,24 @@ class SparkSql:
     @_write.register
     def _(self, node: TopN) -> str:
         by = f"PARTITION BY {_list(node.partition_by)} " if node.partition_by else ""
-        return self._numbered(node, f"{by}ORDER BY {_order(node.order_by)}", node.start, node.end)
+        over = f"{by}ORDER BY {', '.join([*filter(None, [_order(node.order_by)]), '`$arrival`'])}"
+        return self._numbered(node, over, node.start, node.end)
 
     @_write.register
     def _(self, node: Deduplicate) -> str:
-        key = "monotonically_increasing_id()" if node.order_by is None else quoted(node.order_by)
         direction = "ASC" if node.keep_first else "DESC"
-        over = f"PARTITION BY {_list(node.keys)} ORDER BY {key} {direction}"
+        time = f"{quoted(node.order_by)} {direction}, " if node.order_by else ""
+        over = f"PARTITION BY {_list(node.keys)} ORDER BY {time}`$arrival` {direction}"
         return self._numbered(node, over, 1, 1)
 
     def _numbered(self, node: TopN | Deduplicate, over: str, start: int, end: int) -> str:
+        """Write rows whose number is in a range; equal ones are numbered as they come."""
         name = quoted(node.rank_name or "$number")
         number = f"CAST(row_number() OVER ({over}) AS BIGINT) AS {name}"
-        rows = f"(SELECT *, {number} FROM {self._name(node.input)})"
+        below = (
+            f"SELECT *, monotonically_increasing_id() AS `$arrival` FROM {self._name(node.input)}"
+        )
+        rows = f"(SELECT *, {number} FROM ({below}))"
         return (
             f"SELECT {_list(node.fields.names)} FROM {rows} WHERE {name} BETWEEN {start} AND {end}"
         )

@@ -87,6 +87,9 @@ class ChangelogMode:
 
 Modes: TypeAlias = Mapping[int, ChangelogMode]
 
+_PASSING = (Filter, Project, Exchange, Hint, WatermarkAssign, Expand, Unnest, Join)
+"""Nodes that give the rows before updates wherever they get them."""
+
 
 def changelog_modes(plan: Node, *, before: bool) -> Modes:
     """Work out the mode of each node.
@@ -126,6 +129,9 @@ def _descend(
     modes[id(node)] = mode
     for index, each in enumerate(node.inputs):
         _descend(each, _needs_before(node, index, before), kinds, modes)
+    below = (modes[id(each)] for each in node.inputs)
+    if isinstance(node, _PASSING) and any(each.before and "U" in each.kinds for each in below):
+        modes[id(node)] = ChangelogMode(mode.kinds, before=True)
 
 
 def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:

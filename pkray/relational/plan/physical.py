@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pkray.relational.plan.changelog_modes import changelog_modes
@@ -12,7 +13,9 @@ from pkray.relational.plan.nodes import (
     Deduplicate,
     Distinct,
     Exchange,
+    Expand,
     Filter,
+    Hint,
     IntervalJoin,
     Join,
     Limit,
@@ -26,29 +29,42 @@ from pkray.relational.plan.nodes import (
     Sort,
     TemporalJoin,
     TopN,
+    Unnest,
+    WatermarkAssign,
     Window,
     WindowKind,
 )
+from pkray.relational.plan.state import states
 from pkray.relational.plan.windowing import window_bounds
 
+_STATELESS = (Project, Filter, Exchange, Hint, WatermarkAssign, Expand, Unnest)
 
-def to_physical(plan: Node, *, before: bool) -> Node:
+
+def to_physical(plan: Node, *, before: bool, by_key: bool = False) -> Node:
     """Put exchanges, normalization and computations into a logical plan.
 
     Args:
         before: whether what takes the plan's changes needs the rows before updates.
+        by_key: whether it finds the rows that are deleted by their key alone.
     """
     placed = plan.transform(_with_exchange).transform(_fused)
     modes = changelog_modes(placed, before=before)
+    read_whole = set() if by_key else set(_reaching(placed))
 
     def normalized(node: Node) -> Node:
-        lacks = isinstance(node, Scan) and node.source.mode == "upsert"
-        if not lacks or not modes[id(node)].before:
+        if not isinstance(node, Scan) or node.source.mode != "upsert":
             return node
-        assert isinstance(node, Scan)
-        return _normalized(node)
+        return _normalized(node) if modes[id(node)].before or id(node) in read_whole else node
 
     return placed.transform(normalized)
+
+
+def _reaching(node: Node) -> Iterator[int]:
+    """List the nodes whose deletes reach the root as they are, by their ``id``."""
+    yield id(node)
+    if isinstance(node, _STATELESS) or (isinstance(node, SetOperation) and not states(node)):
+        for each in node.inputs:
+            yield from _reaching(each)
 
 
 def _normalized(scan: Scan) -> Node:
@@ -107,7 +123,12 @@ def _with_exchange(node: Node) -> Node:
     """Bring together the rows that an operator with state sees together."""
     match node:
         case Aggregate():
-            return node.with_inputs(Exchange(node.input, _without_bounds(node.input, node.keys)))
+            keys = _without_bounds(node.input, node.keys)
+            return (
+                node
+                if _are_sessions_of(node.input, keys)
+                else node.with_inputs(Exchange(node.input, keys))
+            )
         case TopN() | Over():
             keys = _without_bounds(node.input, node.partition_by)
             return node.with_inputs(Exchange(node.input, keys))
@@ -141,3 +162,14 @@ def _without_bounds(node: Node, keys: tuple[str, ...]) -> tuple[str, ...]:
     if bounds is None or not bounds.are_in(keys):
         return keys
     return tuple(key for key in keys if key not in bounds.start | bounds.end)
+
+
+def _are_sessions_of(node: Node, keys: tuple[str, ...]) -> bool:
+    """Whether rows come in sessions of just these keys, for which they were brought together."""
+    while isinstance(node, Project | Filter):
+        node = node.input
+    return (
+        isinstance(node, Window)
+        and node.kind is WindowKind.SESSION
+        and set(node.partition_by) == set(keys)
+    )

@@ -46,7 +46,7 @@ CASES = [
     ("a source of rows", APPEND, "[I]"),
     ("a source of changes", KEYED, "[I,UA,D]"),
     ("a filter of rows", where(APPEND, "b"), "[I]"),
-    ("a filter of changes", where(KEYED, "b"), "[I,UA,D]"),
+    ("a filter of changes", where(KEYED, "b"), "[I,UB,UA,D]"),
     ("a projection", project(KEYED, "a"), "[I,UA,D]"),
     ("groups of rows", count(APPEND, "b"), "[I,UA]"),
     ("groups of changes", count(KEYED, "b"), "[I,UA,D]"),
@@ -55,7 +55,7 @@ CASES = [
     ("distinct rows", Distinct(APPEND), "[I]"),
     ("distinct changes", Distinct(KEYED), "[I,UA,D]"),
     ("inner join of rows", join(JoinKind.INNER, APPEND, APPEND), "[I]"),
-    ("inner join with changes", join(JoinKind.INNER, APPEND, KEYED), "[I,UA,D]"),
+    ("inner join with changes", join(JoinKind.INNER, APPEND, KEYED), "[I,UB,UA,D]"),
     ("left join of rows", join(JoinKind.LEFT, APPEND, APPEND), "[I,UA,D]"),
     ("semi join of rows", join(JoinKind.SEMI, APPEND, APPEND), "[I]"),
     ("anti join of rows", join(JoinKind.ANTI, APPEND, APPEND), "[I,UA,D]"),
@@ -119,8 +119,17 @@ def test_a_source_without_rows_before_updates_is_normalized_where_they_are_neede
 
 
 def test_a_source_without_rows_before_updates_is_left_alone_where_nothing_needs_them() -> None:
-    physical = to_physical(project(UPSERT, "a", "b"), before=False)
+    physical = to_physical(project(UPSERT, "a", "b"), before=False, by_key=True)
     assert not any(isinstance(each, Normalize) for each in physical.walk())
+
+
+def test_a_source_is_normalized_where_its_deletes_reach_who_needs_whole_rows() -> None:
+    physical = to_physical(project(UPSERT, "b"), before=False)
+    assert [type(each).__name__ for each in physical.walk()][1:] == [
+        "Normalize",
+        "Exchange",
+        "Scan",
+    ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
