@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from pkray.arguments.facade import Label, checked
 from pkray.errors import InputError, OptionError, PkrayError, ServiceError
+from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER
 from pkray.rows.input import Missing
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.push_session import PushTarget
@@ -24,7 +25,7 @@ from pkray.spark.failure import ErrorChannel, typed, worth_another_run
 from pkray.spark.types import incoming_schema
 
 if TYPE_CHECKING:
-    from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+    from pkray.format.snapshot import Snapshot
     from pkray.table.table import Table
 
 
