@@ -24,7 +24,7 @@ from pkray.relational.local.engine import Engine, ahead, operator
 from pkray.relational.local.folds import Fold, alike, fold_of, widened
 from pkray.relational.local.keys import Codes, codes, grouped
 from pkray.relational.plan.expressions import AggregateCall
-from pkray.relational.plan.nodes import Aggregate, Distinct
+from pkray.relational.plan.nodes import Aggregate, Distinct, Node
 
 SAMPLE_ROWS = 1 << 18
 """Rows of the first part, which shows whether parts have far fewer groups than rows."""
@@ -38,7 +38,7 @@ def aggregate(node: Aggregate, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Give a row a group; without keys, one row."""
     folding = Folding.of(node.keys, node.aggregates, node.input.fields.arrow)
     if len(folding.folds) == len(node.aggregates):
-        found = folding.run(engine, _columns(node, engine))
+        found = folding.run(node, engine, _columns(node, engine))
     else:
         held = engine.held(node, _columns(node, engine))
         table = table_of(held, node.input.fields.only(_needed(node)))
@@ -55,7 +55,7 @@ def distinct(node: Distinct, engine: Engine) -> Iterator[pa.RecordBatch]:
     if not len(node.fields):
         yield from _first_row(engine.batches(node.input))
         return
-    found = Folding(node.fields.names, {}).run(engine, engine.batches(node.input))
+    found = Folding(node.fields.names, {}).run(node, engine, engine.batches(node.input))
     if found is not None:
         yield from batches_of(with_schema(found, node.fields.arrow), engine.batch_rows)
 
@@ -129,14 +129,14 @@ class Folding:
                 folds[name] = (call, fold)
         return Folding(keys, folds)
 
-    def run(self, engine: Engine, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
-        """Aggregate batches; the keys come first, then the results. None if there are no rows."""
+    def run(self, node: Node, engine: Engine, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
+        """Aggregate a node's batches: the keys first, then the results; None of no rows."""
         first = next(parts(batches, SAMPLE_ROWS), None)
         if first is None:
             return None
         states = [self.of_rows(first)]
         few = states[0].num_rows < first.num_rows / 2
-        rest = parts(batches, PART_ROWS if few else None)
+        rest = parts(batches if few else engine.held(node, batches), PART_ROWS if few else None)
         states += list(ahead(self.of_rows, rest))
         return self.finished(self.merged(states))
 

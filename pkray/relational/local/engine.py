@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from pkray.errors import UnsupportedError
 from pkray.relational.local.batches import cut, table_of, with_schema
+from pkray.relational.local.shared import Held, repeated
 from pkray.relational.plan.nodes import Node
 
 BATCH_ROWS = 1 << 16
@@ -45,7 +46,7 @@ def run(
         EvaluationError: a row cannot be computed.
         UnsupportedError: the engine lacks what the plan needs, or `memory` is too little.
     """
-    return Engine(batch_rows, memory).batches(plan)
+    return Engine(batch_rows, memory, repeated(plan)).batches(plan)
 
 
 @dataclass(frozen=True)
@@ -55,19 +56,33 @@ class Engine:
     Attributes:
         batch_rows: most rows of a batch.
         memory: most bytes that one operator may hold; None: no limit.
+        shared: by their ids, nodes that the plan holds more than once.
     """
 
     batch_rows: int = BATCH_ROWS
     memory: int | None = None
+    shared: Mapping[int, Held] = field(default_factory=dict)
 
     def batches(self, node: Node) -> Iterator[pa.RecordBatch]:
         """Compute a node's rows in batches of its schema, none empty."""
+        return self._once(node) if id(node) in self.shared else self._computed(node)
+
+    def _once(self, node: Node) -> Iterator[pa.RecordBatch]:
+        """Compute a node's rows, or give those that were."""
+        held = self.shared[id(node)]
+        if held.rows is None:
+            held.rows = list(self.held(node, self._computed(node)))
+        yield from held.rows
+
+    def _computed(self, node: Node) -> Iterator[pa.RecordBatch]:
         _load()
         steps: list[Step] = []
         while (maker := STEPS.get(type(node))) is not None:
             if (step := maker(node)) is not None:
                 steps.append(step)
             (node,) = node.inputs
+            if id(node) in self.shared:
+                return self.mapped(steps[::-1], self._once(node))
         operator = OPERATORS.get(type(node))
         if operator is None:
             raise UnsupportedError(
@@ -132,6 +147,9 @@ def ahead(
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, thread_name_prefix="pkray-relational")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a fork
 
 
 @cache

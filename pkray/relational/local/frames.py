@@ -5,8 +5,10 @@ Rows are sorted by partition and order; a frame is the range [low, high) of plac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
@@ -99,7 +101,7 @@ class Partitions:
             raise UnsupportedError("a RANGE frame with an offset is over one ORDER BY column")
         ((key, column),) = self._keys
         values, null = _numbers(column.take(pa.array(self.order)))
-        step = _offset(column.type, offset)
+        step = _offset(column.type, offset, math.ceil if side == "left" else math.floor)
         if key.descending:
             values = -values if values.dtype.kind == "f" else ~values
         wanted = _added(values, step)
@@ -153,14 +155,19 @@ def _digits(column: pa.Array) -> pa.Array:
     return pc.multiply(wide.cast(pa.decimal256(56, column.type.scale)), power).cast(pa.int64())
 
 
-def _offset(kind: pa.DataType, offset: int | float | None) -> int | float:
+def _offset(
+    kind: pa.DataType, offset: int | float | None, whole_number: Callable[[Decimal], int]
+) -> int | float:
+    """Give an offset in the units of the values; what lies between two of them is rounded."""
     if pa.types.is_floating(kind):
         return float(offset or 0)
+    exact = Decimal(str(offset or 0))
     if pa.types.is_decimal(kind):
-        return round((offset or 0) * 10**kind.scale)
+        exact = exact.scaleb(kind.scale)
+    elif pa.types.is_timestamp(kind) and kind.unit == "ns":
+        exact *= 1000
     ends = 1 << 62
-    scale = 1000 if pa.types.is_timestamp(kind) and kind.unit == "ns" else 1
-    return min(max(int((offset or 0) * scale), -ends), ends)
+    return min(max(whole_number(exact), -ends), ends)
 
 
 def _stretches(first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

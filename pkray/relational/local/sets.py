@@ -25,7 +25,7 @@ def combine(node: SetOperation, engine: Engine) -> Iterator[pa.RecordBatch]:
     if node.kind is SetKind.UNION:
         yield from _united(node, engine)
         return
-    counted = Folding(node.fields.names, _counts()).run(engine, _flagged(node, engine))
+    counted = Folding(node.fields.names, _counts()).run(node, engine, _flagged(node, engine))
     if counted is None:
         return
     left, right = np.asarray(counted[LEFT]), np.asarray(counted[RIGHT])
@@ -36,13 +36,26 @@ def combine(node: SetOperation, engine: Engine) -> Iterator[pa.RecordBatch]:
 
 def _united(node: SetOperation, engine: Engine) -> Iterator[pa.RecordBatch]:
     schema = node.fields.arrow
-    both = (with_schema(batch, schema) for each in node.inputs for batch in engine.batches(each))
+    inputs = list(_united_inputs(node))
+    both = (with_schema(batch, schema) for each in inputs for batch in engine.batches(each))
     if node.all:
         yield from both
         return
-    found = Folding(node.fields.names, {}).run(engine, both)
+    found = Folding(node.fields.names, {}).run(node, engine, both)
     if found is not None:
         yield from batches_of(with_schema(found, schema), engine.batch_rows)
+
+
+def _united_inputs(node: SetOperation) -> Iterator[Node]:
+    """List what is united, also by unions that are inputs; not as deep as they are nested."""
+    waiting: list[Node] = [node]
+    while waiting:
+        each = waiting.pop()
+        united = isinstance(each, SetOperation) and each.kind is SetKind.UNION
+        if isinstance(each, SetOperation) and united and (each.all or not node.all):
+            waiting += each.inputs[::-1]
+        else:
+            yield each
 
 
 def _times(node: SetOperation, left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -280,6 +280,14 @@ def test_ranges_over_floats_and_decimals() -> None:
     assert over_one("INT", decimals, call, "DECIMAL(5, 2)") == [1, 2, 1]
 
 
+def test_ranges_between_two_whole_numbers_are_exact() -> None:
+    near = calling("count", "x", kind="BIGINT NOT NULL", frame=Frame("range", -1.5, 1.5))
+    assert over_one("INT", [1, 1, 1, 1], near) == [2, 3, 3, 2]
+    tenth = calling("count", "x", kind="BIGINT NOT NULL", frame=Frame("range", 0.1, None))
+    decimals = [(Decimal(value), 1) for value in ("1.00", "1.10", "1.19")]
+    assert over_one("INT", decimals, tenth, "DECIMAL(5, 2)") == [2, 0, 0]
+
+
 def test_partitions_without_order_are_wholes() -> None:
     source = rows_of("p STRING, v INT", [("a", 1), (None, 2), ("a", 3), (None, 4)])
     total = calling("sum", "v", frame=Frame("range", None, 0))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkray.relational.plan.nodes import SetKind, SetOperation
+from pkray.relational.plan.nodes import Node, SetKind, SetOperation
 from tests.unit.relational.local.inputs import bag, counted, rows_of
 
 ROWS = st.lists(
@@ -42,6 +42,20 @@ def test_rows_come_out_as_often_as_from_bags(
     sides = rows_of("a INT, b DOUBLE", left), rows_of("c INT, d DOUBLE", right)
     plan = SetOperation(*sides, kind, all_rows)
     assert bag(plan) == model(kind, counted(left), counted(right), all_rows)
+
+
+@pytest.mark.parametrize("all_rows", [False, True])
+def test_long_chains_of_unions_are_not_nested_calls(all_rows: bool) -> None:
+    plan: Node = rows_of("a INT", [(0,)])
+    for i in range(300):
+        plan = SetOperation(plan, rows_of("a INT", [(i % 3,)]), SetKind.UNION, all_rows)
+    assert sum(bag(plan).values()) == (301 if all_rows else 3)
+
+
+def test_unions_of_distinct_rows_inside_unions_of_all_stay_distinct() -> None:
+    twice = rows_of("a INT", [(1,), (1,)])
+    inner = SetOperation(twice, twice, SetKind.UNION, False)
+    assert bag(SetOperation(inner, twice, SetKind.UNION, True)) == counted([(1,), (1,), (1,)])
 
 
 def test_nested_values_are_compared_by_content() -> None:

@@ -1,0 +1,84 @@
+"""Parts of a plan that occur more than once, and are computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pkray.relational.functions.function import function
+from pkray.relational.plan.expressions import Call, Expression, Literal, UdfCall
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Deduplicate,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Over,
+    Project,
+    Scan,
+    TopN,
+    Unnest,
+)
+
+KEPT = (Aggregate, Deduplicate, Distinct, Limit, TopN)
+"""What gives far fewer rows than it takes, so that its rows can be held."""
+
+
+@dataclass
+class Held:
+    """The rows of a node; None before they are computed."""
+
+    rows: list[pa.RecordBatch] | None = None
+
+
+def repeated(plan: Node) -> dict[int, Held]:
+    """Find the parts that occur more than once and give the same rows each time.
+
+    Returns:
+        by the id of each such node, where its rows are held: one place for equal nodes.
+    """
+    equal: dict[Node, list[int]] = {}
+    for node in plan.walk():
+        try:
+            if isinstance(node, KEPT):
+                equal.setdefault(node, []).append(id(node))
+        except TypeError:  # a constant that is a list
+            continue
+    several = (ids for node, ids in equal.items() if len(ids) > 1 and _is_fixed(node))
+    return {each: held for ids in several for held in [Held()] for each in ids}
+
+
+def _is_fixed(plan: Node) -> bool:
+    return all(_gives_the_same(node) for node in plan.walk())
+
+
+def _gives_the_same(node: Node) -> bool:
+    if isinstance(node, Aggregate | Over | Unnest) and _has_udf(node):
+        return False
+    return all(_is_constant(part) for each in _expressions(node) for part in each.walk())
+
+
+def _has_udf(node: Aggregate | Over | Unnest) -> bool:
+    if isinstance(node, Unnest):
+        return node.udf is not None
+    calls = node.aggregates if isinstance(node, Aggregate) else node.calls
+    return any(call.udf is not None for _, call in calls)
+
+
+def _is_constant(part: Expression) -> bool:
+    """Whether an expression gives the same each time, and is equal to no other one."""
+    if isinstance(part, Call):
+        return function(part.function).deterministic
+    is_zero = isinstance(part, Literal) and isinstance(part.value, float) and part.value == 0
+    return not is_zero and not isinstance(part, UdfCall)  # 0.0 and -0.0 compare equal
+
+
+def _expressions(node: Node) -> Iterator[Expression]:
+    if isinstance(node, Filter | Scan | Join):
+        yield node.condition
+    elif isinstance(node, Project):
+        yield from (value for _, value in node.columns)
