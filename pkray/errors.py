@@ -63,6 +63,12 @@ class PkrayError(Exception):
         self.message = message
         self.values = values
 
+    def __str__(self) -> str:
+        line, column = self.values.get("line"), self.values.get("column")
+        if isinstance(line, int) and isinstance(column, int):
+            return f"{self.message} (line {line}, column {column})"
+        return str(self.message)
+
     def __getattr__(self, name: str) -> Any:
         values = self.__dict__.get("values", {})
         if name in values:

@@ -26,7 +26,7 @@ _OPTIONS = {
 
 def in_options(error: PkrayError) -> str:
     """Write the error's message with options in place of the arguments that it says it names."""
-    message = error.message
+    message = str(error)
     for argument in error.values.get("arguments", ()):
         words = rf"(?<![\w'\"]){re.escape(argument)}(?!\w)"
         option = _option(argument).replace("\\", r"\\")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
@@ -438,8 +439,4 @@ def _unique(rows: pa.Table, table: Table, on_conflict: str) -> pa.Table:
             f"the query gives {rows.num_rows - first.num_rows} rows whose keys are there before: "
             "write ON CONFLICT DO NOTHING or DEDUPLICATE, or let it give one row a key"
         )
-    return rows.take(pc.array_take(first.column(f"{_KIND}_min"), _order(first)))
-
-
-def _order(first: pa.Table) -> pa.Array:
-    return pc.sort_indices(first, sort_keys=[(f"{_KIND}_min", "ascending")])
+    return rows.take(pa.array(np.sort(first.column(f"{_KIND}_min").to_numpy())))

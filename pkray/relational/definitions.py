@@ -264,7 +264,7 @@ def show(catalog: Catalog, asked: said.Show, dialect: Dialect) -> pa.Table:
     if asked.what == "database":
         return pa.table({"database": [session.database]})
     if asked.what in ("tables", "views"):
-        found = _of_database(catalog, database, views=asked.what == "views")
+        found = _of_database(catalog, database, named=bool(asked.of), views=asked.what == "views")
         return _names(asked.what[:-1], found, asked.like)
     if asked.what == "functions":
         rows = function_rows(dialect, session.functions)
@@ -278,13 +278,10 @@ def show(catalog: Catalog, asked: said.Show, dialect: Dialect) -> pa.Table:
     return pa.table({"statement": [create_statement(table, dialect)]})
 
 
-def _of_database(catalog: Catalog, database: str, *, views: bool) -> list[str]:
+def _of_database(catalog: Catalog, database: str, *, named: bool, views: bool) -> list[str]:
     session = catalog.session
-    if not catalog.database_exists(database):
-        if database != session.database:
-            catalog.list_tables(database)  # says which databases there are
-        found = []
-    else:
+    found: list[str] = []
+    if named or catalog.database_exists(database):  # the current one need not exist yet
         found = catalog.views(database)
         found = found if views else [*catalog.list_tables(database), *found]
     return sorted([*(name.partition(".")[2] for name in found), *session.views])
@@ -312,10 +309,12 @@ def create_statement(table: Table, dialect: Dialect) -> str:
     if not flink:
         parts.append("USING pkray")
     if table.comment:
-        parts.append(f"COMMENT {_text(table.comment)}")
+        parts.append(f"COMMENT {_text(table.comment, dialect)}")
     if table.partition_keys:
         parts.append(f"PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})")
-    pairs = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in options.items())
+    pairs = ", ".join(
+        f"{_text(key, dialect)} = {_text(value, dialect)}" for key, value in options.items()
+    )
     if pairs:
         parts.append(f"{'WITH' if flink else 'TBLPROPERTIES'} ({pairs})")
     return "\n".join(parts)
@@ -326,11 +325,13 @@ def _defined(name: str, kind: DataType, comment: str | None, dialect: Dialect) -
     if dialect is Dialect.FLINK:
         written = str(kind.with_nullable(True))
     null = "" if kind.nullable else " NOT NULL"
-    return f"{quoted(name)} {written}{null}" + (f" COMMENT {_text(comment)}" if comment else "")
+    return f"{quoted(name)} {written}{null}" + (
+        f" COMMENT {_text(comment, dialect)}" if comment else ""
+    )
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+def _text(value: str, dialect: Dialect) -> str:
+    return str(exp.Literal.string(value).sql(dialect=DIALECTS[dialect]))
 
 
 def _names(column: str, names: Sequence[str], like: str | None) -> pa.Table:

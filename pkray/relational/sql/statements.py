@@ -323,6 +323,19 @@ def split_statements(text: str, dialect: Dialect) -> list[str]:
     return [*found, text[start:]] if seen else found
 
 
+def ends_statement(text: str, dialect: Dialect) -> bool:
+    """Whether text ends with a semicolon that is not within a string or BEGIN … END."""
+    try:
+        words = _words(text, dialect)
+    except QueryError:
+        return False
+    inside = False
+    for token in words:
+        word = token.text.upper()
+        inside = (inside or word == "BEGIN") and word != "END"
+    return bool(words) and words[-1].token_type == TokenType.SEMICOLON and not inside
+
+
 class _Reader:
     """Reads statements token by token."""
 

@@ -1,0 +1,285 @@
+"""Statements that define tables and change their rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from pkray.errors import (
+    DatabaseNotFoundError,
+    EvaluationError,
+    InputError,
+    OptionError,
+    QueryError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from pkray.relational import Statement
+
+
+@pytest.fixture
+def t(catalog):
+    catalog.sql(
+        "CREATE TABLE t (id INT, v STRING, n DECIMAL(10, 2)) TBLPROPERTIES ('primary-key' = 'id')"
+    )
+    catalog.sql("INSERT INTO t VALUES (1, 'a', 1.5), (2, 'b', NULL), (3, NULL, 3)").run()
+    return catalog.load_table("default.t")
+
+
+def rows(catalog, query="SELECT * FROM t"):
+    return sorted(
+        (tuple(row.values()) for row in catalog.sql(query).to_arrow().to_pylist()), key=str
+    )
+
+
+def test_tables_are_made_in_the_words_of_both_dialects(catalog):
+    catalog.sql(
+        "CREATE TABLE shop.a (id BIGINT COMMENT 'the id', ts TIMESTAMP) USING pkray COMMENT 'x' "
+        "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '3')"
+    )
+    catalog.sql(
+        "CREATE TABLE shop.b (id BIGINT, day STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - "
+        "INTERVAL '5' SECOND, PRIMARY KEY (id, day) NOT ENFORCED) PARTITIONED BY (day) WITH "
+        "('connector' = 'pkray')",
+        "flink",
+    )
+    a, b = catalog.load_table("shop.a"), catalog.load_table("shop.b")
+    assert [str(field.type) for field in a.schema.fields] == ["BIGINT NOT NULL", "TIMESTAMP_LTZ(6)"]
+    assert (a.comment, a.schema.field("id").description) == ("x", "the id")
+    assert (b.partition_keys, b.primary_keys) == (("day",), ("id", "day"))
+    assert str(b.schema.field("ts").type) == "TIMESTAMP(3)"
+    described = catalog.sql("DESCRIBE shop.b").to_pylist()
+    assert described[2]["type"] == "TIMESTAMP(3) *ROWTIME*"
+    assert described[2]["watermark"] == "ts - INTERVAL '5' SECOND"
+    assert described[0]["key"] == "PRI(id, day)"
+
+
+@pytest.mark.parametrize("dialect", ["spark", "flink"])
+def test_what_show_create_table_says_makes_the_same_table(catalog, dialect):
+    catalog.sql(
+        "CREATE TABLE shop.a (id BIGINT, `b c` STRING COMMENT 'it''s', ts TIMESTAMP(3), d "
+        "DECIMAL(9, 2) NOT NULL, l ARRAY<TIMESTAMP(3)>, WATERMARK FOR ts AS ts, PRIMARY KEY (d, "
+        "id) "
+        "NOT ENFORCED) PARTITIONED BY (id) WITH ('bucket' = '2')",
+        "flink",
+    )
+    said = catalog.sql("SHOW CREATE TABLE shop.a", dialect)["statement"][0].as_py()
+    before = catalog.load_table("shop.a").schema
+    catalog.sql("DROP TABLE shop.a")
+    catalog.sql(said, dialect)
+    after = catalog.load_table("shop.a").schema
+    assert (after.fields, after.options) == (before.fields, before.options)
+
+
+def test_a_table_without_a_key_is_refused_with_a_word_on_what_to_do(catalog):
+    with pytest.raises(QueryError, match=r"PRIMARY KEY \(id\) NOT ENFORCED"):
+        catalog.sql("CREATE TABLE t (id INT)")
+    with pytest.raises(UnsupportedError, match="'kafka'"):
+        catalog.sql("CREATE TABLE t (id INT PRIMARY KEY) WITH ('connector' = 'kafka')")
+    with pytest.raises(QueryError, match="did you mean id"):
+        catalog.sql("CREATE TABLE t (id INT) TBLPROPERTIES ('primary-key' = 'idd')")
+    with pytest.raises(QueryError, match="TIMESTAMP"):
+        catalog.sql("CREATE TABLE t (id INT PRIMARY KEY, WATERMARK FOR id AS id)")
+    assert not catalog.table_exists("default.t")
+
+
+def test_a_table_is_made_of_a_query(catalog, t):
+    catalog.sql("CREATE TABLE u TBLPROPERTIES ('primary-key' = 'id') AS SELECT id, v FROM t")
+    assert rows(catalog, "SELECT * FROM u") == [(1, "a"), (2, "b"), (3, None)]
+    with pytest.raises(TableExistsError):
+        catalog.sql("CREATE TABLE u TBLPROPERTIES ('primary-key' = 'id') AS SELECT 1 AS id")
+
+
+def test_an_insert_runs_when_it_is_told_to(catalog, t):
+    statement = catalog.sql("INSERT INTO t SELECT id + 10, v, n FROM t WHERE id < 3")
+    assert isinstance(statement, Statement)
+    assert len(rows(catalog)) == 3
+    assert statement.run()["default.t"].id == 2
+    assert [row[0] for row in rows(catalog)] == [1, 11, 12, 2, 3]
+    with pytest.raises(UnsupportedError, match=r"run\(\)"):
+        statement.start()
+
+
+def test_columns_that_an_insert_does_not_name_are_null(catalog, t):
+    catalog.sql("INSERT INTO t (n, id) SELECT 7, 9").run()
+    assert rows(catalog, "SELECT id, v, CAST(n AS STRING) FROM t WHERE id = 9") == [
+        (9, None, "7.00")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("INSERT INTO t VALUES (1)", QueryError, "takes 3: id, v, n"),
+        ("INSERT INTO t (id, idd) VALUES (1, 2)", QueryError, "did you mean id"),
+        ("INSERT INTO t VALUES ('x', 'y', 1)", QueryError, "write a CAST"),
+        ("INSERT INTO nope VALUES (1)", TableNotFoundError, "default.nope"),
+        ("UPDATE t SET id = 4", QueryError, "part of the key"),
+        ("UPDATE t SET z = 4", QueryError, "no column 'z'"),
+        ("DELETE FROM t WHERE z = 4", QueryError, "no column z"),
+        ("USE nowhere", DatabaseNotFoundError, "nowhere"),
+        ("SET table.exec.state.tl = 1", OptionError, "table.exec.state.ttl"),
+        ("SET table.exec.state.ttl = soon", OptionError, "soon"),
+        ("ALTER TABLE t ADD COLUMN x INT NOT NULL", QueryError, "NOT NULL"),
+    ],
+)
+def test_wrong_statements_change_nothing(catalog, t, text, error, words):
+    with pytest.raises(error, match=words):
+        made = catalog.sql(text)
+        made.run()
+    assert t.latest_snapshot().id == 1
+
+
+def test_a_row_that_cannot_be_computed_leaves_the_table_as_it_was(catalog, t):
+    with pytest.raises(EvaluationError):
+        catalog.sql("INSERT INTO t SELECT id + 100, v, 1 / (id - 3) FROM t").run()
+    with pytest.raises(EvaluationError):
+        catalog.sql("INSERT INTO t SELECT id, v, n * 1000000000 FROM t").run()
+    with pytest.raises(InputError, match="id"):
+        catalog.sql("INSERT INTO t SELECT CAST(NULL AS INT), v, n FROM t").run()
+    assert t.latest_snapshot().id == 1
+
+
+@pytest.mark.parametrize(
+    ("conflict", "left"), [("NOTHING", "first"), ("DEDUPLICATE", "last"), ("ERROR", None)]
+)
+def test_rows_of_one_key_are_handled_as_on_conflict_says(catalog, t, conflict, left):
+    insert = catalog.sql(
+        "INSERT INTO t (id, v) SELECT * FROM VALUES (9, 'first'), (9, 'last') ON CONFLICT DO "
+        + conflict
+    )
+    if left is None:
+        with pytest.raises(EvaluationError, match="ON CONFLICT"):
+            insert.run()
+    else:
+        insert.run()
+        assert rows(catalog, "SELECT v FROM t WHERE id = 9") == [(left,)]
+
+
+def test_partitions_are_overwritten(catalog):
+    catalog.sql("CREATE TABLE p (d STRING, id INT, PRIMARY KEY (d, id)) PARTITIONED BY (d)")
+    catalog.sql("INSERT INTO p VALUES ('a', 1), ('a', 2), ('b', 3)").run()
+    catalog.sql("INSERT OVERWRITE p PARTITION (d = 'a') SELECT 9").run()
+    assert rows(catalog, "SELECT * FROM p") == [("a", 9), ("b", 3)]
+    catalog.sql("ALTER TABLE p DROP PARTITION (d = 'a')")
+    assert rows(catalog, "SELECT * FROM p") == [("b", 3)]
+
+
+def test_a_statement_set_writes_each_of_its_tables(catalog, t):
+    catalog.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    both = catalog.sql(
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO t (id) VALUES (7); INSERT INTO u SELECT id FROM "
+        "t; END"
+    )
+    assert both.tables == ["default.t", "default.u"]
+    both.run()
+    assert (
+        rows(catalog, "SELECT id FROM u")[-1] == (7,) or len(rows(catalog, "SELECT id FROM u")) == 3
+    )
+
+
+def test_rows_are_updated_and_deleted_in_one_commit(catalog, t):
+    done = catalog.sql("UPDATE t AS x SET v = concat(x.v, '!'), n = n + 1 WHERE x.id < 3")
+    assert done.to_pylist() == [{"rows": 2, "snapshot_id": 2}]
+    assert rows(catalog, "SELECT id, v, CAST(n AS STRING) FROM t") == [
+        (1, "a!", "2.50"),
+        (2, "b!", None),
+        (3, None, "3.00"),
+    ]
+    assert catalog.sql("DELETE FROM t WHERE v IS NULL").to_pylist()[0]["rows"] == 1
+    assert catalog.sql("DELETE FROM t WHERE id > 100").to_pylist() == [
+        {"rows": 0, "snapshot_id": None}
+    ]
+    assert t.latest_snapshot().id == 3
+    catalog.sql("TRUNCATE TABLE t")
+    assert rows(catalog) == []
+
+
+def test_rows_are_merged_in_one_commit(catalog, t):
+    catalog.sql(
+        "MERGE INTO t USING (SELECT * FROM VALUES (1, 'x'), (2, NULL), (8, 'new') AS s(id, v)) "
+        "AS s "
+        "ON t.id = s.id "
+        "WHEN MATCHED AND s.v IS NULL THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET v = concat(t.v, s.v) "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v) "
+        "WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN UPDATE SET v = 'alone'"
+    )
+    assert rows(catalog, "SELECT id, v FROM t") == [(1, "ax"), (3, "alone"), (8, "new")]
+    assert t.latest_snapshot().id == 2
+
+
+def test_a_merge_of_all_columns(catalog, t):
+    catalog.sql(
+        "CREATE TABLE s TBLPROPERTIES ('primary-key' = 'id') AS SELECT id + 1 AS id, 'm' AS v, n "
+        "FROM t"
+    )
+    catalog.sql(
+        "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED "
+        "THEN INSERT *"
+    )
+    assert rows(catalog, "SELECT id, v FROM t") == [(1, "a"), (2, "m"), (3, "m"), (4, "m")]
+
+
+def test_a_merge_that_matches_a_row_twice_is_refused(catalog, t):
+    with pytest.raises(EvaluationError, match="several rows"):
+        catalog.sql(
+            "MERGE INTO t USING (SELECT * FROM VALUES (1), (1) AS s(id)) AS s ON t.id = s.id WHEN "
+            "MATCHED THEN UPDATE SET v = 'x'"
+        )
+    assert t.latest_snapshot().id == 1
+
+
+def test_updates_need_a_table_in_which_rows_replace_each_other(catalog):
+    catalog.sql("CREATE TABLE a (id INT PRIMARY KEY, n INT) WITH ('merge-engine' = 'aggregation')")
+    with pytest.raises(UnsupportedError, match="merge-engine is aggregation"):
+        catalog.sql("UPDATE a SET n = 1")
+
+
+def test_tables_are_altered(catalog, t):
+    for text in (
+        "ADD COLUMN x INT COMMENT 'c' AFTER id",
+        "RENAME COLUMN v TO w",
+        "ALTER COLUMN x TYPE BIGINT",
+        "ALTER COLUMN x FIRST",
+        "SET TBLPROPERTIES ('snapshot.num-retained.min' = '5')",
+        "UNSET TBLPROPERTIES ('snapshot.num-retained.min')",
+        "DROP COLUMN n",
+        "RENAME TO u",
+    ):
+        catalog.sql(f"ALTER TABLE {catalog.list_tables()[0]} {text}")
+    assert catalog.sql("DESCRIBE u")["name"].to_pylist() == ["x", "id", "w"]
+    assert catalog.sql("DESCRIBE u")["type"].to_pylist() == ["BIGINT", "INT", "STRING"]
+
+
+def test_what_there_is_is_listed(catalog, t):
+    catalog.sql("CREATE DATABASE IF NOT EXISTS shop")
+    catalog.sql("CREATE TEMPORARY VIEW tv AS SELECT 1 AS one")
+    catalog.sql("CREATE VIEW shop.v AS SELECT 1 AS one")
+    assert catalog.sql("SHOW DATABASES")["database"].to_pylist() == ["default", "shop"]
+    assert catalog.sql("SHOW TABLES")["table"].to_pylist() == ["t", "tv"]
+    assert catalog.sql("SHOW VIEWS IN shop")["view"].to_pylist() == ["tv", "v"]
+    assert catalog.sql("SHOW TABLES LIKE 't*'")["table"].to_pylist() == ["t", "tv"]
+    assert catalog.sql("SHOW COLUMNS IN t")["column"].to_pylist() == ["id", "v", "n"]
+    catalog.sql("USE shop")
+    assert catalog.sql("SHOW CURRENT DATABASE")["database"].to_pylist() == ["shop"]
+    assert "sum" in catalog.sql("SHOW FUNCTIONS")["name"].to_pylist()
+    catalog.sql("DROP VIEW v")
+    catalog.sql("DROP DATABASE shop")
+    with pytest.raises(DatabaseNotFoundError):
+        catalog.sql("SHOW TABLES IN shop")
+
+
+def test_options_are_set_and_reset_in_one_catalog(catalog):
+    catalog.sql("SET table.exec.state.ttl = 1 d")
+    assert catalog.sql("SET").to_pylist() == [{"key": "table.exec.state.ttl", "value": "1 d"}]
+    catalog.sql("RESET")
+    assert catalog.sql("SET table.exec.state.ttl").to_pylist() == [
+        {"key": "table.exec.state.ttl", "value": "0 ms"}
+    ]
+
+
+def test_explain_says_the_plan_of_queries_and_inserts(catalog, t):
+    assert "Scan(table=[default.t]" in catalog.sql("EXPLAIN SELECT v FROM t")["plan"][0].as_py()
+    inserted = catalog.sql("EXPLAIN INSERT INTO t SELECT * FROM t")["plan"][0].as_py()
+    assert "Sink" in inserted
