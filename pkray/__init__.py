@@ -77,6 +77,7 @@ from pkray.errors import (
     WriterClosedError,
 )
 from pkray.extras import is_installed
+from pkray.version import __version__
 
 if TYPE_CHECKING:
     from pkray import relational as relational
@@ -88,8 +89,6 @@ if TYPE_CHECKING:
     from pkray.table.catalog import Catalog, connect
     from pkray.table.system_table import SystemTable
     from pkray.table.table import Table
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BackPressureError",

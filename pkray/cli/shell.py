@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pkray.cli.sql import Printer, run
+from pkray.cli.statements import Printer, run
 from pkray.cli.wording import in_options
 from pkray.errors import PkrayError
 from pkray.extras import is_installed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pkray import __version__, json_files
+from pkray import json_files
 from pkray.arguments.facade import checked_class
 from pkray.errors import (
     MissingFileError,
@@ -37,6 +37,7 @@ from pkray.relational.session import Environment, QuerySession
 from pkray.relational.sources import Source
 from pkray.relational.sql import statements as said
 from pkray.storage.opening import open_store
+from pkray.version import __version__
 
 if TYPE_CHECKING:
     from pkray.relational.relation import Relation

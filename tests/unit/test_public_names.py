@@ -19,6 +19,7 @@ def test_what_spark_has_is_listed():
         "read",
         "read_stream",
         "register",
+        "relation",
         "session",
         "start_ingest",
         "stop",

@@ -11,7 +11,7 @@ import pytest
 import pkray
 from pkray.cli import main
 from pkray.cli.shell import Shell, completions
-from pkray.cli.sql import Printer
+from pkray.cli.statements import Printer
 
 
 @pytest.fixture
