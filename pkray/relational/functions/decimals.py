@@ -19,6 +19,8 @@ _EXTRA = 4
 
 def relabel(value: Value, kind: pa.DataType) -> Value:
     """Read the same integers as decimals of other digits."""
+    if value.type == kind:
+        return value
     if isinstance(value, pa.Scalar):
         return relabel(pa.array([value.as_py()], value.type), kind)[0]
     return pa.Array.from_buffers(kind, len(value), value.buffers(), value.null_count, value.offset)
@@ -89,26 +91,27 @@ def divide(left: Value, right: Value, scale: int) -> Value:
     """
     one, other = left.type, right.type
     shift = max(0, scale + 1 - one.scale + other.scale - _EXTRA)
-    numerator = widened(left)
-    if shift:
-        moved = numerator.cast(pa.decimal256(WIDE, one.scale + shift))
-        numerator = relabel(moved, pa.decimal256(WIDE - _EXTRA, 0))
+    digits = used_digits(left) + shift + _EXTRA
+    if digits <= 38 and other.precision <= 38 and pa.types.is_decimal128(one):
+        kind, most = pa.decimal128, 38
+    elif digits <= WIDE:
+        left, right, kind, most = widened(left), widened(right), pa.decimal256, WIDE
     else:
-        numerator = relabel(numerator, pa.decimal256(min(one.precision, WIDE - _EXTRA), 0))
-    if used_digits(numerator) + _EXTRA > WIDE:
         raise pa.ArrowInvalid("overflow: the quotient has too many digits")
-    quotient = pc.divide(numerator, relabel(widened(right), pa.decimal256(1, 0)))
-    behind = one.scale + shift + quotient.type.scale - other.scale
-    return _scaled(quotient, behind)
+    numerator = left.cast(kind(most, one.scale + shift)) if shift else left
+    numerator = relabel(numerator, kind(most - _EXTRA, 0))
+    quotient = pc.divide(numerator, relabel(right, kind(1, 0)))
+    return _scaled(quotient, one.scale + shift + quotient.type.scale - other.scale)
 
 
 def _scaled(quotient: Value, scale: int) -> Value:
+    if pa.types.is_decimal128(quotient.type) and 0 <= scale <= 38:
+        return relabel(quotient, pa.decimal128(38, scale))
+    quotient = widened(quotient)
     if scale >= 0:
         return relabel(quotient, pa.decimal256(WIDE, scale))
-    whole = relabel(quotient, pa.decimal256(WIDE, 0))
-    return pc.multiply(
-        relabel(whole, pa.decimal256(38, 0)), pa.scalar(10**-scale, pa.decimal256(37, 0))
-    )
+    whole = relabel(quotient, pa.decimal256(38, 0))
+    return pc.multiply(whole, pa.scalar(10**-scale, pa.decimal256(37, 0)))
 
 
 def quotient_and_rest(left: Value, right: Value) -> tuple[Value, Value]:
@@ -133,12 +136,13 @@ def quotient_and_rest(left: Value, right: Value) -> tuple[Value, Value]:
 
 
 def rounded(value: Value, scale: int, mode: str = HALF_UP) -> Value:
-    """Round to `scale` digits behind the point (negative: before it), in 256 bits."""
+    """Round to `scale` digits behind the point (negative: before it), with room for one more."""
     kind = value.type
     if kind.scale <= scale:
         return value
-    wide = value.cast(pa.decimal256(WIDE, kind.scale))
-    return pc.round(wide, scale, mode)
+    if pa.types.is_decimal128(kind) and used_digits(value) < 38:
+        return pc.round(relabel(value, pa.decimal128(38, kind.scale)), scale, mode)
+    return pc.round(value.cast(pa.decimal256(WIDE, kind.scale)), scale, mode)
 
 
 def fit(call: Call, values: Sequence[Value], exact: Value, rows: int) -> Value:
@@ -148,9 +152,9 @@ def fit(call: Call, values: Sequence[Value], exact: Value, rows: int) -> Value:
         EvaluationError: a result has more digits than that.
     """
     kind = call.type.arrow
-    if exact.type == kind:
-        return exact
     near = rounded(exact, kind.scale)
+    if _is_narrower(near.type, kind):
+        return relabel(near, kind)
     try:
         return near.cast(kind)
     except pa.ArrowInvalid:
@@ -158,11 +162,20 @@ def fit(call: Call, values: Sequence[Value], exact: Value, rows: int) -> Value:
         raise
 
 
+def _is_narrower(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether the same integers, read with other digits, are the same decimals."""
+    return bool(
+        pa.types.is_decimal128(one)
+        and one.scale == other.scale
+        and one.precision <= other.precision
+    )
+
+
 def fit_or_null(exact: Value, kind: pa.DataType) -> Value:
     """Round exact results to a DECIMAL; NULL where a result has more digits than that."""
-    if exact.type == kind:
-        return exact
     near = rounded(exact, kind.scale)
+    if _is_narrower(near.type, kind):
+        return relabel(near, kind)
     try:
         return near.cast(kind)
     except pa.ArrowInvalid:

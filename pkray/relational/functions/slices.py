@@ -21,6 +21,14 @@ def _bytes_of(texts: pa.Array) -> tuple[Any, Any]:
     return starts.astype(np.int64), raw
 
 
+def is_ascii(value: Value) -> bool:
+    """Whether text certainly has no characters of several bytes."""
+    if isinstance(value, pa.Scalar):
+        return False
+    data = value.buffers()[2]
+    return data is None or not (np.frombuffer(data, np.int8) < 0).any()
+
+
 def join_bytes(raw: Any, starts: Any, stops: Any, kind: pa.DataType) -> pa.Array:
     """Make text of the bytes from `starts` up to `stops`, one a row."""
     lengths = stops - starts
@@ -129,6 +137,7 @@ def _taken(value: Value, rows: pa.Array, is_constant: bool) -> Value:
 
 __all__ = [
     "characters_before",
+    "is_ascii",
     "join_bytes",
     "lengths_of",
     "part_of",

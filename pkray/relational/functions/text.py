@@ -39,6 +39,7 @@ from pkray.relational.functions.signatures import (
 )
 from pkray.relational.functions.slices import (
     characters_before,
+    is_ascii,
     join_bytes,
     lengths_of,
     per_constants,
@@ -94,7 +95,13 @@ def _plainly(compute: Callable[..., Value]) -> Any:
 
 def _upper(value: Value) -> Value:
     """Write in capitals; ß has none in one letter."""
+    if is_ascii(value):
+        return pc.ascii_upper(value)
     return pc.utf8_upper(pc.replace_substring(value, "ß", "SS"))
+
+
+def _lower(value: Value) -> Value:
+    return pc.ascii_lower(value) if is_ascii(value) else pc.utf8_lower(value)
 
 
 def _initcap(value: Value) -> Value:
@@ -121,7 +128,7 @@ _text_function(
 )  # fmt: skip
 _text_function(
     "lower", "lower(text) -> STRING", "Write text in small letters.", [text],
-    _plainly(pc.utf8_lower), synonyms=("lcase",),
+    _plainly(_lower), synonyms=("lcase",),
 )  # fmt: skip
 _text_function(
     "initcap", "initcap(text) -> STRING",

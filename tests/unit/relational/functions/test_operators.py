@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import decimal
 import math
+import random
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from pkray.errors import EvaluationError
 from pkray.relational.dialect import Dialect
-from tests.unit.relational.expressions import FLINK, SPARK, value, values
+from tests.unit.relational.expressions import FLINK, SPARK, bound, fields, value, values
 
 NAN, INF = math.nan, math.inf
 MAX, MIN = 2**31 - 1, -(2**31)
@@ -265,3 +267,34 @@ def test_constants_are_computed_without_columns(dialect: Dialect) -> None:
     assert value("1 + 2 * 3", dialect) == 7
     assert value("'a' || 'b'", dialect) == "ab"
     assert value("NULL + 1", dialect) is None
+
+
+EXACT = decimal.Context(prec=200, rounding=decimal.ROUND_HALF_UP)
+OPERATORS: dict[str, Any] = {
+    "+": EXACT.add,
+    "-": EXACT.subtract,
+    "*": EXACT.multiply,
+    "/": EXACT.divide,
+    "%": EXACT.remainder,
+}
+
+
+@pytest.mark.parametrize("operator", list(OPERATORS))
+def test_decimals_of_any_digits_are_computed_exactly_and_rounded_half_up(operator: str) -> None:
+    chance = random.Random(operator)
+    for _ in range(12):
+        columns, kinds = {}, {}
+        for name in "ab":
+            precision = chance.choice([3, 9, 18, 19, 28, 38])
+            scale = chance.randint(0, precision)
+            kinds[name] = f"DECIMAL({precision}, {scale})"
+            sizes = [10 ** chance.randint(0, precision) for _ in range(9)]
+            numbers = [chance.randint(1 - size, size - 1) or 1 for size in sizes]
+            columns[name] = (kinds[name], [D(each).scaleb(-scale, EXACT) for each in numbers])
+        wanted = bound(f"a {operator} b", fields(**kinds), FLINK).type
+        step, limit = D(1).scaleb(-(wanted.scale or 0)), D(10) ** (wanted.precision or 0)
+        expected: list[Any] = []
+        for left, right in zip(columns["a"][1], columns["b"][1], strict=True):
+            exact = OPERATORS[operator](left, right).quantize(step, context=EXACT)
+            expected.append(exact if abs(exact) < limit * step else None)
+        assert values(f"a {operator} b", columns, FLINK) == expected
