@@ -78,6 +78,12 @@ DISTINCT = {
 }
 
 
+@pytest.fixture(autouse=True)
+def parts_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pkray.relational.local.aggregate.SAMPLE_ROWS", 4)
+    monkeypatch.setattr("pkray.relational.local.aggregate.PART_ROWS", 3)
+
+
 @pytest.mark.parametrize("calls", [CALLS, CALLS | DISTINCT])
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS, keys=st.sampled_from([(), ("k",), ("k", "j")]))
@@ -93,9 +99,7 @@ def test_groups_are_those_of_a_fold_row_by_row(
     assert bag(aggregated(rows_of(COLUMNS, rows), keys, **calls)) == counted(expected)
 
 
-def test_parts_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pkray.relational.local.aggregate.SAMPLE_ROWS", 5)
-    monkeypatch.setattr("pkray.relational.local.aggregate.PART_ROWS", 4)
+def test_parts_are_merged() -> None:
     rows = [(i % 2, None, i, i % 3 == 0) for i in range(40)]
     expected = [
         (k, *(model([row for row in rows if row[0] == k], call) for call in CALLS.values()))
@@ -122,7 +126,13 @@ def test_nan_is_the_greatest_value() -> None:
     assert alone("FLOAT", [math.nan, -math.inf], of("min", "x", kind="FLOAT")) == -math.inf
 
 
-@pytest.mark.parametrize("values", [[2**63 - 1, 1, -1], [2**62, 2**62, -(2**62)], [-(2**63), 5]])
+PARTED = [2**63 - 1] * 5 + [-(2**63) + 1] * 4
+"""Values whose sum fits, but none of the sums of their parts."""
+
+
+@pytest.mark.parametrize(
+    "values", [[2**63 - 1, 1, -1], [2**62, 2**62, -(2**62)], [-(2**63), 5], PARTED]
+)
 def test_a_sum_that_fits_is_exact_although_its_parts_do_not(values: list[int]) -> None:
     assert alone("BIGINT", values, of("sum", "x")) == sum(values)
 

@@ -21,6 +21,13 @@ LESS = call("less", col("v"), col("w"))
 Row = tuple[Any, ...]
 
 
+@pytest.fixture(autouse=True, params=["pieces", "whole"])
+def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "pieces":
+        for name, rows in (("PROBE", 3), ("BLOCK", 4), ("INDEXED", 2)):
+            monkeypatch.setattr(f"pkray.relational.local.joins.{name}_ROWS", rows)
+
+
 def joined(
     kind: JoinKind,
     left: list[Row],
@@ -88,7 +95,7 @@ KINDS = [kind for kind in JoinKind if kind is not JoinKind.SINGLE]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(left=ROWS, right=ROWS, keys=st.integers(0, 2), less=st.booleans(), safe=st.booleans())
 def test_each_kind_gives_what_a_look_at_every_pair_gives(
     kind: JoinKind, left: list[Row], right: list[Row], keys: int, less: bool, safe: bool
@@ -105,7 +112,7 @@ def in_values(value: Any, values: list[Any]) -> bool | None:
     return None if values and (value is None or None in values) else False
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(left=ROWS, right=ROWS, keys=st.integers(1, 2), less=st.booleans())
 def test_in_and_not_in_are_unknown_beside_nulls(
     left: list[Row], right: list[Row], keys: int, less: bool
