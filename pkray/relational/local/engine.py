@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from pkray.errors import UnsupportedError
+from pkray.errors import EvaluationError, UnsupportedError
 from pkray.relational.local.batches import cut, table_of, with_schema
 from pkray.relational.local.shared import Held, repeated
 from pkray.relational.plan.nodes import Node
@@ -21,10 +23,12 @@ BATCH_ROWS = 1 << 16
 """Rows a batch: so many that calling a kernel costs nothing beside its work."""
 
 THREADS = min(os.cpu_count() or 1, 16)
+_THREAD = threading.local()
 Kind = TypeVar("Kind")
 Step: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 Operator: TypeAlias = Callable[[Any, "Engine"], Iterator[pa.RecordBatch]]
 StepMaker: TypeAlias = Callable[[Any], Step | None]
+Maker = TypeVar("Maker", bound=StepMaker)
 
 OPERATORS: dict[type[Node], Operator] = {}
 STEPS: dict[type[Node], StepMaker] = {}
@@ -46,7 +50,27 @@ def run(
         EvaluationError: a row cannot be computed.
         UnsupportedError: the engine lacks what the plan needs, or `memory` is too little.
     """
-    return Engine(batch_rows, memory, repeated(plan)).batches(plan)
+    with _named_errors():
+        found = Engine(batch_rows, memory, repeated(plan)).batches(plan)
+    return _told(found)
+
+
+def _told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with _named_errors():
+        yield from batches
+
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    """Say what Arrow refuses as an error of the query."""
+    try:
+        yield
+    except pa.ArrowNotImplementedError as error:
+        raise UnsupportedError(f"the local engine lacks this: {error}; run on Spark") from error
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+        raise EvaluationError(f"rows cannot be computed: {error}") from error
+    except RecursionError:
+        raise UnsupportedError("the plan is nested too deeply: give its parts names") from None
 
 
 @dataclass(frozen=True)
@@ -131,6 +155,9 @@ def ahead(
     function: Callable[[pa.RecordBatch], Kind], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Kind]:
     """Apply a function to batches on several threads; the order stays."""
+    if getattr(_THREAD, "works", False):  # a user's function that runs a query: all may wait
+        yield from map(function, batches)
+        return
     waiting: deque[Future[Kind]] = deque()
     try:
         for batch in batches:
@@ -146,7 +173,10 @@ def ahead(
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, thread_name_prefix="pkray-relational")
+    def begin() -> None:
+        _THREAD.works = True
+
+    return ThreadPoolExecutor(THREADS, "pkray-relational", begin)
 
 
 os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a fork
@@ -181,10 +211,10 @@ def operator(kind: type[Node]) -> Callable[[Operator], Operator]:
     return put
 
 
-def step(kind: type[Node]) -> Callable[[StepMaker], StepMaker]:
+def step(kind: type[Node]) -> Callable[[Maker], Maker]:
     """Say that a function makes the step, from batch to batch, of a kind of node; None: nothing."""
 
-    def put(function: StepMaker) -> StepMaker:
+    def put(function: Maker) -> Maker:
         STEPS[kind] = function
         return function
 

@@ -12,9 +12,10 @@ from pkray.relational.compiled import compile_expression, compile_expressions
 from pkray.relational.local.batches import batch_of, cut, with_schema
 from pkray.relational.local.engine import Engine, Step, operator, step
 from pkray.relational.local.sorting import first_rows
-from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import (
+    Calc,
     Exchange,
     Expand,
     Filter,
@@ -89,6 +90,15 @@ def projected(node: Project) -> Step:
         return batch_of(compiled.evaluate(batch), schema, batch.num_rows)
 
     return project
+
+
+@step(Calc)
+def calculated(node: Calc) -> Step:
+    """Compute columns of the rows for which the condition is true."""
+    if node.condition == TRUE:
+        return projected(node)
+    keep, project = condition_of(node.condition, node.input.fields), projected(node)
+    return lambda batch: project(keep(batch))
 
 
 @step(Expand)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from pkray.errors import UnsupportedError
+from pkray.errors import EvaluationError, UnsupportedError
 from pkray.relational.local import run
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import (
+    Calc,
     Exchange,
     Expand,
     Filter,
@@ -23,10 +25,12 @@ from pkray.relational.plan.nodes import (
     Values,
     WatermarkAssign,
 )
+from pkray.relational.udf import udf
 from pkray.schema.types import DataType
 from tests.unit.relational.local.inputs import call, col, lit, result, rows_of
 
 ROWS = [(1, 5), (2, None), (3, 1), (None, 0)]
+ALWAYS = lit(True, "BOOLEAN NOT NULL")
 SOURCE = rows_of("a INT, b INT", ROWS)
 
 
@@ -39,6 +43,14 @@ def test_filters_keep_rows_for_which_the_condition_is_true() -> None:
 def test_projections_compute_rename_and_repeat_columns() -> None:
     plan = Project(SOURCE, (("x", col("b")), ("one", lit(1)), ("y", col("b"))))
     assert result(plan) == [(b, 1, b) for _, b in ROWS]
+
+
+def test_a_calculation_filters_before_it_computes() -> None:
+    columns = (("x", call("divide", lit(1.0, "DOUBLE"), col("b", "DOUBLE"), kind="DOUBLE")),)
+    source = rows_of("b DOUBLE", [(0.0,), (2.0,), (None,)])
+    condition = call("less", lit(0.0, "DOUBLE"), col("b", "DOUBLE"))
+    assert result(Calc(source, columns, condition)) == [(0.5,)]
+    assert result(Calc(source, (("y", col("b", "DOUBLE")),))) == [(0.0,), (2.0,), (None,)]
 
 
 def test_rows_without_columns_pass_through_filters_and_projections() -> None:
@@ -81,6 +93,35 @@ def test_a_node_that_the_engine_does_not_compute_is_named() -> None:
 
 def test_scans_read_the_columns_they_name() -> None:
     assert result(Scan(SOURCE.source, ("b", "a"))) == [(b, a) for a, b in ROWS]
+
+
+def test_what_arrow_refuses_is_an_error_of_the_query() -> None:
+    class Refusing:
+        def __init__(self, error: Exception) -> None:
+            self.error = error
+
+        def batches(self, columns: Any, condition: Any = None) -> Any:
+            raise self.error
+            yield
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(SOURCE.source, name)
+
+    with pytest.raises(EvaluationError, match="too large"):
+        list(run(Scan(Refusing(pa.ArrowInvalid("too large")))))
+    with pytest.raises(UnsupportedError, match="no kernel"):
+        list(run(Scan(Refusing(pa.ArrowNotImplementedError("no kernel")))))
+
+
+def test_a_function_may_run_queries_of_its_own() -> None:
+    @udf("INT")
+    def summed(x: pa.Array) -> pa.Array:
+        inner = Filter(rows_of("a INT", [(v,) for v in x.to_pylist()]), ALWAYS)
+        return pa.array([row[0] for row in result(inner)], pa.int32())
+
+    source = rows_of("a INT", [(i,) for i in range(40)])
+    plan = Project(source, (("x", summed.call((col("a"),))),))
+    assert result(plan) == [(i,) for i in range(40)]
 
 
 def test_an_error_in_a_batch_ends_the_run() -> None:
