@@ -540,9 +540,8 @@ class Relation(Queried):
         Args:
             into: the table that its rows go to.
         """
-        from pkray.relational.plans import compile_relation
-
-        return compile_relation(self, into)
+        plans = importlib.import_module("pkray.relational.plans")  # a door upwards
+        return plans.compile_relation(self, into)
 
     @property
     def reads_memory(self) -> bool:
