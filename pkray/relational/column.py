@@ -11,7 +11,7 @@ from sqlglot import exp
 from pkray.errors import QueryError
 from pkray.relational import syntax
 from pkray.relational.queried import Queried
-from pkray.relational.syntax import Inner, Text
+from pkray.relational.syntax import Inner, Text, UserCall
 from pkray.schema.types import DataType
 
 Bounds: TypeAlias = "tuple[Any, Any]"
@@ -444,6 +444,8 @@ def _readable(node: exp.Expr) -> exp.Expr:
         return exp.Var(this=node.this)
     if isinstance(node, Inner):
         return exp.Var(this="(…)")
+    if isinstance(node, UserCall):
+        return syntax.call(node.this.name, *node.expressions)
     return node
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from pkray.errors import QueryError
+from pkray.relational.column import is_known
 from pkray.relational.dialect import Dialect
 from pkray.relational.queried import Queried
 from pkray.relational.session import Environment, fresh_name
 from pkray.relational.sql.parser import nearest, parse_expression, parse_trees
-from pkray.relational.syntax import ORIGIN, Inner, Text, column, identifier
+from pkray.relational.syntax import ORIGIN, Inner, Text, UserCall, call, column, identifier
 
 _OPEN = frozenset({"kind", "expressions", "from_", "where"})
 
@@ -43,11 +44,13 @@ class Writer:
             QueryError: text that is no expression, or a column of a relation that is not here.
         """
         holder = exp.Paren(this=tree)
-        for node in list(holder.find_all(Text, Inner, exp.Column)):
+        for node in list(holder.find_all(Text, Inner, UserCall, exp.Column, bfs=False)):
             if isinstance(node, Text):
                 node.replace(self._read(node.this, node))
             elif isinstance(node, Inner):
                 node.replace(self._taken(node.this))
+            elif isinstance(node, UserCall):
+                node.replace(self._called(node))
             elif isinstance(node, exp.Column) and ORIGIN in node.meta:
                 node.replace(self._found(node))
         made: exp.Expr = holder.this
@@ -79,6 +82,16 @@ class Writer:
     def _taken(self, relation: Queried) -> exp.Query:
         self.names, tree = absorbed(self.names, relation)
         return tree
+
+    def _called(self, node: UserCall) -> exp.Anonymous:
+        """Give a user's function a name by which the query calls it."""
+        known = self.names.functions
+        names = [name for name, each in known.items() if each is node.this]
+        name = names[0] if names else node.this.name.lower()
+        if not names and (name in known or not name.isidentifier() or is_known(name)):
+            name = fresh_name("function")
+        self.names = replace(self.names, functions={**known, name: node.this})
+        return call(name, *node.expressions)
 
     def _found(self, node: exp.Column) -> exp.Column:
         number, name = node.meta[ORIGIN], node.name

@@ -39,6 +39,12 @@ class Inner(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
+class UserCall(exp.Expression):
+    """A call of a user's function that is at hand, and need not be registered."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+
+
 def identifier(name: str) -> exp.Identifier:
     """Write a name that is taken as it is."""
     plain = name.isascii() and name.isidentifier()

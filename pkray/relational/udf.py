@@ -33,9 +33,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError
+from pkray.relational.column import Column, expression
 from pkray.relational.functions.arguments import cast_to
 from pkray.relational.plan.expressions import Expression, UdfCall
 from pkray.relational.plan.fields import Field
+from pkray.relational.syntax import UserCall
 from pkray.schema.types import DataType
 
 ROW = "_row"
@@ -70,6 +72,14 @@ class Udf:
     columns: tuple[Field, ...] = ()
     arguments: tuple[DataType, ...] | None = None
     deterministic: bool = True
+
+    def __call__(self, *columns: object) -> Column:
+        """Call it in a relation's methods: ``rel.select(doubled(rel.x))``.
+
+        Args:
+            columns: columns, SQL text or constants.
+        """
+        return Column(UserCall(this=self, expressions=[expression(each) for each in columns]))
 
     def typed(self, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """Cast arguments to the declared types.
