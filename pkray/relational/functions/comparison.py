@@ -22,7 +22,7 @@ from pkray.relational.functions.coercion import (
 )
 from pkray.relational.functions.function import Function, Resolver, Value, define
 from pkray.relational.functions.patterns import by_pattern, like_regex, match_regex, plain_like
-from pkray.relational.functions.signatures import boolean, check_count, takes, text
+from pkray.relational.functions.signatures import anything, boolean, check_count, takes, text
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
 
@@ -232,16 +232,12 @@ define(
 )
 
 
-def _any_type(argument: Expression) -> Expression:
-    return argument
-
-
 define(
     Function(
         "is_null",
         "value IS NULL -> BOOLEAN",
         "Tell whether a value is NULL.",
-        takes("is_null", _any_type, gives=BOOLEAN, nullable=False),
+        takes("is_null", anything, gives=BOOLEAN, nullable=False),
         lambda call, values, rows: pc.is_null(values[0]),
         lambda call, arguments: f"({arguments[0]} IS NULL)",
         synonyms=("isnull",),
@@ -254,7 +250,7 @@ define(
         "is_not_null",
         "value IS NOT NULL -> BOOLEAN",
         "Tell whether a value is not NULL.",
-        takes("is_not_null", _any_type, gives=BOOLEAN, nullable=False),
+        takes("is_not_null", anything, gives=BOOLEAN, nullable=False),
         lambda call, values, rows: pc.is_valid(values[0]),
         lambda call, arguments: f"({arguments[0]} IS NOT NULL)",
         synonyms=("isnotnull",),

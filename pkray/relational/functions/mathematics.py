@@ -37,6 +37,7 @@ from pkray.relational.functions.signatures import (
     double,
     integer,
     number,
+    parameter,
     takes,
     whole,
     wrong_argument,
@@ -547,8 +548,8 @@ define(
 )
 
 
+@parameter("an integer")
 def _shifted(argument: Expression) -> Expression | None:
-    """Take an INT or a BIGINT; text is cast to BIGINT."""
     taken = whole(argument)
     if taken is not None and taken.type.root in ("TINYINT", "SMALLINT"):
         return cast_to(taken, INT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from pkray.errors import QueryError
@@ -23,53 +24,82 @@ from pkray.relational.functions.coercion import (
 from pkray.relational.plan.expressions import Call, Expression, Lambda
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, DataType
 
-Parameter: TypeAlias = Callable[[Expression], "Expression | None"]
-"""Casts an argument to what a function takes; None where that cannot be."""
 Gives: TypeAlias = "DataType | Callable[[tuple[Expression, ...]], DataType]"
 Resolver: TypeAlias = Callable[[tuple[Expression, ...], Dialect], Expression]
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """What a function takes at a place.
+
+    Attributes:
+        wanted: what that is, for errors: ``a number``.
+        cast: casts an argument to it; None where that cannot be.
+    """
+
+    wanted: str
+    cast: Callable[[Expression], Expression | None]
+
+    def __call__(self, argument: Expression) -> Expression | None:
+        """Cast an argument; None where that cannot be."""
+        return self.cast(argument)
+
+
+def parameter(wanted: str) -> Callable[[Callable[[Expression], Expression | None]], Parameter]:
+    """Make a `Parameter` of the function below."""
+    return lambda cast: Parameter(wanted, cast)
+
+
+@parameter("text")
 def text(argument: Expression) -> Expression | None:
     """Take text: any scalar is written as text."""
     return _scalar_as(argument, STRING)
 
 
+@parameter("text or BYTES")
 def text_or_bytes(argument: Expression) -> Expression | None:
     """Take text or bytes as they are; other scalars are written as text."""
     return cast_to(argument, BYTES) if argument.type.root in BINARIES else text(argument)
 
 
+@parameter("BYTES or text")
 def binary(argument: Expression) -> Expression | None:
     """Take bytes; text is taken as its UTF-8."""
     taken = argument.type.root in (*BINARIES, *STRINGS)
     return cast_to(argument, BYTES) if taken else None
 
 
+@parameter("a number")
 def integer(argument: Expression) -> Expression | None:
     """Take an INT; other numbers and text are cast."""
     return _number_as(argument, INT)
 
 
+@parameter("a number")
 def bigint(argument: Expression) -> Expression | None:
     """Take a BIGINT; other numbers and text are cast."""
     return _number_as(argument, BIGINT)
 
 
+@parameter("a number")
 def double(argument: Expression) -> Expression | None:
     """Take a DOUBLE; other numbers and text are cast."""
     return _number_as(argument, DOUBLE)
 
 
+@parameter("a number")
 def floating(argument: Expression) -> Expression | None:
     """Take FLOAT and DOUBLE as they are; other numbers and text are cast to DOUBLE."""
     return argument if argument.type.root in FLOATS else double(argument)
 
 
+@parameter("a number")
 def number(argument: Expression) -> Expression | None:
     """Take a number as it is; text is cast to DOUBLE."""
     return argument if argument.type.root in NUMBERS else double(argument)
 
 
+@parameter("an integer")
 def whole(argument: Expression) -> Expression | None:
     """Take an integer as it is; text is cast to BIGINT."""
     if argument.type.root in INTEGERS:
@@ -77,12 +107,14 @@ def whole(argument: Expression) -> Expression | None:
     return bigint(argument) if argument.type.root in STRINGS else None
 
 
+@parameter("a BOOLEAN")
 def boolean(argument: Expression) -> Expression | None:
     """Take a BOOLEAN; text is cast."""
     taken = argument.type.root in ("BOOLEAN", *STRINGS)
     return cast_to(argument, BOOLEAN) if taken else None
 
 
+@parameter("a value")
 def anything(argument: Expression) -> Expression | None:
     """Take whatever comes, a lambda excepted."""
     return None if isinstance(argument, Lambda) else argument
@@ -170,12 +202,11 @@ def _taken(
     parameters: Sequence[Parameter],
     rest: Parameter | None,
 ) -> Expression:
-    parameter = parameters[position] if position < len(parameters) else rest
-    assert parameter is not None
-    taken = parameter(argument)
+    wanted = parameters[position] if position < len(parameters) else rest
+    assert wanted is not None
+    taken = wanted.cast(argument)
     if taken is None:
-        summary = (parameter.__doc__ or "").split(".")[0].split(";")[0].split(":")[0]
-        raise wrong_argument(name, position, argument, summary.removeprefix("Take ").strip())
+        raise wrong_argument(name, position, argument, wanted.wanted)
     return taken
 
 
