@@ -1,0 +1,64 @@
+"""How functions of text are defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.relational.functions.coercion import (
+    STRING,
+)
+from pkray.relational.functions.function import Function, Value, define
+from pkray.relational.functions.signatures import (
+    Gives,
+    Parameter,
+    takes,
+)
+from pkray.relational.plan.expressions import Call
+
+
+def text_function(
+    name: str,
+    usage: str,
+    about: str,
+    parameters: Sequence[Parameter],
+    kernel: Any,
+    *,
+    gives: Gives = STRING,
+    least: int | None = None,
+    synonyms: tuple[str, ...] = (),
+    nullable: bool | None = None,
+    fallible: bool = False,
+    spark: Any = None,
+) -> None:
+    """Define a function whose parameters do not depend on each other."""
+    define(
+        Function(
+            name,
+            usage,
+            about,
+            takes(name, *parameters, gives=gives, least=least, nullable=nullable),
+            kernel,
+            spark,
+            synonyms=synonyms,
+            family="text",
+            fallible=fallible,
+        )
+    )
+
+
+def plainly(compute: Callable[..., Value]) -> Any:
+    """Make a kernel of a function of the arguments."""
+    return lambda call, values, rows: compute(*values)
+
+
+def mask_of(value: pa.Array) -> pa.Array | None:
+    """Tell which rows are NULL; None where none is."""
+    return value.is_null() if value.null_count else None
+
+
+def never(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Stand in as the kernel of what becomes other functions when it is bound."""
+    raise AssertionError(f"{call.function} becomes other functions when it is bound")
