@@ -387,7 +387,9 @@ class SparkSql:
         return f"SELECT *, {', '.join(columns)} FROM {self._name(node.input)}"
 
     def _over(self, call: WindowCall, node: Over, by: str, order: str) -> str:
-        arguments = [*map(quoted, call.arguments), *(literal(each) for each in call.parameters)]
+        value, further = call.arguments[:1], call.arguments[1:]
+        constants = map(literal, call.parameters)
+        arguments = [*map(quoted, value), *constants, *map(quoted, further)]
         nulls = " IGNORE NULLS" if call.ignore_nulls else ""
         if call.function in _RANKINGS or call.function in ("lag", "lead"):
             over = f"OVER ({by}{order})"
@@ -500,6 +502,15 @@ class SparkSql:
                 return f"{call.function}({columns[0]}{nulls}){tail}"
             case "listagg":
                 return self._listagg(call, columns, distinct, tail)
+            case "approx_count_distinct":
+                return f"count(DISTINCT {columns[0]}){tail}"
+            case "mode":
+                return f"{plain('mode', columns[0], 'true')}"
+            case "percentile_cont" | "percentile_disc":
+                down = " DESC" if call.order_by and call.order_by[0].descending else ""
+                within = f"WITHIN GROUP (ORDER BY {columns[0]}{down})"
+                text = f"{call.function}({distinct}{literal(call.parameters[0])}) {within}{tail}"
+                return f"CAST({text} AS {type_text(call.type)})"
         if call.udf is not None or call.order_by:
             name = call.udf.name if call.udf else call.function
             raise UnsupportedError(

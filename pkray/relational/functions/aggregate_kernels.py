@@ -187,16 +187,15 @@ class _Sum(_Count):
             return pa.array(self.floats.to(count)[:count], mask=empty).cast(kind, safe=False)
         if pa.types.is_decimal(self.kind):
             sums, over = self.exact.decimals(count, kind)
-            self._check(over, count)
-            return _without(sums, empty)
+            return _without(sums, empty | self._unfit(over, count))
         sums, over = self.exact.integers(count)
         if self.call.function == "sum_wrapping":
             return pa.array(sums.astype(kind.to_pandas_dtype()), mask=empty)
-        self._check(over, count)
-        return pa.array(sums, mask=empty)
+        return pa.array(sums, mask=empty | self._unfit(over, count))
 
-    def _check(self, over: np.ndarray, count: int) -> None:
-        if over.any():
+    def _unfit(self, over: np.ndarray, count: int) -> np.ndarray:
+        """Refuse a sum that does not fit its type; of ``try_sum`` say which become NULL."""
+        if over.any() and not self.call.function.startswith("try_"):
             total = self.exact.exact(count, int(np.argmax(over)))
             raise EvaluationError(
                 f"sum({self.call.arguments[0]}) does not fit {self.call.type}: a group's sum is "
@@ -204,6 +203,7 @@ class _Sum(_Count):
                 function="sum",
                 value=total,
             )
+        return over
 
 
 class _Average(_Sum):
@@ -217,8 +217,8 @@ class _Average(_Sum):
                 return pa.array(means, mask=counts == 0).cast(kind, safe=False)
         if pa.types.is_decimal(self.kind):
             sums, over = self.exact.decimals(count, pa.decimal128(38, self.kind.scale))
-            self._check(over, count)
-            return divide_decimals(sums, counts, kind)
+            counts = np.where(self._unfit(over, count), 0, counts)
+            return divide_decimals(_without(sums, counts == 0), counts, kind)
         sums, _ = self.exact.integers(count)
         divisors = np.maximum(counts, 1)
         means = sums // divisors
@@ -645,8 +645,8 @@ _SAME_IF_DISTINCT = frozenset(
 _KINDS: dict[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
     "count": _Count,
     "count_if": _CountIf,
-    **dict.fromkeys(("sum", "sum_wrapping"), _Sum),
-    **dict.fromkeys(("avg", "avg_truncating"), _Average),
+    **dict.fromkeys(("sum", "sum_wrapping", "try_sum"), _Sum),
+    **dict.fromkeys(("avg", "avg_truncating", "try_avg"), _Average),
     **dict.fromkeys(("min", "max"), _extreme),
     **dict.fromkeys(("min_by", "max_by"), _extreme_by),
     **dict.fromkeys(("bool_and", "bool_or"), _Extreme),

@@ -32,6 +32,7 @@ from pkray.relational.plan.expressions import Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
 
 BOTH = frozenset(Dialect)
+SPARK = frozenset({Dialect.SPARK})
 FLINK = frozenset({Dialect.FLINK})
 
 
@@ -228,6 +229,16 @@ def _sum(call: Written) -> Resolved:
     return Resolved("sum" if kind.root in FLOATS else "sum_wrapping", (argument,), (), kind)
 
 
+def _trying(resolve: Resolver) -> Resolver:
+    """Resolve what gives NULL for a sum that does not fit."""
+
+    def resolve_trying(call: Written) -> Resolved:
+        resolved = resolve(call)
+        return resolved._replace(function=f"try_{resolved.function}")
+
+    return resolve_trying
+
+
 def _avg(call: Written) -> Resolved:
     check_count(call.name, call.arguments, 1)
     argument = _number(call)
@@ -393,9 +404,12 @@ def _median(call: Written) -> Resolved:
 def _mode(call: Written) -> Resolved:
     if call.within_group and not call.arguments:
         call = call._replace(arguments=call.within_group)
-    check_count(call.name, call.arguments, 1)
-    _check_ordered(call.name, call.arguments[0])
-    return Resolved("mode", call.arguments, (), call.arguments[0].type.with_nullable(True))
+    check_count(call.name, call.arguments, 1, 2)
+    for said in call.arguments[1:]:
+        constant(call.name, said, "whether the least of several is taken")
+    (value, *_) = call.arguments
+    _check_ordered(call.name, value)
+    return Resolved("mode", (value,), (), value.type.with_nullable(True))
 
 
 def _number_of_row(call: Written) -> Resolved:
@@ -421,14 +435,16 @@ def _whole(name: str, said: Expression, what: str, low: int | None = None) -> Li
     if not isinstance(number, int) or isinstance(number, bool) or (low and number < low):
         wanted = "a whole number" + (f" of at least {low}" if low else "")
         raise QueryError(f"{what} of {name} must be {wanted}; {number!r} given", function=name)
-    return Literal(BIGINT.with_nullable(False), number)
+    if not -(2**31) <= number < 2**31:
+        raise QueryError(f"{what} of {name} is {number}: it must be an INT", function=name)
+    return Literal(INT.with_nullable(False), number)
 
 
 def _offset(call: Written) -> Resolved:
     """Type lag and lead; the default is a second argument, read from the current row."""
     check_count(call.name, call.arguments, 1, 3)
     value = call.arguments[0]
-    offset = Literal(BIGINT.with_nullable(False), 1)
+    offset = Literal(INT.with_nullable(False), 1)
     if len(call.arguments) > 1:
         offset = _whole(call.name, call.arguments[1], "the offset")
     default = tuple(cast_to(each, value.type) for each in call.arguments[2:])
@@ -453,6 +469,20 @@ _aggregate(
 )
 _aggregate("sum", "sum(number) -> BIGINT | DOUBLE | DECIMAL", "Adds values up.", _sum)
 _aggregate("avg", "avg(number) -> DOUBLE | DECIMAL", "Gives the mean.", _avg, "mean")
+_aggregate(
+    "try_sum",
+    "try_sum(number) -> BIGINT | DOUBLE | DECIMAL",
+    "Adds values up; a sum that does not fit its type is NULL.",
+    _trying(_sum),
+    dialects=SPARK,
+)
+_aggregate(
+    "try_avg",
+    "try_avg(number) -> DOUBLE | DECIMAL",
+    "Gives the mean; NULL where the sum does not fit its type.",
+    _trying(_avg),
+    dialects=SPARK,
+)
 _aggregate("min", "min(x) -> x", "Gives the least value.", _extreme)
 _aggregate("max", "max(x) -> x", "Gives the greatest value; NaN is greatest.", _extreme)
 _aggregate("min_by", "min_by(x, y) -> x", "Gives x of the row where y is least.", _extreme_by)

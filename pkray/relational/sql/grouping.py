@@ -377,7 +377,8 @@ class Grouping:
             counted = tuple(normalized(each, self.queries.dialect) for each in counted)
         columns = tuple(self.below.rows.compute(counted, "a"))
         order = call.order
-        if resolved.function not in ("percentile_cont", "percentile_disc", "mode"):
+        is_place = resolved.function in ("percentile_cont", "percentile_disc", "mode")
+        if not is_place or any(each.args.get("desc") for each in call.within):
             order = order or call.within
         ignores = call.ignore_nulls or bool(
             resolved.function in ("first", "last") and resolved.parameters

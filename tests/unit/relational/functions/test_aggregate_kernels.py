@@ -156,6 +156,14 @@ def test_a_sum_that_does_not_fit_its_type_fails_and_says_the_sum(
         aggregate(call("sum", result), kind, values, [0, 0], 1)
 
 
+def test_a_sum_that_does_not_fit_is_null_when_tried() -> None:
+    values, groups = [2**63 - 1, 1, 3], [0, 0, 1]
+    assert aggregate(call("try_sum", "BIGINT"), "BIGINT", values, groups, 3) == [None, 3, None]
+    most = [Decimal("9" * 38), Decimal(1), Decimal(4)]
+    tried = call("try_avg", "DECIMAL(38, 4)")
+    assert aggregate(tried, "DECIMAL(38, 0)", most, groups, 3) == [None, Decimal("4.0000"), None]
+
+
 @pytest.mark.parametrize(
     ("result", "values", "expected"),
     [

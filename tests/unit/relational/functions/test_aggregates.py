@@ -62,6 +62,8 @@ def constant(value: object, kind: str = "INT NOT NULL") -> Literal:
         ("median", "INT", SPARK, "percentile_cont", "DOUBLE"),
         ("approx_count_distinct", "INT", SPARK, "approx_count_distinct", "BIGINT NOT NULL"),
         ("mode", "DATE", SPARK, "mode", "DATE"),
+        ("try_sum", "INT", SPARK, "try_sum", "BIGINT"),
+        ("try_avg", "DECIMAL(10, 2)", SPARK, "try_avg", "DECIMAL(14, 6)"),
     ],
 )
 def test_an_aggregate_has_the_dialects_type(
@@ -164,7 +166,7 @@ def test_a_window_function_has_the_dialects_type(
 
 def test_the_default_of_lag_is_a_second_argument_of_the_values_type() -> None:
     resolved = resolve_window("lag", (column("BIGINT"), constant(2), constant(0)), SPARK)
-    assert resolved.parameters == (constant(2, "BIGINT NOT NULL"),)
+    assert resolved.parameters == (constant(2),)
     assert resolved.arguments[1] == Cast(DataType("BIGINT", False), constant(0))
 
 
