@@ -1,7 +1,8 @@
-"""Bounded runs of a plan: its tables are pinned, then the local engine reads batches."""
+"""Bounded runs: a plan's tables and the time are fixed, then the local engine reads batches."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,17 @@ from typing import Any
 import pyarrow as pa
 
 from pkray.errors import OptionError, QueryError
+from pkray.relational.functions.time import at_instant
 from pkray.relational.optimizer import optimize
-from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.nodes import (
+    Filter,
+    IntervalJoin,
+    Join,
+    Node,
+    Project,
+    Scan,
+    TemporalJoin,
+)
 from pkray.relational.sources.table import TableSource
 
 _TRIES = 10
@@ -37,6 +47,8 @@ def pinned(
 ) -> Node:
     """Bind every table of a plan to one snapshot: the moment given, or one instant now.
 
+    ``current_timestamp`` and its kin become the time of this call.
+
     Args:
         snapshot: an id, if the plan reads one table, or ids by table name.
 
@@ -49,7 +61,8 @@ def pinned(
     found = {table: table.pinned(**moments.get(table.name, {})) for table in tables}
     if not moments and len(tables) > 1:
         found = _at_one_instant(found)
-    return plan.transform(lambda node: _pinned(node, found))
+    micros = time.time_ns() // 1000
+    return plan.transform(lambda node: _timed(_pinned(node, found), micros))
 
 
 def _at_one_instant(found: dict[TableSource, TableSource]) -> dict[TableSource, TableSource]:
@@ -105,4 +118,18 @@ def _tables(plan: Node) -> Iterator[TableSource]:
 def _pinned(node: Node, found: Mapping[TableSource, TableSource]) -> Node:
     if isinstance(node, Scan) and isinstance(node.source, TableSource):
         return replace(node, source=found[node.source])
+    return node
+
+
+def _timed(node: Node, micros: int) -> Node:
+    """Put the time where a node's expressions ask for it; in microseconds since 1970."""
+    match node:
+        case Filter() | Join() | IntervalJoin() | TemporalJoin():
+            condition = at_instant(node.condition, micros)
+            return node if condition is node.condition else replace(node, condition=condition)
+        case Project():
+            columns = tuple((name, at_instant(value, micros)) for name, value in node.columns)
+            pairs = zip(columns, node.columns, strict=True)
+            same = all(new is old for (_, new), (_, old) in pairs)
+            return node if same else replace(node, columns=columns)
     return node

@@ -25,7 +25,16 @@ _STEP = re.compile(
     r"|\[\s*(?P<all>\*)\s*\]|\[\s*'(?P<quoted>(?:[^'\\]|\\.)*)'\s*\]"
     r'|\[\s*"(?P<double>(?:[^"\\]|\\.)*)"\s*\])'
 )
-_decoder = msgspec.json.Decoder(float_hook=Decimal)
+MOST_DIGITS = 17
+"""Most characters of a number with a point that a DOUBLE surely holds."""
+
+
+def _number(text: str) -> Decimal:
+    """Read a number with a point; short ones lose zeros at the end, as those of DOUBLE do."""
+    return Decimal(repr(float(text)) if len(text) <= MOST_DIGITS else text)
+
+
+_decoder = msgspec.json.Decoder(float_hook=_number)
 _encoder = msgspec.json.Encoder(decimal_format="number")
 Step = Any
 

@@ -31,6 +31,7 @@ from pkray.relational.functions.coercion import (
 )
 from pkray.relational.functions.comparison import equal_values
 from pkray.relational.functions.function import (
+    NO_SPARK,
     Function,
     Kernel,
     Resolver,
@@ -42,7 +43,14 @@ from pkray.relational.functions.lists import Lists, null_rows
 from pkray.relational.functions.signatures import check_count, integer, text, wrong_argument
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.local.keys import argsort, codes, ranks
-from pkray.relational.plan.expressions import Call, Expression, Lambda, Literal, SortKey
+from pkray.relational.plan.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    Lambda,
+    Literal,
+    SortKey,
+)
 from pkray.schema.types import INTEGERS, STRINGS, DataField, DataType
 
 Typing: TypeAlias = Callable[[tuple[Expression, ...]], DataType]
@@ -121,6 +129,10 @@ def _gives(kind: DataType, nullable: bool | None = None) -> Typing:
 def _as_first(arguments: tuple[Expression, ...]) -> DataType:
     """Give the type of the first argument."""
     return arguments[0].type.with_nullable(any_nullable(arguments))
+
+
+def _without_nulls(arguments: tuple[Expression, ...]) -> DataType:
+    return _array_of(_element(arguments[0]).with_nullable(False), arguments[0].type.nullable)
 
 
 def _element_of(nullable: bool = False) -> Typing:
@@ -960,7 +972,7 @@ for _name, _about, _change in (
         _about,
         _array_sort if _name == "array_sort" else _takes_array(_name),
         _of_list(_change),
-        _as_first,
+        _without_nulls if _name == "array_compact" else _as_first,
         fallible=False,
     )
 _add("sort_array", "sort_array(ARRAY [, ascending BOOLEAN]) -> ARRAY",
@@ -1000,6 +1012,134 @@ _add("arrays_overlap", "arrays_overlap(ARRAY, ARRAY) -> BOOLEAN", "Whether they 
      lambda arguments: BOOLEAN.with_nullable(
          any_nullable(arguments) or any(_element(each).nullable for each in arguments)),
      fallible=False)  # fmt: skip
+
+
+def _added(name: str, last: bool) -> Resolver:
+    """Resolve array_append(array, x) and array_prepend(array, x)."""
+
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 2, 2)
+        _check_root(name, arguments, 0, "ARRAY")
+        array, value = _with_element(arguments[0], arguments[1], dialect, name)
+        single = _call("array", value)
+        parts = (array, single) if last else (single, array)
+        return _call("array_concat", *coerced(parts, dialect, f"arguments of {name}"))
+
+    return resolve
+
+
+def _zip(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve arrays_zip: the fields are called as the columns, else by their places."""
+    check_count("arrays_zip", arguments, 1, None)
+    parts: list[Expression] = []
+    for place, each in enumerate(arguments):
+        _check_root("arrays_zip", arguments, place, "ARRAY")
+        name = each.name if isinstance(each, ColumnRef) else str(place)
+        parts += [Literal(STRING.with_nullable(False), name), each]
+    return _call("arrays_zip", *parts)
+
+
+def _zip_type(arguments: tuple[Expression, ...]) -> DataType:
+    pairs = zip(arguments[::2], arguments[1::2], strict=True)
+    fields = tuple(
+        DataField(place, str(getattr(name, "value", "")), _element(array).with_nullable(True))
+        for place, (name, array) in enumerate(pairs)
+    )
+    return _array_of(DataType("ROW", False, fields=fields), any_nullable(arguments))
+
+
+def _zip_kernel(call: Call, values: Values, rows: int) -> Value:
+    parts = [Lists.of(value, rows) for value in values[1::2]]
+    null = null_rows(list(values), rows)
+    both, columns = _side_by_side(parts, null)
+    kind = call.type.arrow.value_type
+    fields = [kind.field(place) for place in range(len(columns))]
+    made = pa.StructArray.from_arrays(columns, fields=fields)
+    return replace(both, values=made).array(call.type, null)
+
+
+def _map_concat(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("map_concat", arguments, 1, None)
+    for place in range(len(arguments)):
+        _check_root("map_concat", arguments, place, "MAP")
+    return _call("map_concat", *coerced(arguments, dialect, "arguments of map_concat"))
+
+
+def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
+    kind = call.type.arrow
+    null = null_rows(list(values), rows)
+    parts = [Lists.of(value, rows) for value in values]
+    known = np.ones(rows, bool) if null is None else ~null
+    parts = [replace(part.chosen(np.flatnonzero(known[part.parents])), null=None) for part in parts]
+    parents = np.concatenate([part.parents for part in parts])
+    order = pa.array(argsort([parents], len(parents)))
+    keys = pa.concat_arrays([part.values.cast(kind.key_type) for part in parts])
+    items = pa.concat_arrays(
+        [part.items.cast(kind.item_type) for part in parts if part.items is not None]
+    )
+    lengths = np.sum([part.lengths for part in parts], axis=0)
+    return _checked_map(call, Lists(lengths, keys.take(order), None, items.take(order)), null)
+
+
+def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "str_to_map"
+    check_count(name, arguments, 1, 3)
+    value = text(arguments[0])
+    if value is None:
+        raise wrong_argument(name, 0, arguments[0], "text")
+    between = [Literal(STRING.with_nullable(False), each) for each in (",", ":")]
+    for place, each in enumerate(arguments[1:]):
+        if not isinstance(each, Literal) or not isinstance(each.value, str) or not each.value:
+            raise QueryError(f"the separators of {name} must be constant text", function=name)
+        between[place] = Literal(STRING.with_nullable(False), each.value)
+    return _call(name, value, *between)
+
+
+def _str_to_map_kernel(call: Call, values: Values, rows: int) -> Value:
+    pairs, value = (str(getattr(each, "value", "")) for each in call.arguments[1:])
+    lists = Lists.of(pc.split_pattern_regex(as_array(values[0], rows), pairs), rows)
+    halves = Lists.of(pc.split_pattern_regex(lists.values, value, max_splits=1), len(lists.values))
+    first = halves.values.take(pa.array(halves.begins))
+    second = np.where(halves.lengths > 1, halves.begins + 1, 0)
+    items = halves.values.take(pa.array(second, mask=halves.lengths < 2))
+    return _checked_map(call, replace(lists, values=first, items=items))
+
+
+for _name, _about, _last in (
+    ("array_append", "Put a value after the elements.", True),
+    ("array_prepend", "Put a value before the elements.", False),
+):
+    _alias(_name, f"{_name}(ARRAY<x>, x) -> ARRAY<x>", _about, _added(_name, _last))
+_add(
+    "arrays_zip",
+    "arrays_zip(ARRAY, …) -> ARRAY<ROW>",
+    "Make rows of the elements at one place; the shorter arrays' are NULL.",
+    _zip,
+    _zip_kernel,
+    _zip_type,
+    NO_SPARK,
+    fallible=False,
+)
+_add(
+    "map_concat",
+    "map_concat(MAP, …) -> MAP",
+    "Put maps together; a key twice fails.",
+    _map_concat,
+    _map_concat_kernel,
+    lambda arguments: _map_of(
+        _key(arguments[0]),
+        _value(arguments[0]).with_nullable(any(_value(each).nullable for each in arguments)),
+        any_nullable(arguments),
+    ),
+)
+_add(
+    "str_to_map",
+    "str_to_map(text [, between pairs [, between key and value]]) -> MAP<STRING, STRING>",
+    "Read pairs such as 'a:1,b:2'.",
+    _str_to_map,
+    _str_to_map_kernel,
+    lambda arguments: _map_of(STRING, STRING, arguments[0].type.nullable),
+)
 
 
 def _sequence(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -1156,18 +1296,25 @@ def _zip_with(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
     return _call("zip_with", *arguments)
 
 
-def _zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
-    left, right = (Lists.of(value, rows) for value in values[:2])
-    null = null_rows(list(values[:2]), rows)
-    lengths = np.maximum(left.lengths, right.lengths)
-    if null is not None:
-        lengths = np.where(null, 0, lengths)
-    both = Lists(lengths, pa.nulls(0))
-    parameters = []
-    for part in (left, right):
+def _side_by_side(parts: list[Lists], null: np.ndarray | None) -> tuple[Lists, list[pa.Array]]:
+    """Give the elements of arrays place by place, NULL where one is shorter.
+
+    Returns:
+        how many places each row has, and a column an array.
+    """
+    lengths = np.max([part.lengths for part in parts], axis=0)
+    both = Lists(lengths if null is None else np.where(null, 0, lengths), pa.nulls(0))
+    columns = []
+    for part in parts:
         missing = both.places >= part.lengths[both.parents]
         index = np.where(missing, 0, part.begins[both.parents] + both.places)
-        parameters.append(part.values.take(pa.array(index, mask=missing)))
+        columns.append(part.values.take(pa.array(index, mask=missing)))
+    return both, columns
+
+
+def _zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
+    null = null_rows(list(values[:2]), rows)
+    both, parameters = _side_by_side([Lists.of(value, rows) for value in values[:2]], null)
     compute: Any = values[2]
     made = compute(parameters, pa.array(both.parents), len(both.parents))
     return replace(both, values=as_array(made, len(both.parents))).array(call.type, null)

@@ -806,7 +806,12 @@ def _unix_timestamp(arguments: tuple[Expression, ...], dialect: Dialect) -> Expr
     if not arguments:
         return _call("unix_seconds", _call("current_timestamp"))
     if arguments[0].type.root in ("DATE", *TIMESTAMPS):
-        return _call("unix_seconds", _timestamp(name, arguments, 0, dialect))
+        # As Spark's: towards zero, where unix_seconds takes the second before.
+        moment = cast_to(_timestamp(name, arguments, 0, dialect), LTZ)
+        start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+        return _call(
+            "timestampdiff", _text("second"), Literal(LTZ.with_nullable(False), start), moment
+        )
     pattern = (
         _pattern(name, arguments, 1, dialect) if len(arguments) > 1 else _text(DEFAULT_PATTERN)
     )

@@ -497,10 +497,9 @@ class ExpressionBinder:
     def _round_to(self, node: exp.Expr) -> Expression:
         name = "ceil" if isinstance(node, exp.Ceil) else "floor"
         unit = node.args.get("to")
-        if unit is not None and name == "floor":
-            return self._resolve("date_trunc", (_text_literal(unit.name), self.bind(node.this)))
         if unit is not None:
-            raise UnsupportedError("CEIL(time TO unit) is not supported; write date_trunc")
+            cut = "date_trunc" if name == "floor" else "date_ceil"
+            return self._resolve(cut, (_text_literal(unit.name), self.bind(node.this)))
         digits = node.args.get("decimals")
         parts = [node.this] if digits is None else [node.this, digits]
         return self._call(name, parts, node)
@@ -512,7 +511,8 @@ class ExpressionBinder:
         return self._call("array", node.expressions, node)
 
     def _tuple(self, node: exp.Expr) -> Expression:
-        return self._call("row", node.expressions, node)
+        name = "struct" if self.dialect is Dialect.SPARK else "row"
+        return self._call(name, node.expressions, node)
 
     def _anonymous(self, node: exp.Expr) -> Expression:
         name = node.this if isinstance(node.this, str) else node.this.name

@@ -21,6 +21,7 @@ INTS = column("ARRAY<INT>")
 WORDS = column("ARRAY<STRING>")
 MAP = column("MAP<STRING, INT>")
 N = column("INT", "n")
+N7 = number(7)
 NULL = Literal(DataType("STRING"), None)
 NAN = math.nan
 
@@ -44,7 +45,7 @@ def over(body: Expression, *parameters: str) -> Lambda:
          [[None, 1, 1], [2], [], None], [2, 0, 0, None]),
         (resolved("array_distinct", INTS), "ARRAY<INT>",
          [[2, None, 2, None, 1], [], None], [[2, None, 1], [], None]),
-        (resolved("array_compact", INTS), "ARRAY<INT>", [[2, None], [None], None],
+        (resolved("array_compact", INTS), "ARRAY<INT NOT NULL>", [[2, None], [None], None],
          [[2], [], None]),
         (resolved("array_remove", INTS, number(2)), "ARRAY<INT>",
          [[2, None, 1, 2], [], None], [[None, 1], [], None]),
@@ -88,6 +89,17 @@ def over(body: Expression, *parameters: str) -> Lambda:
          [[{"key": "a", "value": 1}], [], None]),
         (resolved("map_from_entries", resolved("map_entries", MAP)), "MAP<STRING NOT NULL, INT>",
          [[("a", 1)], [], None], [[("a", 1)], [], None]),
+        (resolved("array_append", INTS, N7), "ARRAY<INT>", [[1], [None], None],
+         [[1, 7], [None, 7], None]),
+        (resolved("array_prepend", INTS, N7), "ARRAY<INT>", [[1], [], None],
+         [[7, 1], [7], None]),
+        (resolved("str_to_map", column("STRING")), "MAP<STRING NOT NULL, STRING>",
+         ["a:1,b:2:3,c", "", None], [[("a", "1"), ("b", "2:3"), ("c", None)], [("", None)], None]),
+        (resolved("map_concat", MAP, resolved("map", text("z"), N7)), "MAP<STRING NOT NULL, INT>",
+         [[("a", 1)], [], None], [[("a", 1), ("z", 7)], [("z", 7)], None]),
+        (resolved("arrays_zip", INTS, resolved("array", N7, N7)),
+         "ARRAY<ROW<`x` INT, `1` INT> NOT NULL>", [[1], [], None],
+         [[{"x": 1, "1": 7}, {"x": None, "1": 7}], [{"x": None, "1": 7}] * 2, None]),
         (resolved("array_repeat", column("STRING"), number(2)), "ARRAY<STRING> NOT NULL",
          ["a", None], [["a", "a"], [None, None]]),
     ],
