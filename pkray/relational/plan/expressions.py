@@ -265,10 +265,7 @@ def conjuncts(condition: Expression) -> tuple[Expression, ...]:
 
 def all_of(conditions: tuple[Expression, ...]) -> Expression:
     """Join by AND; true where there is none."""
-    if not conditions:
-        return TRUE
-    result = conditions[0]
-    for condition in conditions[1:]:
-        nullable = result.type.nullable or condition.type.nullable
-        result = Call(DataType("BOOLEAN", nullable), "and", (result, condition))
-    return result
+    parts = tuple(part for condition in conditions for part in conjuncts(condition))
+    if len(parts) < 2:
+        return parts[0] if parts else TRUE
+    return Call(DataType("BOOLEAN", any(part.type.nullable for part in parts)), "and", parts)

@@ -30,6 +30,8 @@ from pkray.relational.sql.scope import Correlation, Numbers, Rows, Scope
 from pkray.relational.sql.select import SelectBinder, read_limit, visible
 from pkray.relational.sql.values import bind_values
 
+MAX_NODES = 50_000
+"""Most nodes of a plan: a query that WITH names counts as often as it is read."""
 MAX_QUERIES = 2000
 """Most SELECTs that are bound for one query: a correlated subquery can be bound several times."""
 _SET_KINDS: dict[type[exp.Expr], SetKind] = {
@@ -62,11 +64,13 @@ class Binder:
             UnsupportedError: it is valid and not offered.
         """
         try:
-            return _Queries(self.names).bind(tree).node
+            node = _Queries(self.names).bind(tree).node
+            _check_size(node)
         except RecursionError:
             raise QueryError(
                 "the query is nested too deeply: name parts of it in WITH clauses"
             ) from None
+        return node
 
 
 class _Queries:
@@ -260,6 +264,21 @@ class _Queries:
             rows.node = Limit(rows.node, limit, offset)
         wanted = (*names, *correlated)
         rows.node = projected(rows.node, tuple((name, rows.ref(name)) for name in wanted))
+
+
+def _check_size(node: Node) -> None:
+    sizes: dict[int, int] = {}
+
+    def size(part: Node) -> int:
+        known = sizes.get(id(part))
+        if known is None:
+            known = sizes[id(part)] = 1 + sum(size(each) for each in part.inputs)
+        return known
+
+    if size(node) > MAX_NODES:
+        raise QueryError(
+            f"the plan has more than {MAX_NODES} nodes: queries named by WITH are read too often"
+        )
 
 
 def _reference(node: Node, name: str) -> ColumnRef:

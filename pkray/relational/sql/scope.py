@@ -39,6 +39,7 @@ class Rows:
         self.node = node
         self.numbers = numbers
         self._computed: dict[Expression, str] = {}
+        self._added: Project | None = None
 
     def ref(self, name: str) -> ColumnRef:
         """Refer to a column."""
@@ -68,9 +69,15 @@ class Rows:
     def add(self, columns: Iterable[tuple[str, Expression]]) -> None:
         """Add columns under names that are free."""
         added = tuple(columns)
-        if added:
-            old = tuple((each.name, self.ref(each.name)) for each in self.node.fields)
-            self.node = Project(self.node, (*old, *added))
+        if not added:
+            return
+        node, old = self.node, tuple((each.name, self.ref(each.name)) for each in self.node.fields)
+        if isinstance(node, Project) and node is self._added:
+            needed = {name for _, value in added for name in value.columns()}
+            if all(name in node.input.fields for name in needed):
+                node, old = node.input, node.columns
+        self._added = Project(node, (*old, *added))
+        self.node = self._added
 
 
 @dataclass(frozen=True)

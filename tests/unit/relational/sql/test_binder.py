@@ -8,7 +8,7 @@ import pytest
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import is_function
-from tests.unit.relational.sql.plans import bound, columns, plan, schemas, table
+from tests.unit.relational.sql.plans import bound, columns, plan, schemas, shown, table
 from tests.unit.relational.sql.tpch import QUERIES, TPCH
 
 TABLES = (
@@ -134,6 +134,26 @@ def test_queries_in_queries_are_bound() -> None:
 def test_too_many_queries_in_queries_are_refused() -> None:
     with pytest.raises(QueryError, match="nested"):
         bound("SELECT * FROM (" * 3000 + "SELECT 1" + ")" * 3000, SPARK)
+
+
+def test_a_plan_that_reads_named_queries_too_often_is_refused() -> None:
+    names = ["c0 AS (SELECT k FROM a)"]
+    names += [
+        f"c{n} AS (SELECT x.k FROM c{n - 1} x JOIN c{n - 1} y ON x.k = y.k)" for n in range(1, 30)
+    ]
+    with pytest.raises(QueryError, match="read too often"):
+        bound(f"WITH {', '.join(names)} SELECT * FROM c29", SPARK)
+
+
+def test_a_thousand_conditions_are_one() -> None:
+    node = bound("SELECT * FROM c WHERE " + " AND ".join(f"k <> {n}" for n in range(1000)), SPARK)
+    assert shown(node).count("not_equal") == 1000
+
+
+def test_columns_are_computed_by_one_node() -> None:
+    sums = ", ".join(f"SUM(y + {n})" for n in range(50))
+    assert len(shown(bound(f"SELECT {sums} FROM b", SPARK)).split("
+")) == 4
 
 
 def test_correlated_subqueries_in_each_other_are_bound_or_refused_soon() -> None:
