@@ -71,11 +71,14 @@ class Rows:
         added = tuple(columns)
         if not added:
             return
-        node, old = self.node, tuple((each.name, self.ref(each.name)) for each in self.node.fields)
-        if isinstance(node, Project) and node is self._added:
+        node = self.node
+        old: tuple[tuple[str, Expression], ...]
+        old = tuple((each.name, self.ref(each.name)) for each in node.fields)
+        last = self._added
+        if last is not None and node is last:
             needed = {name for _, value in added for name in value.columns()}
-            if all(name in node.input.fields for name in needed):
-                node, old = node.input, node.columns
+            if all(name in last.input.fields for name in needed):
+                node, old = last.input, last.columns
         self._added = Project(node, (*old, *added))
         self.node = self._added
 

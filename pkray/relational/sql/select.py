@@ -126,6 +126,8 @@ class SelectBinder:
             self._filter(flattened(having.this))
         self._windows(outputs, order)
         values = self._values(outputs)
+        if not self.pairs and not any(outer_references(value) for value in values):
+            self._defers = False
         qualify = self.select.args.get("qualify")
         if qualify is not None:
             condition = self._settled(self._binder().condition(qualify.this))
@@ -450,6 +452,8 @@ class SelectBinder:
             self._complete(grouping)
         self.grouping = grouping
         self.rows = grouping.rows
+        if self._defers:
+            grouping.domain = {}
         self.scope = GroupedScope(grouping, self.base, self.correlation)
 
     def _below(self) -> ExpressionBinder:
@@ -508,7 +512,7 @@ class SelectBinder:
         plain = not any(args.get(name) for name in ("having", "qualify", "distinct", "offset"))
         windows = any(True for each in self.select.expressions for _ in windows_in(each))
         inner = any(each.find(*SUBQUERIES) for each in self.select.expressions)
-        return self.is_scalar and bool(self.pairs) and plain and not windows and not inner
+        return self.is_scalar and plain and not windows and not inner
 
     def _complete(self, grouping: Grouping) -> None:
         """Give a group for each value of the query around: an aggregate always has a row."""

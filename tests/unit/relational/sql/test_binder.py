@@ -152,8 +152,7 @@ def test_a_thousand_conditions_are_one() -> None:
 
 def test_columns_are_computed_by_one_node() -> None:
     sums = ", ".join(f"SUM(y + {n})" for n in range(50))
-    assert len(shown(bound(f"SELECT {sums} FROM b", SPARK)).split("
-")) == 4
+    assert len(shown(bound(f"SELECT {sums} FROM b", SPARK)).splitlines()) == 4
 
 
 def test_correlated_subqueries_in_each_other_are_bound_or_refused_soon() -> None:

@@ -214,3 +214,6 @@ SELECT t.id, u.y, v.z FROM t LEFT JOIN (u JOIN v ON u.k = v.k AND EXISTS (SELECT
 SELECT t.id, u.w, v.z FROM t JOIN u ON t.k = u.k AND t.k IN (SELECT k FROM v) RIGHT JOIN v ON v.k = t.k
 SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u JOIN v ON u.k = v.k AND v.k = t.k WHERE u.y > 0)
 SELECT id, (SELECT COUNT(*) FROM u JOIN v ON v.z > t.id WHERE u.k = t.k) FROM t
+SELECT t.id, (SELECT COUNT(*) + t.k FROM u WHERE u.k = u.y) FROM t
+SELECT t.id, (SELECT COUNT(*) + t.k FROM u WHERE u.k < t.k) FROM t
+SELECT t.id, (SELECT MAX(u.y + t.id) - t.k FROM u) FROM t
