@@ -24,6 +24,8 @@ def cast(
         QueryError: values of the one type cannot be cast to the other.
     """
     source = value.type
+    if dialect is Dialect.SPARK and target.root in ("CHAR", "VARCHAR"):
+        target = DataType("STRING")  # as Spark does, which checks lengths in tables only
     if is_null_literal(value):
         return Literal(target.with_nullable(True), None)
     if not can_cast(source, target):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import (
     BOOLEAN,
@@ -23,9 +24,12 @@ from pkray.relational.functions.coercion import (
 from pkray.relational.functions.function import Function, Resolver, Value, define
 from pkray.relational.functions.patterns import by_pattern, like_regex, match_regex, plain_like
 from pkray.relational.functions.signatures import anything, boolean, check_count, takes, text
+from pkray.relational.functions.values import as_array
+from pkray.relational.local.keys import codes
 from pkray.relational.plan.expressions import Call, Expression, Literal
-from pkray.schema.types import INTEGERS, DataType
+from pkray.schema.types import INTEGERS, TIMESTAMPS, DataType
 
+_EQUALITIES = ("equal", "not_equal", "not_distinct")
 Compare: TypeAlias = Callable[[Value, Value], Value]
 _TRUTH = BOOLEAN.with_nullable(False)
 NOT_NULL_STRING = DataType("STRING", nullable=False)
@@ -38,32 +42,39 @@ def _pair(
     check_count(name, arguments, 2, 2)
     left, right = _fitted(arguments[0], arguments[1]), _fitted(arguments[1], arguments[0])
     left, right = coerced((left, right), dialect, "compared values")
-    if left.type.root in ("ARRAY", "MAP"):
-        raise UnsupportedError(f"{left.type.root} values cannot be compared")
+    if left.type.root == "MAP" or (left.type.is_nested and name not in _EQUALITIES):
+        raise UnsupportedError(f"{left.type.root} values cannot be compared by {name}")
     return left, right
 
 
 def _fitted(value: Expression, other: Expression) -> Expression:
+    value = fold(value) if value.type.root in TIMESTAMPS else value
     if not isinstance(value, Literal) or value.value is None:
         return value
+    if value.type.root in TIMESTAMPS:
+        return _with_fewer_digits(value, other.type)
     if value.type.root in (*INTEGERS, "DECIMAL") and other.type.root in (*INTEGERS, "DECIMAL"):
         fitted = cast_to(value, other.type)
         return fitted if isinstance(fitted, Literal) else value
     return value
 
 
+def _with_fewer_digits(value: Literal, kind: DataType) -> Literal:
+    """Write a constant time with the digits of a column, so that the column needs no cast."""
+    precision = kind.precision or 0
+    if kind.root != value.type.root or precision >= min(value.type.precision or 0, 7):
+        return value
+    if value.value.microsecond % 10 ** (6 - precision):
+        return value
+    return Literal(kind.with_nullable(False), value.value)
+
+
 def _compares(name: str, *, distinct: bool = False) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         pair = _pair(name, arguments, dialect)
-        if pair[0].type.root == "ROW":
-            return _rows(name, pair, dialect)
         return Call(_TRUTH if distinct else BOOLEAN.with_nullable(any_nullable(pair)), name, pair)
 
     return resolve
-
-
-def _rows(name: str, pair: tuple[Expression, Expression], dialect: Dialect) -> Expression:
-    raise UnsupportedError(f"ROW values cannot be compared by {name}; compare their fields")
 
 
 def _floating(call: Call) -> bool:
@@ -96,7 +107,20 @@ def equal_values(left: Value, right: Value) -> Value:
     """Compare for equality, NaN being equal to itself; NULL where one is NULL."""
     if pa.types.is_floating(left.type):
         return _float_equal(left, right)
+    if pa.types.is_nested(left.type):
+        return _nested_equal(left, right)
     return pc.equal(left, right)
+
+
+def _nested_equal(left: Value, right: Value) -> Value:
+    """Compare arrays and rows, NULLs inside being equal."""
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return _nested_equal(as_array(left, 1), right)[0]
+    rows = len(right) if isinstance(left, pa.Scalar) else len(left)
+    one, other = as_array(left, rows), as_array(right, rows)
+    numbers = codes([pa.concat_arrays([one, other])], 2 * rows).of_row
+    missing = pc.or_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
+    return pa.array(numbers[:rows] == numbers[rows:], mask=missing)
 
 
 _PLAIN: dict[str, Compare] = {
@@ -106,6 +130,10 @@ _PLAIN: dict[str, Compare] = {
     "less_equal": pc.less_equal,
     "greater": pc.greater,
     "greater_equal": pc.greater_equal,
+}
+_NESTED: dict[str, Compare] = {
+    "equal": _nested_equal,
+    "not_equal": lambda left, right: pc.invert(_nested_equal(left, right)),
 }
 _FLOATING: dict[str, Compare] = {
     "equal": _float_equal,
@@ -119,6 +147,8 @@ _FLOATING: dict[str, Compare] = {
 
 def _compare(call: Call, values: Sequence[Value], rows: int) -> Value:
     table = _FLOATING if _floating(call) else _PLAIN
+    if call.arguments[0].type.is_nested:
+        table = _NESTED
     return table[call.function](values[0], values[1])
 
 
@@ -281,7 +311,8 @@ def _resolve_in(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
 
 def _in(call: Call, values: Sequence[Value], rows: int) -> Value:
     value, *choices = values
-    if _floating(call) or not all(isinstance(each, pa.Scalar) for each in choices):
+    nested = call.arguments[0].type.is_nested
+    if nested or _floating(call) or not all(isinstance(each, pa.Scalar) for each in choices):
         return reduce(pc.or_kleene, (equal_values(value, each) for each in choices))
     known = pa.array([each.as_py() for each in choices if each.is_valid], value.type)
     found = pc.is_in(value, value_set=known)

@@ -12,6 +12,7 @@ from sqlglot import exp
 from pkray.errors import PkrayError, QueryError, SchemaError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
+from pkray.relational.functions.aggregates import is_aggregate, is_window
 from pkray.relational.functions.casting import cast
 from pkray.relational.functions.coercion import (
     BOOLEAN,
@@ -436,6 +437,10 @@ class ExpressionBinder:
         if udf is not None:
             called: Expression = udf.call(tuple(bound))
             return called
+        if is_aggregate(name, self.dialect) or is_window(name):
+            raise QueryError(
+                f"{name} is computed from several rows: it cannot stand here", function=name
+            )
         if self.dialect is Dialect.SPARK and name.lower() in ("ltrim", "rtrim", "trim"):
             bound.reverse()  # characters come first there
         return self._resolve(name, tuple(bound))

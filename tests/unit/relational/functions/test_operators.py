@@ -255,6 +255,16 @@ def test_choices(text: str, expected: list[Any]) -> None:
     assert values(text, {"x": ("INT", [1, None, None]), "y": ("INT", [9, 9, None])}) == expected
 
 
+def test_arrays_and_rows_are_equal_where_their_parts_are() -> None:
+    columns = {"x": ("ARRAY<INT>", [[1, None], [1], None, []]),
+               "y": ("ARRAY<INT>", [[1, None], [2], [1], []])}  # fmt: skip
+    assert values("x = y", columns) == [True, False, None, True]
+    assert values("x <> y", columns) == [False, True, None, False]
+    assert values("x <=> y", columns) == [True, False, False, True]
+    assert values("x IN (array(1), y)", columns) == [True, True, None, True]
+    assert values("struct(1 AS a, x) = struct(1 AS a, y)", columns) == [True, False, False, True]
+
+
 def test_greatest_takes_nan_and_flink_gives_null_for_null() -> None:
     columns = {"x": ("DOUBLE", [NAN, 1.0, None])}
     assert same(values("greatest(x, 2D)", columns), [NAN, 2.0, 2.0])

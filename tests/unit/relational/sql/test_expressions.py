@@ -173,6 +173,13 @@ def test_constants_take_the_type_that_they_are_compared_with() -> None:
     assert call.arguments[1] == Literal(DataType("SMALLINT", nullable=False), 5)
 
 
+def test_a_column_of_few_digits_is_not_cast_to_compare_it_with_a_time() -> None:
+    for dialect in (SPARK, FLINK):
+        call = bound("ts >= TIMESTAMP_NTZ '2020-01-01 00:00:00.5'", COLUMNS, dialect)
+        assert isinstance(call, Call)
+        assert [argument.type.precision for argument in call.arguments] == [3, 3]
+
+
 def test_an_untyped_null_takes_the_type_that_its_context_wants() -> None:
     case = bound("CASE WHEN o THEN NULL ELSE i END", COLUMNS)
     assert isinstance(case, Case)
@@ -195,6 +202,8 @@ def test_a_lambda_hides_a_column_and_reads_others() -> None:
         ("zz + 1", "no column zz"),
         ("foo(1)", "no function is called 'foo'"),
         ("uper(x)", "did you mean upper"),
+        ("sum(i)", "computed from several rows"),
+        ("xs < xs", "ARRAY values cannot be compared"),
         ("upper()", "upper takes 1 argument, not 0"),
         ("upper(x, x)", "upper takes 1 argument, not 2"),
         ("sqrt(day)", "argument 1 of sqrt is DATE"),
