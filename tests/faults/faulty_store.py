@@ -111,7 +111,13 @@ class Storage:
             if fault is Fault.KILL_BEFORE:
                 self.is_dead = True
                 raise Killed
-            result = work()
+            try:
+                result = work()
+            except Exception:
+                if fault is not Fault.KILL_AFTER:
+                    raise
+                self.is_dead = True
+                raise Killed from None
             self.changes += changes(result)
             self.seen[operation.number] = before, len(self.changes)
             if fault is Fault.KILL_AFTER:

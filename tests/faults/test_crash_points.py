@@ -142,9 +142,9 @@ def test_a_dying_process_leaves_what_the_sweep_says(fault, kind, new_root, proce
     for number in range(3, len(run.storage.operations), 149):
         root = new_root(kind)
         storage = Storage(root, lambda op, number=number: fault if op.number == number else None)
-        catalog = process(root)
         with faulty(storage):
             try:
+                catalog = process(root)
                 for step in script.steps:
                     step(catalog)
             except Killed:
