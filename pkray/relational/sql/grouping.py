@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from sqlglot import exp
 
@@ -14,7 +14,6 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates import (
     Resolved,
     is_aggregate,
-    is_window,
     resolve_aggregate,
 )
 from pkray.relational.functions.coercion import cast_to
@@ -34,6 +33,7 @@ from pkray.relational.sql.parser import position
 from pkray.relational.sql.scope import Correlation, Rows, Scope
 from pkray.schema.types import DataType
 
+_T = TypeVar("_T")
 Bind: TypeAlias = Callable[[exp.Expr], Expression]
 MAX_SETS = 1024
 """Most grouping sets: each repeats every row; CUBE of ten columns has that many."""
@@ -207,11 +207,11 @@ def _sets(
     return [(groups.keys.index(key),)]
 
 
-def _prefixes(parts: Sequence) -> list[tuple]:  # type: ignore[type-arg]
+def _prefixes(parts: Sequence[_T]) -> list[tuple[_T, ...]]:
     return [tuple(parts[:length]) for length in range(len(parts), -1, -1)]
 
 
-def _subsets(parts: Sequence) -> list[tuple]:  # type: ignore[type-arg]
+def _subsets(parts: Sequence[_T]) -> list[tuple[_T, ...]]:
     return [
         chosen
         for length in range(len(parts), -1, -1)
@@ -352,12 +352,12 @@ class Grouping:
         self._calls.append((name, made))
         return name
 
-    def _of_udf(self, call: Written, udf: object, condition: str | None) -> AggregateCall:
-        arguments = udf.typed(self._arguments(call))  # type: ignore[attr-defined]
+    def _of_udf(self, call: Written, udf: Any, condition: str | None) -> AggregateCall:
+        arguments = udf.typed(self._arguments(call))
         return AggregateCall(
             "udf",
             tuple(self.below.rows.compute(arguments, "a")),
-            udf.type,  # type: ignore[attr-defined]
+            udf.type,
             call.distinct,
             condition,
             self._order(call.order or call.within),
@@ -417,7 +417,11 @@ class Grouping:
                 raise QueryError(
                     f"{call.name}(*) is not defined: name a column", **position(call.node)
                 )
-            return resolve_star(call)
+            if call.distinct:
+                raise QueryError(
+                    "COUNT(DISTINCT *) is not defined: name columns", **position(call.node)
+                )
+            return ()
         return tuple(self._argument(each) for each in call.arguments)
 
     def _argument(self, node: exp.Expr) -> Expression:
@@ -522,18 +526,6 @@ class Grouping:
             by = Literal(replace(BIGINT, root="INT"), place)
             shifted = Call(BIGINT, "shiftright", (shifted, by))
         return Call(BIGINT, "bitwise_and", (shifted, Literal(BIGINT, 1)))
-
-
-def resolve_star(call: Written) -> tuple[Expression, ...]:
-    """Give the arguments of COUNT(*): none."""
-    if call.distinct:
-        raise QueryError("COUNT(DISTINCT *) is not defined: name columns", **position(call.node))
-    return ()
-
-
-def needs_over(name: str) -> bool:
-    """Whether a function needs OVER."""
-    return is_window(name)
 
 
 def _bare(node: exp.Expr) -> exp.Expr:

@@ -60,6 +60,8 @@ _KNOWN = {
     "having", "windows", "qualify", "order", "limit", "offset",
 }  # fmt: skip
 
+_CLAUSES = {"sort": "SORT BY", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY"}
+
 
 @dataclass(frozen=True)
 class Output:
@@ -139,7 +141,7 @@ class SelectBinder:
     def _check_clauses(self) -> None:
         for name, value in self.select.args.items():
             if value and name not in _KNOWN:
-                said = name.strip("_").upper().replace("_", " ")
+                said = _CLAUSES.get(name, name.strip("_").upper().replace("_", " "))
                 raise UnsupportedError(
                     f"{said} of a SELECT is not offered", **position(self.select)
                 )

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError
 from pkray.relational.functions.coercion import coerced
-from pkray.relational.plan.expressions import ColumnRef, Expression, Literal
+from pkray.relational.plan.expressions import Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Node, Project, SetKind, SetOperation, Values
 from pkray.relational.sql.context import BoundQuery, Queries
@@ -60,8 +60,3 @@ def _node(fields: Fields, rows: list[tuple[Expression, ...]]) -> Node:
     for other in nodes[1:]:
         node = SetOperation(node, other, SetKind.UNION, True)
     return node
-
-
-def references(node: Node) -> list[ColumnRef]:
-    """Refer to each column of a node."""
-    return [ColumnRef(each.type, each.name) for each in node.fields]

@@ -3,12 +3,14 @@
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import is_function
-from tests.unit.relational.sql.plans import bound, columns, plan, schemas, shown, table
+from pkray.relational.udf import udaf, udtf
+from tests.unit.relational.sql.plans import Schemas, bound, columns, plan, schemas, shown, table
 from tests.unit.relational.sql.tpch import QUERIES, TPCH
 
 TABLES = (
@@ -123,6 +125,32 @@ def test_names_are_found_as_they_are_written_in_the_flink_dialect() -> None:
     assert columns(bound("SELECT K FROM A", SPARK)) == ["K INT"]
     with pytest.raises(QueryError, match="did you mean k"):
         bound("SELECT K FROM a", FLINK)
+
+
+@udtf("word STRING, length INT")
+def words(texts: pa.Array) -> pa.RecordBatch:
+    raise NotImplementedError
+
+
+@udaf("DOUBLE")
+def spread(values: pa.Array) -> float:
+    raise NotImplementedError
+
+
+OWN = Schemas(SPARK.tables, udfs={"words": words, "spread": spread})
+
+
+def test_a_users_table_function_makes_rows() -> None:
+    for query in (
+        "SELECT id, w, l FROM a LEFT JOIN LATERAL TABLE(words(s)) AS t(w, l) ON TRUE",
+        "SELECT id, w, l FROM a LATERAL VIEW OUTER words(s) t AS w, l",
+    ):
+        assert plan(query, OWN) == "project id, w, l\n  udtf outer s as w, l\n    a"
+
+
+def test_a_users_aggregate_is_one_of_groups_and_of_windows() -> None:
+    assert "$s0=udf(distinct x)" in plan("SELECT k, spread(DISTINCT x) FROM a GROUP BY k", OWN)
+    assert "$w0=udf(x)" in plan("SELECT spread(x) OVER (PARTITION BY k) FROM a", OWN)
 
 
 def test_queries_in_queries_are_bound() -> None:
