@@ -24,7 +24,6 @@ def ray_cluster():
             log_to_driver=False,
             configure_logging=False,
             _system_config={
-                "worker_niceness": 0,  # the tests wait for them
                 "kill_worker_timeout_milliseconds": 500,  # of a process that is stopped; 5 s
             },
         )
