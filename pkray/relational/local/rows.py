@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pkray.relational.compiled import compile_expression, compile_expressions
+from pkray.relational.compiled import can_fail, compile_expression, compile_expressions
 from pkray.relational.local.batches import batch_of, cut, with_schema
 from pkray.relational.local.engine import Engine, Step, operator, step
 from pkray.relational.local.sorting import first_rows
-from pkray.relational.plan.expressions import TRUE, Expression
+from pkray.relational.plan.expressions import TRUE, ColumnRef, Expression, all_of, conjuncts
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import (
     Calc,
@@ -57,21 +58,48 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
 
 
 def condition_of(condition: Expression, fields: Fields) -> Step:
-    """Make the step that keeps the rows for which a condition is true."""
-    compiled = compile_expression(condition, fields)
+    """Make the step that keeps the rows for which a condition is true.
+
+    What is joined by AND is computed for the rows that are left: the cheapest part first, and last
+    what may fail, as a whole.
+    """
+    sure = sorted((part for part in conjuncts(condition) if not can_fail(part)), key=_cost)
+    unsure = tuple(part for part in conjuncts(condition) if can_fail(part))
+    parts = [*sure, all_of(unsure)] if unsure else sure
+    compiled = [compile_expression(part, fields) for part in parts]
+    last = len(sure) - 1
 
     def keep(batch: pa.RecordBatch) -> pa.RecordBatch:
-        mask = compiled.evaluate(batch)
-        trues = mask.true_count
-        if trues == batch.num_rows:
-            return batch
-        if not trues:
-            return batch.slice(0, 0)
-        if not batch.num_columns:
-            return batch_of((), batch.schema, trues)
-        return batch.filter(mask)
+        mask: pa.Array | None = None
+        for place, part in enumerate(compiled):
+            found = part.evaluate(batch)
+            mask = found if mask is None else pc.and_kleene(mask, found)
+            if place >= last or 2 * mask.true_count < batch.num_rows:
+                batch, mask = kept(batch, mask), None
+                if not batch.num_rows:
+                    return batch
+        return batch
 
     return keep
+
+
+def kept(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
+    """Keep the rows where a mask is true."""
+    trues = mask.true_count
+    if trues == batch.num_rows:
+        return batch
+    if not batch.num_columns:
+        return batch_of((), batch.schema, trues)
+    return batch.filter(mask) if trues else batch.slice(0, 0)
+
+
+_COSTS = {"DECIMAL": 4, "CHAR": 8, "VARCHAR": 8, "STRING": 8, "BYTES": 8}
+
+
+def _cost(part: Expression) -> int:
+    """Guess what a condition costs a row."""
+    columns = (each.type for each in part.walk() if isinstance(each, ColumnRef))
+    return sum(_COSTS.get(kind.root, 16 if kind.is_nested else 1) for kind in columns)
 
 
 @step(Filter)

@@ -9,6 +9,7 @@ import pytest
 
 from pkray.errors import EvaluationError, UnsupportedError
 from pkray.relational.local import run
+from pkray.relational.plan.expressions import all_of
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import (
     Calc,
@@ -38,6 +39,19 @@ def test_filters_keep_rows_for_which_the_condition_is_true() -> None:
     assert result(Filter(SOURCE, call("less", col("a"), col("b")))) == [(1, 5)]
     assert result(Filter(SOURCE, lit(True, "BOOLEAN NOT NULL"))) == ROWS
     assert result(Filter(SOURCE, lit(None, "BOOLEAN"))) == []
+
+
+def test_conditions_that_may_fail_are_asked_of_the_rows_that_are_left() -> None:
+    source = rows_of("b DOUBLE, s STRING", [(0.0, "x"), (2.0, "x"), (None, "x"), (4.0, "y")])
+    b, half = col("b", "DOUBLE"), lit(0.5, "DOUBLE NOT NULL")
+    divided = call("divide", lit(1.0, "DOUBLE NOT NULL"), b, kind="DOUBLE")
+    asked = call("equal", divided, half)
+    with pytest.raises(EvaluationError, match="0"):
+        result(Filter(source, asked))
+    guard = call("not_equal", b, lit(0.0, "DOUBLE NOT NULL"))
+    text = call("equal", col("s", "STRING"), lit("x", "STRING NOT NULL"))
+    for parts in ((guard, text, asked), (asked, text, guard)):
+        assert result(Filter(source, all_of(parts))) == [(2.0, "x")]
 
 
 def test_projections_compute_rename_and_repeat_columns() -> None:
