@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -11,7 +12,7 @@ from pkray.errors import QueryError
 from pkray.relational.column import is_known
 from pkray.relational.dialect import Dialect
 from pkray.relational.queried import Queried
-from pkray.relational.session import Environment, fresh_name
+from pkray.relational.session import PLANS, Environment, fresh_name
 from pkray.relational.sql.parser import nearest, parse_expression, parse_trees
 from pkray.relational.syntax import ORIGIN, Inner, Text, UserCall, call, column, identifier
 
@@ -127,6 +128,31 @@ def absorbed(names: Environment, relation: Queried) -> tuple[Environment, exp.Qu
     return names.with_bound((name,), relation.plan), star(exp.Table(this=identifier(name)))
 
 
+NUMBER = "number"
+"""Key of a query's `meta`: the relation whose tree it is."""
+
+
+def shortened(tree: exp.Query, names: Environment) -> exp.Expr:
+    """Copy a query with names in the place of relations that are bound already: so that each method
+    binds what it writes alone.
+    """
+
+    def copied(node: exp.Expr) -> exp.Expr:
+        number = node.meta.get(NUMBER) if isinstance(node, exp.Query) else None
+        if number in names.plans and node is not tree:
+            return star(exp.Table(this=identifier(str(number)), db=identifier(PLANS)))
+        made = type(node)(**{key: part(value) for key, value in node.args.items()})
+        made.meta.update(node.meta)
+        return made
+
+    def part(value: Any) -> Any:
+        if isinstance(value, list):
+            return [part(each) for each in value]
+        return copied(value) if isinstance(value, exp.Expr) else value
+
+    return copied(tree)
+
+
 def star(item: exp.Expr) -> exp.Select:
     """Write ``SELECT * FROM item``."""
     return exp.Select(expressions=[exp.Star()], from_=exp.From(this=item))
@@ -142,17 +168,19 @@ def is_open(tree: exp.Expr) -> bool:
 
 def opened(tree: exp.Query) -> exp.Select:
     """Give an open query of a query's rows."""
-    if is_open(tree):
-        made = tree.copy()
-        assert isinstance(made, exp.Select)
-        return made
-    return star(subquery(tree))
+    return changeable(tree) if is_open(tree) else star(subquery(tree))
+
+
+def changeable(tree: exp.Query) -> exp.Select:
+    """Copy a SELECT to change its clauses, which are shared: nothing changes in them."""
+    assert isinstance(tree, exp.Select)
+    return exp.Select(**tree.args)
 
 
 def subquery(tree: exp.Query, name: str | None = None) -> exp.Subquery:
     """Put a query in parentheses."""
     alias = exp.TableAlias(this=identifier(name)) if name else None
-    return exp.Subquery(this=tree.copy(), alias=alias)
+    return exp.Subquery(this=tree, alias=alias)
 
 
 def table_of(tree: exp.Expr) -> exp.Table | None:
@@ -193,7 +221,7 @@ def select_of(tree: exp.Query) -> exp.Query:
     bare = isinstance(tree, exp.Select) and not any(
         tree.args.get(key) for key in ("order", "limit", "offset", "with_")
     )
-    return tree.copy() if bare else star(subquery(tree))
+    return tree if bare else star(subquery(tree))
 
 
 def passed_on(

@@ -18,25 +18,28 @@ class Queried:
     Attributes:
         tree: the query's syntax; nothing changes it.
         names: what the names in it stand for.
-        plan: what it means.
         origins: by number of each relation that this one was made of, what its columns are called
             here.
     """
 
     tree: exp.Query
     names: Any
-    plan: Node
     origins: dict[int, Mapping[str, str]]
+
+    @property
+    def plan(self) -> Node:
+        """What it means, as a whole."""
+        raise NotImplementedError
 
     @property
     def fields(self) -> Fields:
         """The columns with their types."""
-        return self.plan.fields
+        raise NotImplementedError
 
     @property
     def columns(self) -> list[str]:
         """The columns' names."""
-        return list(self.plan.fields.names)
+        return list(self.fields.names)
 
     @property
     def dialect(self) -> Dialect:

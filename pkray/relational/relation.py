@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from pkray.relational.column import Column, expression, listed, ordering
 from pkray.relational.composing import Side, Writer, opened, passed_on, star
 from pkray.relational.dialect import Dialect
 from pkray.relational.grouped import Grouped
+from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.queried import AsOf, Queried
 from pkray.relational.session import Environment, table_scan
@@ -54,7 +57,6 @@ class Relation(Queried):
     Attributes:
         tree: the query's syntax; nothing changes it.
         names: what the names in it stand for.
-        plan: what it means.
         origins: by number of each relation that this one was made of, what its columns are called
             here.
     """
@@ -65,12 +67,25 @@ class Relation(Queried):
         names: Environment,
         origins: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
+        number = next(_numbers)
+        bound = Binder(names).query(composing.shortened(tree, names))
+        tree.meta[composing.NUMBER] = number
         self.tree = tree
-        self.names = names
-        self.plan: Node = Binder(names).query(tree.copy())
-        self._number = next(_numbers)
-        own = {name: name for name in self.plan.fields.names}
-        self.origins: dict[int, Mapping[str, str]] = {**(origins or {}), self._number: own}
+        self.names = replace(names, plans={**names.plans, number: bound})
+        self._number = number
+        self._fields = bound.fields
+        own = {name: name for name in bound.fields.names}
+        self.origins: dict[int, Mapping[str, str]] = {**(origins or {}), number: own}
+
+    @cached_property
+    def plan(self) -> Node:
+        """What it means, as a whole."""
+        return Binder(self.names).query(self.tree.copy())
+
+    @property
+    def fields(self) -> Fields:
+        """The columns with their types."""
+        return self._fields
 
     # Columns
 
@@ -86,7 +101,7 @@ class Relation(Queried):
         return Column(made)
 
     def __getattr__(self, name: str) -> Column:
-        if name.startswith("_") or "plan" not in vars(self):
+        if name.startswith("_") or "_fields" not in vars(self):
             raise AttributeError(f"a relation has no attribute {name!r}")
         return self[name]
 
@@ -102,13 +117,13 @@ class Relation(Queried):
     @property
     def schema(self) -> pa.Schema:
         """The columns as Arrow has them."""
-        return self.plan.fields.arrow
+        return self.fields.arrow
 
     # What it is
 
     def sql(self, pretty: bool = False) -> str:
         """Write it as SQL, in its dialect."""
-        return self.tree.sql(dialect=DIALECTS[self.dialect], pretty=pretty)
+        return self.tree.copy().sql(dialect=DIALECTS[self.dialect], pretty=pretty)
 
     def explain(self) -> Any:
         """Say how it would run: types, changes, keys and state of each node; print it."""
@@ -552,7 +567,7 @@ class Relation(Queried):
 
     def fresh_plan(self) -> Node:
         """Bind it anew: to tables and views as they are now."""
-        return Binder(self.names).query(self.tree.copy())
+        return Binder(replace(self.names, found={})).query(self.tree.copy())
 
     # How methods write
 
@@ -598,10 +613,10 @@ class Relation(Queried):
 
     def _name(self, name: object) -> str:
         """Find a column's name as it is written in the plan."""
-        if isinstance(name, str) and name in self.plan.fields:
+        if isinstance(name, str) and name in self.fields:
             return name
         found = self._same(name) if isinstance(name, str) else None
-        if found is None or found not in self.plan.fields:
+        if found is None or found not in self.fields:
             known = self.columns
             hint = nearest(str(name), known) or f"; there are {', '.join(known)}"
             raise ColumnNotFoundError(
@@ -611,7 +626,7 @@ class Relation(Queried):
 
     def _same(self, name: str) -> str:
         """Give the name of the column that this name replaces; itself if there is none."""
-        if name in self.plan.fields or self.dialect is Dialect.FLINK:
+        if name in self.fields or self.dialect is Dialect.FLINK:
             return name
         matching = (each for each in self.columns if each.lower() == name.lower())
         return next(matching, name)

@@ -58,7 +58,7 @@ _BUCKETS = 1 << 30
 def limitable(tree: exp.Query, without: Sequence[str]) -> exp.Select:
     """Give a query that LIMIT or OFFSET goes right into."""
     if isinstance(tree, exp.Select) and not any(tree.args.get(key) for key in without):
-        return tree.copy()
+        return composing.changeable(tree)
     return star(subquery(tree))
 
 
@@ -250,7 +250,7 @@ def _versioned(made: exp.Select, item: exp.Expr, tree: exp.Query, name: str) -> 
     """Give an item of FROM that can stand at a time: a table's name."""
     if composing.table_of(tree) is not None:
         return item
-    common = exp.CTE(this=tree.copy(), alias=exp.TableAlias(this=identifier(name)))
+    common = exp.CTE(this=tree, alias=exp.TableAlias(this=identifier(name)))
     made.set("with_", exp.With(expressions=[common]))
     return exp.Table(this=identifier(name))
 
@@ -301,7 +301,7 @@ def windowed(relation: Queried, window: Window) -> Any:
     plain = table is not None and not table.args.get("alias") and not table.args.get("hints")
     common = None
     if table is None or not plain:
-        common = exp.CTE(this=relation.tree.copy(), alias=exp.TableAlias(this=identifier("rows")))
+        common = exp.CTE(this=relation.tree, alias=exp.TableAlias(this=identifier("rows")))
         table = exp.Table(this=identifier("rows"))
     keys = [writer.settled(key.copy()) for key in window.keys]
     argument = TableArgument(this=table.copy(), partition_by=keys or None)
@@ -326,6 +326,7 @@ def hinted(relation: Queried, name: str, options: Mapping[str, str]) -> Any:
         if composing.table_of(relation.tree) is None:
             raise QueryError("OPTIONS are of a table: give the hint before other methods")
         made = relation.tree.copy()
+        made.meta.pop(composing.NUMBER)
         table = composing.table_of(made)
         assert table is not None
         table.set("hints", [*(table.args.get("hints") or []), hint])
@@ -333,7 +334,7 @@ def hinted(relation: Queried, name: str, options: Mapping[str, str]) -> Any:
     if kind != "STATE_TTL":
         raise QueryError(f"no hint is called {name!r}: known are OPTIONS and STATE_TTL")
     free = isinstance(relation.tree, exp.Select) and not relation.tree.args.get("hint")
-    made = relation.tree.copy() if free else star(subquery(relation.tree))
+    made = composing.changeable(relation.tree) if free else star(subquery(relation.tree))
     made.set("hint", hint)
     return relation._made(made, relation._writer(), passed)
 

@@ -34,6 +34,8 @@ DEFAULT_DATABASE = "default"
 MAX_VIEWS = 32
 """Most views in each other: each costs some of Python's stack."""
 
+PLANS = "$"
+"""The database, which no table has, of relations by their numbers."""
 _numbers = itertools.count(1)
 
 
@@ -51,6 +53,10 @@ class Environment:
         session: what the catalog holds; None for relations without a catalog.
         functions: users' functions that a method was given, by their names.
         depth: how many views this one is in.
+        database: where names without one are looked up.
+        plans: what the relations give that this one was made of, by their numbers.
+        found: tables and views as they were when they were first asked for: a query and those made
+            of it see one schema of each.
     """
 
     dialect: Dialect = Dialect.SPARK
@@ -59,16 +65,23 @@ class Environment:
     functions: Mapping[str, Any] = field(default_factory=dict)
     depth: int = 0
     database: str | None = None
+    plans: Mapping[int, Node] = field(default_factory=dict)
+    found: dict[Any, Node] = field(default_factory=dict, compare=False)
 
     def relation(
         self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
     ) -> Node:
         """Find a table or a view."""
         node = self.bound.get(parts)
+        if node is None and parts[0] == PLANS and parts[-1].isdigit():
+            node = self.plans.get(int(parts[-1]))
         if node is not None:
             return _with_options(node, options, at)
         if self.session is not None:
-            return self.session.relation(parts, options, at, self)
+            asked = (parts, tuple(sorted(options.items())), tuple(sorted(at.items())))
+            if asked not in self.found:
+                self.found[asked] = self.session.relation(parts, options, at, self)
+            return self.found[asked]
         known = [".".join(each) for each in self.bound]
         name = ".".join(parts)
         raise QueryError(
@@ -112,7 +125,11 @@ class Environment:
             tree = tree.copy()
             _rename(tree, renamed)
         functions = {**other.functions, **self.functions}
-        made = replace(self, bound=bound, session=session, functions=functions)
+        plans = {**other.plans, **self.plans}
+        found = self.found if self.session else other.found
+        made = replace(
+            self, bound=bound, session=session, functions=functions, plans=plans, found=found
+        )
         return made, tree
 
     def _known(self, parts: tuple[str, ...]) -> Node | None:
