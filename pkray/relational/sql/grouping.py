@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from sqlglot import exp
 
@@ -13,7 +12,6 @@ from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates import (
     Resolved,
-    is_aggregate,
     resolve_aggregate,
 )
 from pkray.relational.functions.coercion import cast_to
@@ -26,197 +24,19 @@ from pkray.relational.plan.expressions import (
     SortKey,
 )
 from pkray.relational.plan.nodes import Aggregate, Expand
+from pkray.relational.sql.calls import IGNORING, WRAPPERS, AggregateNames, Written, take_apart
 from pkray.relational.sql.context import Queries
 from pkray.relational.sql.expressions import ExpressionBinder
+from pkray.relational.sql.grouping_sets import Groups
 from pkray.relational.sql.joins import normalized
 from pkray.relational.sql.parser import position
 from pkray.relational.sql.scope import Correlation, Rows, Scope
 from pkray.schema.types import DataType
 
-_T = TypeVar("_T")
 Bind: TypeAlias = Callable[[exp.Expr], Expression]
-MAX_SETS = 1024
-"""Most grouping sets: each repeats every row; CUBE of ten columns has that many."""
 BOOLEAN = DataType("BOOLEAN")
 BIGINT = DataType("BIGINT", nullable=False)
 TINYINT = DataType("TINYINT", nullable=False)
-_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
-_IGNORING = ("first", "first_value", "last", "last_value", "any_value")
-
-
-@dataclass(frozen=True)
-class Written:
-    """A call of an aggregate or a window function, taken apart.
-
-    Attributes:
-        node: the function itself.
-        whole: with FILTER and the like around it.
-    """
-
-    node: exp.Anonymous
-    whole: exp.Expr
-    arguments: tuple[exp.Expr, ...]
-    distinct: bool = False
-    filter: exp.Expr | None = None
-    order: tuple[exp.Ordered, ...] = ()
-    within: tuple[exp.Ordered, ...] = ()
-    ignore_nulls: bool = False
-
-    @property
-    def name(self) -> str:
-        """Give the function's name."""
-        return self.node.name
-
-
-def take_apart(whole: exp.Expr) -> Written | None:
-    """Find the function below FILTER, WITHIN GROUP and IGNORE NULLS; None if there is none."""
-    node, condition, ignore = whole, None, False
-    within: tuple[exp.Ordered, ...] = ()
-    while isinstance(node, _WRAPPERS):
-        if isinstance(node, exp.Filter):
-            condition = node.expression.this
-        elif isinstance(node, exp.WithinGroup):
-            within = tuple(node.expression.expressions)
-        else:
-            ignore = isinstance(node, exp.IgnoreNulls)
-        node = node.this
-    if not isinstance(node, exp.Anonymous):
-        return None
-    arguments: list[exp.Expr] = list(node.expressions)
-    distinct, order = False, ()
-    if arguments:
-        last = arguments[-1]
-        if isinstance(last, exp.Order):
-            order = tuple(last.expressions)
-            arguments[-1] = last.this
-        if isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
-            ignore = isinstance(arguments[0], exp.IgnoreNulls)
-            arguments[0] = arguments[0].this
-        if isinstance(arguments[0], exp.Distinct):
-            distinct = True
-            arguments[:1] = arguments[0].expressions
-    return Written(node, whole, tuple(arguments), distinct, condition, order, within, ignore)
-
-
-class AggregateNames:
-    """Tells aggregates from other functions."""
-
-    def __init__(self, queries: Queries) -> None:
-        self.queries = queries
-
-    def is_aggregate(self, name: str) -> bool:
-        """Whether people can write an aggregate of this name; users' functions too."""
-        if is_aggregate(name, self.queries.dialect):
-            return True
-        udf = self.queries.names.udf(name)
-        return udf is not None and str(udf.kind) == "aggregate"
-
-    def calls_in(self, tree: exp.Expr) -> Iterator[Written]:
-        """List the aggregates in an expression: not those with OVER, nor those of subqueries."""
-        waiting = [tree]
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, exp.Query):
-                continue
-            children: list[exp.Expr]
-            if isinstance(node, exp.Window):
-                inner = take_apart(node.this)
-                children = list(node.iter_expressions())
-                if inner is not None:
-                    children = [each for each in children if each is not node.this]
-                    children += [*inner.arguments, *([inner.filter] if inner.filter else [])]
-                waiting += reversed(children)
-                continue
-            call = take_apart(node) if isinstance(node, (*_WRAPPERS, exp.Anonymous)) else None
-            if call is not None and self.is_aggregate(call.name):
-                yield call
-                continue
-            waiting += reversed(list(node.iter_expressions()))
-
-
-@dataclass
-class Groups:
-    """What GROUP BY says.
-
-    Attributes:
-        keys: the expressions, each once.
-        sets: positions in `keys`, a grouping set each; one set of all keys where GROUP BY is plain.
-        is_plain: whether no grouping sets are written.
-    """
-
-    keys: list[exp.Expr] = field(default_factory=list)
-    sets: list[tuple[int, ...]] = field(default_factory=lambda: [()])
-    is_plain: bool = True
-
-
-def read_groups(group: exp.Group | None, resolve: Callable[[exp.Expr], exp.Expr]) -> Groups:
-    """Read GROUP BY.
-
-    Args:
-        resolve: finds what an ordinal or an alias stands for.
-    """
-    groups = Groups()
-    if group is None:
-        return groups
-    if group.args.get("totals"):
-        raise UnsupportedError("WITH TOTALS is not offered: write ROLLUP", **position(group))
-    parts = [_sets(each, groups, resolve) for each in group.expressions]
-    plain = tuple(dict.fromkeys(place for part in parts for each in part for place in each))
-    for kind in ("rollup", "cube"):
-        for each in group.args.get(kind) or ():
-            if isinstance(each, exp.Rollup | exp.Cube) and not each.expressions:
-                groups.is_plain = False
-                parts = [_prefixes(plain) if kind == "rollup" else _subsets(plain)]
-            elif isinstance(each, exp.Expr):
-                parts.append(_sets(each, groups, resolve))
-    for each in group.args.get("grouping_sets") or ():
-        parts = [_sets(each, groups, resolve)]
-    count = 1
-    for part in parts:
-        count *= len(part)
-        if count > MAX_SETS:
-            raise QueryError(f"GROUP BY has more than {MAX_SETS} grouping sets", **position(group))
-    groups.sets = [
-        tuple(dict.fromkeys(itertools.chain.from_iterable(each)))
-        for each in itertools.product(*parts)
-    ]
-    return groups
-
-
-def _sets(
-    node: exp.Expr, groups: Groups, resolve: Callable[[exp.Expr], exp.Expr]
-) -> list[tuple[int, ...]]:
-    if isinstance(node, exp.GroupingSets):
-        groups.is_plain = False
-        return [each for part in node.expressions for each in _sets(part, groups, resolve)]
-    if isinstance(node, exp.Rollup | exp.Cube):
-        groups.is_plain = False
-        if len(node.expressions) > 10 and isinstance(node, exp.Cube):
-            raise QueryError("CUBE takes at most ten columns", **position(node))
-        parts = [_sets(each, groups, resolve)[0] for each in node.expressions]
-        chosen = _prefixes(parts) if isinstance(node, exp.Rollup) else _subsets(parts)
-        return [tuple(dict.fromkeys(itertools.chain.from_iterable(each))) for each in chosen]
-    if isinstance(node, exp.Tuple):
-        inner = [_sets(each, groups, resolve)[0] for each in node.expressions]
-        return [tuple(dict.fromkeys(itertools.chain.from_iterable(inner)))]
-    if isinstance(node, exp.Paren):
-        return _sets(node.this, groups, resolve)
-    key = resolve(node)
-    if key not in groups.keys:
-        groups.keys.append(key)
-    return [(groups.keys.index(key),)]
-
-
-def _prefixes(parts: Sequence[_T]) -> list[tuple[_T, ...]]:
-    return [tuple(parts[:length]) for length in range(len(parts), -1, -1)]
-
-
-def _subsets(parts: Sequence[_T]) -> list[tuple[_T, ...]]:
-    return [
-        chosen
-        for length in range(len(parts), -1, -1)
-        for chosen in itertools.combinations(parts, length)
-    ]
 
 
 class GroupedScope(Scope):
@@ -366,7 +186,7 @@ class Grouping:
 
     def _of_function(self, call: Written, condition: str | None) -> AggregateCall:
         arguments = self._arguments(call)
-        if call.ignore_nulls and call.name.lower() in _IGNORING:
+        if call.ignore_nulls and call.name.lower() in IGNORING:
             arguments = (*arguments, Literal(BOOLEAN.with_nullable(False), True))
         within = tuple(self._argument(each.this) for each in call.within)
         resolved = self._resolved(call, arguments, within)
@@ -468,7 +288,7 @@ class Grouping:
             if node in self._written:
                 return self.rows.ref(self._written[node])
             return self._as_key(node)
-        call = take_apart(node) if isinstance(node, (*_WRAPPERS, exp.Anonymous)) else None
+        call = take_apart(node) if isinstance(node, (*WRAPPERS, exp.Anonymous)) else None
         if call is not None and AggregateNames(self.queries).is_aggregate(call.name):
             raise QueryError(
                 f"{call.name} cannot stand here: aggregates are of SELECT, HAVING and ORDER BY",

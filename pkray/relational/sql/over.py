@@ -25,8 +25,8 @@ from pkray.relational.plan.expressions import (
     WindowCall,
 )
 from pkray.relational.plan.nodes import Over
+from pkray.relational.sql.calls import IGNORING, Written, take_apart
 from pkray.relational.sql.context import Queries
-from pkray.relational.sql.grouping import Written, take_apart
 from pkray.relational.sql.intervals import read_interval
 from pkray.relational.sql.joins import normalized
 from pkray.relational.sql.parser import position
@@ -37,7 +37,6 @@ _RANKS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntil
 _PLACED = ("lag", "lead")
 _SKIPPING = ("count", "sum", "avg", "min", "max", "count_if", "stddev_samp", "stddev_pop")
 _NUMBERS = (*INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
-_IGNORING = ("first", "first_value", "last", "last_value", "any_value")
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ class OverBinder:
         try:
             if is_window(name):
                 return resolve_window(name, arguments, dialect), None
-            if call.ignore_nulls and name.lower() in _IGNORING:
+            if call.ignore_nulls and name.lower() in IGNORING:
                 arguments = (*arguments, Literal(BOOLEAN.with_nullable(False), True))
             return resolve_aggregate(name, arguments, dialect), None
         except (QueryError, UnsupportedError) as error:

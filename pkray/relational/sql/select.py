@@ -28,16 +28,11 @@ from pkray.relational.plan.nodes import (
     Sort,
     TopN,
 )
+from pkray.relational.sql.calls import AggregateNames, Written
 from pkray.relational.sql.context import BoundQuery, Pair, Queries
 from pkray.relational.sql.expressions import ExpressionBinder
-from pkray.relational.sql.grouping import (
-    AggregateNames,
-    GroupedScope,
-    Grouping,
-    Groups,
-    Written,
-    read_groups,
-)
+from pkray.relational.sql.grouping import GroupedScope, Grouping
+from pkray.relational.sql.grouping_sets import Groups, read_groups
 from pkray.relational.sql.joins import EQUALITIES, JoinBuilder, normalized, renamed
 from pkray.relational.sql.over import OverBinder, check_sortable, unique_keys, windows_in
 from pkray.relational.sql.parser import DIALECTS, WINDOW_FUNCTIONS, hint_options, position
@@ -536,8 +531,11 @@ class SelectBinder:
         for each in grouping.rows.node.fields:
             if each.name not in self._correlated:
                 columns.append((each.name, counted(joined.ref(each.name), each.type.nullable)))
-        called = dict(zip((pair.column for pair in self.pairs), names, strict=True))
-        grouping.domain = {outer: called.get(name, name) for outer, name in grouping.domain.items()}
+        grouping.domain = {
+            pair.outer.name: name
+            for name, pair in zip(names, self.pairs, strict=True)
+            if isinstance(pair.outer, ColumnRef)
+        }
         grouping.rows = Rows(Project(joined.node, tuple(columns)), self.queries.numbers)
         self.pairs[:] = [
             Pair(pair.outer, name, null_safe=True)

@@ -217,3 +217,4 @@ SELECT id, (SELECT COUNT(*) FROM u JOIN v ON v.z > t.id WHERE u.k = t.k) FROM t
 SELECT t.id, (SELECT COUNT(*) + t.k FROM u WHERE u.k = u.y) FROM t
 SELECT t.id, (SELECT COUNT(*) + t.k FROM u WHERE u.k < t.k) FROM t
 SELECT t.id, (SELECT MAX(u.y + t.id) - t.k FROM u) FROM t
+SELECT id, (SELECT id FROM u WHERE t.id = t.k HAVING COUNT(*) < 1) FROM t
