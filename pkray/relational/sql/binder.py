@@ -26,7 +26,7 @@ from pkray.relational.sql.names import Names
 from pkray.relational.sql.over import sort_keys
 from pkray.relational.sql.parser import position
 from pkray.relational.sql.patterns import projected
-from pkray.relational.sql.scope import Correlation, Numbers, Rows, Scope
+from pkray.relational.sql.scope import Correlation, Numbers, Rows, Scope, outer_references
 from pkray.relational.sql.select import SelectBinder, read_limit, visible
 from pkray.relational.sql.values import bind_values
 
@@ -176,7 +176,10 @@ class _Queries:
                 f"the sides of {word} give {len(left.columns)} and {len(right.columns)} columns",
                 **position(tree.expression),
             )
-        pairs = self._common_pairs(left, right, tree)
+        if _matching(left) != _matching(right) or left.residuals or right.residuals:
+            self._force_domains(left, right, tree, correlation)
+            return self._set_operation(tree, correlation)
+        pairs = left.pairs
         kind, all_rows = _SET_KINDS[type(tree)], not tree.args.get("distinct")
         keeps = kind is SetKind.UNION and all_rows
         lefts, rights = self._common_columns(left, right, tree)
@@ -193,19 +196,34 @@ class _Queries:
         )
         return BoundQuery(rows.node, names, names, joined)
 
-    def _common_pairs(
-        self, left: BoundQuery, right: BoundQuery, tree: exp.Expr
-    ) -> tuple[Pair, ...]:
-        same = [(pair.outer, pair.null_safe) for pair in left.pairs] == [
-            (pair.outer, pair.null_safe) for pair in right.pairs
-        ]
-        if left.residuals or right.residuals or not same:
+    def _force_domains(
+        self,
+        left: BoundQuery,
+        right: BoundQuery,
+        tree: exp.SetOperation,
+        correlation: Correlation | None,
+    ) -> None:
+        """Have both sides joined with the same columns of the query around."""
+        assert correlation is not None
+        needed = dict.fromkeys(
+            name
+            for bound in (left, right)
+            for name in (
+                *(name for pair in bound.pairs for name in sorted(pair.outer.columns())),
+                *(each.name for part in bound.residuals for each in outer_references(part)),
+            )
+        )
+        leaves = _leaves(tree)
+        if leaves is None or all(
+            correlation.domains.get(id(leaf)) == list(needed) for leaf in leaves
+        ):
             raise UnsupportedError(
-                f"a {tree.key.upper()} whose sides use the query around in different ways is not "
+                f"a {tree.key.upper()} that uses the query around it in this way is not "
                 "supported: write it as joins",
                 **position(tree),
             )
-        return left.pairs
+        for leaf in leaves:
+            correlation.domains[id(leaf)] = list(needed)
 
     def _common_columns(
         self, left: BoundQuery, right: BoundQuery, tree: exp.Expr
@@ -264,6 +282,22 @@ class _Queries:
             rows.node = Limit(rows.node, limit, offset)
         wanted = (*names, *correlated)
         rows.node = projected(rows.node, tuple((name, rows.ref(name)) for name in wanted))
+
+
+def _matching(bound: BoundQuery) -> list[tuple[Expression, bool]]:
+    return [(pair.outer, pair.null_safe) for pair in bound.pairs]
+
+
+def _leaves(tree: exp.Expr) -> list[exp.Expr] | None:
+    """List the SELECTs of a set operation; None if one of its sides is none."""
+    if isinstance(tree, exp.Select):
+        return [tree]
+    if isinstance(tree, exp.Subquery):
+        return _leaves(tree.this)
+    if not isinstance(tree, exp.SetOperation):
+        return None
+    left, right = _leaves(tree.this), _leaves(tree.expression)
+    return None if left is None or right is None else left + right
 
 
 def _check_size(node: Node) -> None:
