@@ -201,10 +201,11 @@ def _fitted(near: pa.Array, target: DataType) -> Converted:
 
 
 def _float_to_decimal(array: pa.Array, source: DataType, target: DataType) -> Converted:
-    """Take the digits that the number is written with, and round them half up; NaN is NULL."""
+    """Take the digits that the DOUBLE is written with, and round them half up; NaN is NULL."""
+    array = array.cast(pa.float64())
     finite = pc.is_finite(array)
     numbers = pc.if_else(finite, array, pa.scalar(None, array.type))
-    too_large = pc.greater_equal(pc.abs(numbers.cast(pa.float64())), 1e38)
+    too_large = pc.greater_equal(pc.abs(numbers), 1e38)
     numbers = pc.if_else(too_large, pa.scalar(None, array.type), numbers)
     exact = float_digits(numbers)
     result, bad = _fitted(decimals.rounded(exact, target.scale or 0), target)
@@ -276,14 +277,6 @@ def _sized(texts: pa.Array, target: DataType) -> pa.Array:
 
 def _bytes_sized(array: pa.Array, source: DataType, target: DataType) -> Converted:
     return array.cast(pa.binary()), None
-
-
-def _integer_to_bytes(array: pa.Array, source: DataType, target: DataType) -> Converted:
-    width = array.type.bit_width // 8
-    numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
-    data = pa.py_buffer(numbers.astype(numbers.dtype.newbyteorder(">")).tobytes())
-    fixed = pa.Array.from_buffers(pa.binary(width), len(array), [None, data]).cast(pa.binary())
-    return pc.if_else(array.is_valid(), fixed, pa.scalar(None, pa.binary())), None
 
 
 def _times(array: pa.Array, source: DataType, target: DataType) -> Converted:
@@ -488,7 +481,6 @@ _CONVERTERS: dict[tuple[str, str], Converter] = {
     ("INTEGER", "DECIMAL"): _integer_to_decimal,
     ("INTEGER", "BOOLEAN"): _to_boolean,
     ("INTEGER", "TIMESTAMP"): _number_to_timestamp,
-    ("INTEGER", "BYTES"): _integer_to_bytes,
     ("FLOAT", "INTEGER"): _float_to_integer,
     ("FLOAT", "FLOAT"): _to_float,
     ("FLOAT", "DECIMAL"): _float_to_decimal,

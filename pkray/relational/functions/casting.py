@@ -56,12 +56,7 @@ def can_cast(source: DataType, target: DataType) -> bool:
     if one == other or other in STRINGS or one in STRINGS:
         return True
     if one in NUMBERS:
-        return (
-            other in NUMBERS
-            or other == "BOOLEAN"
-            or other == "TIMESTAMP_LTZ"
-            or (other in BINARIES and one in INTEGERS)
-        )
+        return other in (*NUMBERS, "BOOLEAN", "TIMESTAMP_LTZ")
     if one == "BOOLEAN":
         return other in NUMBERS
     if one in BINARIES:

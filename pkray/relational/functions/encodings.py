@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import decimals
-from pkray.relational.functions.cast_kernels import float_digits
 from pkray.relational.functions.coercion import (
     BYTES,
     INT,
@@ -284,11 +283,11 @@ def _formatted(call: Call, values: Sequence[Value], rows: int) -> Value:
         return pa.scalar(None, pa.string())
     value = values[0]
     array = as_array(value, 1 if isinstance(value, pa.Scalar) else rows)
-    exact = array
-    if not pa.types.is_decimal(array.type):
-        exact = float_digits(array)
-    wide = exact.cast(pa.decimal256(decimals.WIDE, exact.type.scale))
-    near = pc.round(wide, digits, "half_to_even") if digits < exact.type.scale else wide
+    if pa.types.is_floating(array.type):
+        return _formatted_floats(value, array, digits)
+    scale = array.type.scale
+    wide = array.cast(pa.decimal256(decimals.WIDE, scale))
+    near = pc.round(wide, digits, "half_to_even") if digits < scale else wide
     kind = DataType("DECIMAL", precision=38, scale=min(digits, 37))
     texts = write(near.cast(pa.decimal256(decimals.WIDE, min(digits, 37))), kind)
     parts = pc.extract_regex(texts, r"^(?P<sign>-?)(?P<whole>\d+)(?P<rest>.*)$")
@@ -296,6 +295,16 @@ def _formatted(call: Call, values: Sequence[Value], rows: int) -> Value:
     whole = pc.utf8_ltrim(pc.utf8_reverse(groups), ",")
     found = pc.binary_join_element_wise(parts.field("sign"), whole, parts.field("rest"), "")
     found = pc.if_else(array.is_valid(), found, pa.scalar(None, pa.string()))
+    return found[0] if isinstance(value, pa.Scalar) else found
+
+
+def _formatted_floats(value: Value, array: pa.Array, digits: int) -> Value:
+    """Write each distinct float, rounded by the exact value that its bits have."""
+    known = array.dictionary_encode()
+    names = {"nan": "NaN", "inf": "∞", "-inf": "-∞"}
+    texts = [format(each, f",.{digits}f") for each in known.dictionary.to_pylist()]
+    table = pa.array([names.get(each, each) for each in texts], pa.string())
+    found = table.take(known.indices)
     return found[0] if isinstance(value, pa.Scalar) else found
 
 

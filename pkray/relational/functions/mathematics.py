@@ -47,6 +47,7 @@ from pkray.relational.functions.values import (
     checked,
     from_numpy,
     numpy_of,
+    refuse,
     zero,
 )
 from pkray.relational.plan.expressions import Call, Expression, Literal
@@ -351,7 +352,7 @@ def _round_floats(array: pa.Array, digits: int, mode: str) -> pa.Array:
     doubtful &= np.isfinite(numbers) & (np.abs(numbers) < 1e38) & (numbers != 0)
     result = np.where(np.isfinite(numbers) & np.isfinite(result), result, numbers)
     if doubtful.any():
-        chosen = array.filter(pa.array(doubtful)).cast(array.type)
+        chosen = array.filter(pa.array(doubtful)).cast(pa.float64())
         exact = pc.round(float_digits(chosen), max(min(digits, 38), -37), mode)
         result[doubtful] = decimal_to_float(exact).to_numpy()
     mask = array.is_null().to_numpy(zero_copy_only=False)
@@ -674,7 +675,7 @@ def _conv(call: Call, values: Sequence[Value], rows: int) -> Value:
     body = pc.extract_regex(body, f"^(?P<digits>[{alphabet}]*)").field("digits")
     numbers, beyond = _read_digits(body, bases[0])
     unsigned = np.where(negative, (~numbers + np.uint64(1)), numbers)
-    unsigned = np.where(beyond, np.uint64(2**64 - 1), unsigned)
+    refuse(call, values, pa.array(beyond), "overflows 64 bits", rows)
     result = _write_digits(unsigned, bases[1])
     empty = pc.equal(pc.utf8_length(texts), 0)
     result = pc.if_else(pc.or_kleene(empty, texts.is_null()), pa.scalar(None, pa.string()), result)
@@ -732,7 +733,6 @@ define(
         _resolve_conv,
         _conv,
         family="mathematics",
-        fallible=False,
     )
 )
 

@@ -258,6 +258,7 @@ class PkraySpark(Spark):
     class Tokenizer(Spark.Tokenizer):
         TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set(TokenType)
         VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}  # t$snapshots
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']  # a doubled quote is a quote
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **Spark.Tokenizer.KEYWORDS,
             "BYTES": TokenType.LONGBLOB,
