@@ -98,7 +98,7 @@ def fold(expression: Expression) -> Expression:
 
 
 def _folded(expression: Expression) -> Expression:
-    if isinstance(expression, Literal | Lambda | ColumnRef | UdfCall):
+    if not isinstance(expression, Call | Case | Cast):
         return expression
     if not all(isinstance(operand, Literal) for operand in expression.operands()):
         return expression

@@ -1,1 +1,14 @@
-"""Functions: what each is called, how it is typed, how it is computed here and on Spark."""
+"""Functions: what each is called, how it is typed, how it is computed here and on Spark.
+
+::
+
+    name, arguments ──resolve──▶ Call with casts ──kernel──▶ Arrow arrays
+                                        └────────spark───▶ Spark SQL
+
+- **function** (`function`): one entry of a table; a module a family (``text``, ``time`` …) adds its
+  own when it is imported.
+- **resolver**: checks a call's arguments, casts them by the dialect's rules (`coercion`) and gives
+  the result's type.
+- **kernel**: computes a batch from arrays and scalars, without a loop over rows.
+- **aggregate** (`aggregates`): a value a group, or a row of a window; `aggregate_kernels` compute it.
+"""
