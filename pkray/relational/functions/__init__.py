@@ -10,5 +10,5 @@
 - **resolver**: checks a call's arguments, casts them by the dialect's rules (`coercion`) and gives
   the result's type.
 - **kernel**: computes a batch from arrays and scalars, without a loop over rows.
-- **aggregate** (`aggregates`): a value a group, or a row of a window; `aggregate_kernels` compute it.
+- **aggregate** (`aggregates`): a value a group, or a row of a window.
 """

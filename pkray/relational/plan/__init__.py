@@ -11,5 +11,5 @@
 - **key** (`keys`): columns that tell rows apart, in the content or in the changes.
 - **changelog mode** (`changelog_modes`): which kinds of changes a node gives.
 - **state** (`state`): what an operator remembers between epochs.
-- **physical plan** (`physical`): with exchanges and normalization; what explanations and files show.
+- **physical plan** (`physical`): with exchanges and normalization, as it is shown.
 """
