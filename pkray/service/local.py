@@ -17,7 +17,8 @@ from pkray.schema.table_schema import TableSchema
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.open_writers import OpenWriters
-from pkray.service.client.push_session import PushTarget, SpoolTarget
+from pkray.service.client.push_session import SpoolTarget
+from pkray.service.client.pusher import PushTarget
 from pkray.service.client.table_service import TableService
 from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers

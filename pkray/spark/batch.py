@@ -17,8 +17,7 @@ from pkray.errors import InputError, OptionError, PkrayError, ServiceError
 from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER
 from pkray.rows.input import Missing
 from pkray.schema.table_schema import TableSchema
-from pkray.service.client.push_session import PushTarget
-from pkray.service.client.pusher import incoming
+from pkray.service.client.pusher import PushTarget, incoming
 from pkray.service.protocol import PushReport
 from pkray.spark.arguments import Frame, check_dataframe, check_table
 from pkray.spark.failure import ErrorChannel, typed, worth_another_run

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 import msgspec
 import pyarrow as pa
@@ -19,7 +18,7 @@ from pkray.service.calls import OwnerClient
 from pkray.service.client import spool
 from pkray.service.client.clients import DynamicClient, dynamic_client
 from pkray.service.client.key_client import KeyClient
-from pkray.service.client.pusher import Pusher, Send
+from pkray.service.client.pusher import Pusher, PushTarget, Send
 from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending, gather
 from pkray.service.protocol import (
@@ -37,17 +36,6 @@ from pkray.service.pulse import Pulse
 
 UNASSIGNED = -1
 """In the place of an owner: rows that wait for a dynamic bucket."""
-
-
-class PushTarget(Protocol):
-    """A small, picklable object with what a task needs to push."""
-
-    @property
-    def stages_rows(self) -> bool:
-        """Whether the table's assigner keeps the rows until the commit."""
-        ...
-
-    def open(self, source: int, attempt: int) -> Pusher: ...
 
 
 @checked_class

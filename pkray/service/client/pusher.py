@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -245,3 +245,14 @@ def _as_table(rows: object) -> pa.Table:
         "pandas DataFrame, or a list of dicts",
         type=type(rows).__name__,
     )
+
+
+class PushTarget(Protocol):
+    """A small, picklable object with what a task needs to push."""
+
+    @property
+    def stages_rows(self) -> bool:
+        """Whether the table's assigner keeps the rows until the commit."""
+        ...
+
+    def open(self, source: int, attempt: int) -> Pusher: ...

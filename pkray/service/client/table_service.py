@@ -12,7 +12,7 @@ from pkray.service.client.open_writers import OpenWriters
 from pkray.service.protocol import KeptBatch, RoutedBatch, SessionId
 
 if TYPE_CHECKING:
-    from pkray.service.client.push_session import PushTarget
+    from pkray.service.client.pusher import PushTarget
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.clients import dynamic_client
 from pkray.service.client.open_writers import OpenWriters
-from pkray.service.client.push_session import PushTarget
-from pkray.service.client.pusher import Pusher
+from pkray.service.client.pusher import Pusher, PushTarget
 from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending
 from pkray.service.leases import beat_seconds
