@@ -553,9 +553,12 @@ class SparkSql:
         if known.spark is NO_SPARK:
             return self._kernel(value)
         arguments = [self.expression(each) for each in value.arguments]
-        if known.spark is not None:
+        if known.spark is None:
+            return f"{value.function}({', '.join(arguments)})"
+        try:
             return f"({known.spark(value, arguments)})"
-        return f"{value.function}({', '.join(arguments)})"
+        except NotImplementedError:
+            return self._kernel(value)
 
     def _kernel(self, value: Call | UdfCall) -> str:
         places = tuple(

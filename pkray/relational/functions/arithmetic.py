@@ -26,7 +26,7 @@ from pkray.relational.functions.coercion import (
     wider,
 )
 from pkray.relational.functions.comparison import operator
-from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.function import Function, Resolver, SparkText, Value, define
 from pkray.relational.functions.signatures import check_count, number, takes, wrong_argument
 from pkray.relational.functions.values import (
     all_scalars,
@@ -288,6 +288,40 @@ def _pmod(call: Call, values: Sequence[Value], rows: int) -> Value:
     return from_numpy(moved, values, call.type.arrow, rows)
 
 
+_BITS_LOST = {"TINYINT": 56, "SMALLINT": 48, "INT": 32}
+_TRY = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
+
+
+def _low_bits(value: str, kind: DataType) -> str:
+    """Write the low bits of a BIGINT in Spark SQL, as an integer of a narrower type.
+
+    Raises:
+        NotImplementedError: the type is BIGINT.
+    """
+    bits = _BITS_LOST.get(kind.root)
+    if bits is None:
+        raise NotImplementedError
+    return f"CAST(shiftright(shiftleft({value}, {bits}), {bits}) AS {kind.root})"
+
+
+def _wide(value: str) -> str:
+    return f"CAST({value} AS BIGINT)"
+
+
+def _spark_wrapping(symbol: str) -> SparkText:
+    def write(call: Call, arguments: Sequence[str]) -> str:
+        left, right = arguments
+        if call.type.root in FLOATS and symbol in _TRY:
+            return f"({left} {symbol} {right})"
+        if call.type.root == "DECIMAL" and symbol in _TRY and call.type.nullable:
+            return f"{_TRY[symbol]}({left}, {right})"
+        if symbol == "%" and call.type.root in INTEGERS:
+            return f"({left} % {right})"
+        return _low_bits(f"({_wide(left)} {symbol} {_wide(right)})", call.type)
+
+    return write
+
+
 def _define_operator(name: str, symbol: str, about: str, kernel: Any, wrapping: Any) -> None:
     define(
         Function(
@@ -309,7 +343,7 @@ def _define_operator(name: str, symbol: str, about: str, kernel: Any, wrapping: 
             f"{about[:-1]}; integers lose their high bits, decimals that are too large are NULL.",
             None,
             wrapping,
-            function.NO_SPARK,
+            _spark_wrapping(symbol),
             family="arithmetic",
             fallible=name in ("divide", "mod"),
             typing=_of_decimals(name),
@@ -373,7 +407,7 @@ define(
         "Divide integers; the quotient is cut towards zero and wraps.",
         None,
         _divide_truncating,
-        function.NO_SPARK,
+        lambda call, arguments: _low_bits(f"({arguments[0]} div {arguments[1]})", call.type),
         family="arithmetic",
         typing=lambda arguments: result_type(arguments, None),
     )
@@ -434,6 +468,11 @@ def _abs(call: Call, values: Sequence[Value], rows: int) -> Value:
     return checked(call, values, rows, compute, f"overflows {call.type.root}")
 
 
+def _spark_one_wrapping(call: Call, arguments: Sequence[str]) -> str:
+    name = call.function.removesuffix(WRAPPING)
+    return _low_bits(f"{name}({_wide(arguments[0])})", call.type)
+
+
 def _minus(call: Call, arguments: Sequence[str]) -> str:
     return f"(- {arguments[0]})"
 
@@ -460,7 +499,7 @@ for _name, _usage, _about, _kernel, _spark in (
             f"{_about[:-1]}; the least integer stays.",
             None,
             _kernel,
-            function.NO_SPARK,
+            _spark_one_wrapping,
             family="arithmetic",
             fallible=False,
             typing=lambda arguments: arguments[0].type,

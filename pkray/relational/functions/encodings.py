@@ -19,7 +19,7 @@ from pkray.relational.functions.coercion import (
     any_nullable,
     cast_to,
 )
-from pkray.relational.functions.function import NO_SPARK, Function, Resolver, Value, define
+from pkray.relational.functions.function import Function, Resolver, Value, define
 from pkray.relational.functions.mathematics import digits_text
 from pkray.relational.functions.signatures import (
     Parameter,
@@ -333,6 +333,14 @@ def _flink_text(call: Call, values: Sequence[Value], rows: int) -> Value:
     return found[0] if isinstance(value, pa.Scalar) else found
 
 
+def _spark_flink_text(call: Call, arguments: Sequence[str]) -> str:
+    kind = call.arguments[0].type
+    if kind.root == "BOOLEAN":
+        return f"upper(CAST({arguments[0]} AS STRING))"
+    fraction = "." + "S" * kind.precision if kind.precision else ""
+    return f"date_format({arguments[0]}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
+
+
 define(
     Function(
         "flink_text",
@@ -340,7 +348,7 @@ define(
         "Write booleans in capitals, and timestamps with all digits of their precision.",
         None,
         _flink_text,
-        NO_SPARK,
+        _spark_flink_text,
         family="text",
         fallible=False,
         typing=lambda arguments: STRING.with_nullable(arguments[0].type.nullable),

@@ -73,7 +73,8 @@ class Function:
             rows. Gives an array or a scalar of the Call's Arrow type. Raises EvaluationError. A
             Lambda comes as a `LambdaValue`.
         spark: Spark SQL of the same meaning under ANSI mode, in UTC; None: ``name(arguments)``.
-            Where Spark has nothing of the same meaning: ``NO_SPARK``.
+            Where Spark has nothing of the same meaning: ``NO_SPARK``; where it has nothing for some
+            types, it raises NotImplementedError for those.
         synonyms: other names that people write.
         dialects: where people can write it.
         deterministic: whether equal arguments give equal values.

@@ -22,6 +22,7 @@ _FALSE = pa.array(["f", "false", "n", "no", "0"])
 _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 _DATE = r"^(?P<sign>[+-]?)(?P<year>\d{4,7})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})"
 _CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?)?"
+_HOURS = _CLOCK.replace(":(?P<minute>", "(?::(?P<minute>", 1) + ")?"
 _ZONE = r"\s*(?P<zone>Z|z|[A-Za-z_]+(?:/[A-Za-z_+\-0-9]+)*|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?)?"
 
 
@@ -123,7 +124,7 @@ def parse_timestamp(array: pa.Array, source: DataType, target: DataType) -> Pars
         return _plain_timestamps(array, target), None
     except pa.ArrowInvalid:
         texts = pc.utf8_trim(array, _SPACES)
-    pattern = _DATE + rf"(?:[ T](?:{_CLOCK}{_ZONE})?)?)?)?$"
+    pattern = _DATE + rf"(?:[ T](?:{_HOURS}{_ZONE})?)?)?)?$"
     parts = pc.extract_regex(texts, pattern)
     days, good = _days(parts)
     hour, minute, second = (_ints(parts, name) for name in ("hour", "minute", "second"))
