@@ -541,7 +541,8 @@ class SparkSql:
                 return f"CASE {branches} ELSE {self.expression(value.otherwise)} END"
             case Lambda():
                 names = ", ".join(quoted(name) for name in value.parameters)
-                return f"({names}) -> {self.expression(value.body)}"
+                names = f"({names})" if len(value.parameters) > 1 else names
+                return f"{names} -> {self.expression(value.body)}"
             case UdfCall():
                 return self._kernel(value)
             case Call():

@@ -246,6 +246,8 @@ def _from_json_kernel(call: Call, values: Values, rows: int) -> Value:
     empty = {each.name: None for each in call.type.fields or ()} or None
 
     def read(text: str) -> Any:
+        if not text.strip():
+            return None
         found = from_plain(_read(text), call.type)
         return empty if found is None else found
 
