@@ -59,7 +59,10 @@ class CompiledExpressions:
         rows = batch.num_rows
         if not rows:
             return [pa.nulls(0, kind) for kind in self._types]
-        slots = self._program.run(batch.columns, rows)
+        try:
+            slots = self._program.run(batch.columns, rows)
+        except pa.ArrowInvalid as error:
+            raise EvaluationError(f"a row cannot be computed: {error}") from error
         pairs = zip(self._results, self._types, strict=True)
         return [_finished(slots[slot], kind, rows) for slot, kind in pairs]
 

@@ -35,7 +35,7 @@ from pkray.relational.functions.slices import (
     join_bytes,
 )
 from pkray.relational.functions.text_function import text_function
-from pkray.relational.functions.values import as_array, numpy_of
+from pkray.relational.functions.values import as_array, numpy_of, zero
 from pkray.relational.functions.writing import write
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
@@ -177,7 +177,7 @@ text_function("base64", "base64(bytes) -> STRING", "Write bytes in base 64.", [b
 
 
 def _unbase64(call: Call, values: Sequence[Value], rows: int) -> Value:
-    bare = pc.replace_substring_regex(values[0], r"[\s]", "")
+    bare = pc.replace_substring_regex(values[0], "[^A-Za-z0-9+/=]", "")
     bare = pc.utf8_rtrim(bare, "=")
     array, starts, raw = _bytes(bare, rows)
     size = np.diff(starts)
@@ -287,13 +287,14 @@ def _formatted(call: Call, values: Sequence[Value], rows: int) -> Value:
         return _formatted_floats(value, array, digits)
     scale = array.type.scale
     wide = array.cast(pa.decimal256(decimals.WIDE, scale))
-    near = pc.round(wide, digits, "half_to_even") if digits < scale else wide
+    near = pc.abs(pc.round(wide, digits, "half_to_even") if digits < scale else wide)
     kind = DataType("DECIMAL", precision=38, scale=min(digits, 37))
     texts = write(near.cast(pa.decimal256(decimals.WIDE, min(digits, 37))), kind)
-    parts = pc.extract_regex(texts, r"^(?P<sign>-?)(?P<whole>\d+)(?P<rest>.*)$")
+    parts = pc.extract_regex(texts, r"^(?P<whole>\d+)(?P<rest>.*)$")
     groups = pc.replace_substring_regex(pc.utf8_reverse(parts.field("whole")), r"(\d{3})", r"\1,")
     whole = pc.utf8_ltrim(pc.utf8_reverse(groups), ",")
-    found = pc.binary_join_element_wise(parts.field("sign"), whole, parts.field("rest"), "")
+    sign = pc.if_else(pc.less(array, zero(array.type)), "-", "")
+    found = pc.binary_join_element_wise(sign, whole, parts.field("rest"), "")
     found = pc.if_else(array.is_valid(), found, pa.scalar(None, pa.string()))
     return found[0] if isinstance(value, pa.Scalar) else found
 

@@ -64,15 +64,14 @@ def _locate(call: Call, values: Sequence[Value], rows: int) -> Value:
     wanted, value = values[:2]
     if len(values) == 2:
         return _found(value, wanted, rows)
-    start = values[2]
+    start = pc.fill_null(values[2], 0)
     begin = pc.subtract(start, pa.scalar(1, pa.int32())).cast(pa.int64())
-    rest = sliced(value, begin, pc.if_else(pc.is_valid(begin), _FAR, begin), rows)
+    rest = sliced(value, begin, _FAR, rows)
     at = as_array(_found(rest, wanted, rows), rows)
-    moved = pc.add(at, begin.cast(pa.int32()))
-    there = pc.and_(pc.greater(at, 0), pc.greater(start, 0))
-    beyond = pc.greater(begin, lengths_of(value).cast(pa.int64()))
-    none = pa.scalar(0, pa.int32())
-    return pc.if_else(pc.if_else(beyond, False, there), moved, pc.if_else(pc.is_null(at), at, none))
+    none, first = pa.scalar(0, pa.int32()), pa.scalar(1, pa.int32())
+    moved = pc.if_else(pc.greater(at, none), pc.add(at, begin.cast(pa.int32())), at)
+    moved = pc.if_else(pc.equal(lengths_of(wanted), none), first, moved)
+    return pc.if_else(pc.less(start, first), pc.if_else(pc.is_null(at), at, none), moved)
 
 
 text_function(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +34,7 @@ from pkray.relational.functions.slices import (
     sliced,
 )
 from pkray.relational.functions.text_function import mask_of, plainly, text_function
-from pkray.relational.functions.values import as_array
+from pkray.relational.functions.values import all_scalars, as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import BINARIES, DataType
 
@@ -296,7 +297,11 @@ def _joined(call: Call, values: Sequence[Value], rows: int) -> Value:
     separator, *parts = values
     if not parts:
         return pc.if_else(pc.is_valid(separator), "", pa.scalar(None, pa.string()))
-    return pc.binary_join_element_wise(*parts, separator, null_handling="skip")
+    if all_scalars(values):
+        return _joined(call, [as_array(value, 1) for value in values], 1)[0]
+    missing = reduce(pc.and_, [pc.is_null(part) for part in parts])  # Arrow leaves such rows out
+    first = pc.if_else(missing, "", parts[0])
+    return pc.binary_join_element_wise(first, *parts[1:], separator, null_handling="skip")
 
 
 define(
