@@ -117,12 +117,17 @@ class NeedsDomainError(Exception):
     """A subquery uses a column of the query around it where that cannot become a join condition.
 
     The subquery is bound again, over each value of the column that the query around it has.
+
+    Attributes:
+        equal: other columns of the query around that the subquery's rows are equal to: with them
+            each value is joined with the rows that it concerns, not with all.
     """
 
-    def __init__(self, reference: OuterRef, select: exp.Expr) -> None:
+    def __init__(self, reference: OuterRef, select: exp.Expr, equal: Iterable[str] = ()) -> None:
         super().__init__(reference.name)
         self.reference = reference
         self.select = select
+        self.equal = tuple(equal)
 
 
 class Correlation:

@@ -211,7 +211,8 @@ class SelectBinder:
                     mine = self.rows.ref(pair.column)
                     if mine.type.with_nullable(True) == part.type.with_nullable(True):
                         return mine
-            raise NeedsDomainError(part, self.select)
+            equal = [each.outer.name for each in self.pairs if isinstance(each.outer, ColumnRef)]
+            raise NeedsDomainError(part, self.select, equal)
 
         return expression.transform(change)
 

@@ -56,7 +56,9 @@ def bind_subquery(
                     "write a join",
                     **position(need.select),
                 ) from None
-            names.append(need.reference.name)
+            names += dict.fromkeys(
+                name for name in (need.reference.name, *need.equal) if name not in names
+            )
 
 
 class Subqueries:
