@@ -23,6 +23,7 @@ from pkray.relational.sql import statements as said
 from pkray.relational.sql.parser import nearest
 from pkray.relational.syntax import aliased, column, identifier
 from pkray.schema.types import STRINGS, DataType
+from pkray.table.system_table import SystemTable
 
 if TYPE_CHECKING:
     from pkray.format.snapshot import Snapshot
@@ -233,7 +234,11 @@ def _table(catalog: Catalog, parts: Sequence[str]) -> Table:
         not catalog.table_exists(name) and catalog.find_view(name) is not None
     ):
         raise QueryError(f"{'.'.join(parts)} is a view: rows are written to tables", table=name)
-    return catalog.load_table(name)
+    table: Any = catalog.load_table(name)
+    if isinstance(table, SystemTable):
+        raise QueryError(f"{name} is a system table: it is read alone", table=name)
+    found: Table = table
+    return found
 
 
 def _of_table(

@@ -85,3 +85,6 @@ class AsOf:
     def __init__(self, relation: Queried, time: object) -> None:
         self.relation = relation
         self.time = time
+
+    def __repr__(self) -> str:
+        return f"AsOf({self.relation!r}, {self.time!r})"

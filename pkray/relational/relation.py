@@ -33,6 +33,7 @@ from pkray.relational.syntax import ORIGIN, column, identifier
 from pkray.relational.windows import Window
 from pkray.scan.snapshot_selector import Timestamp
 from pkray.shown import html_table
+from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
 
 if TYPE_CHECKING:
@@ -309,7 +310,16 @@ class Relation(Queried):
     def rename_columns(self, names: Mapping[str, str] | None = None, **named: str) -> Relation:
         """Give columns other names: ``{"old": "new"}``, or ``old="new"``."""
         given = {self._name(old): new for old, new in {**(names or {}), **named}.items()}
-        values = [syntax.aliased(column(name), given.get(name, name)) for name in self.columns]
+        renamed = [given.get(name, name) for name in self.columns]
+        for name in given.values():
+            if renamed.count(name) > 1:
+                raise QueryError(
+                    f"two columns would be called {name!r}: rename or drop the other one",
+                    column_name=name,
+                )
+        values = [
+            syntax.aliased(column(old), new) for old, new in zip(self.columns, renamed, strict=True)
+        ]
         return self._selected(values)
 
     def group_by(self, *keys: object) -> Grouped:
@@ -640,6 +650,11 @@ def of_query(tree: exp.Query, names: Environment) -> Relation:
 def of_table(table: Table) -> Relation:
     """Make a relation of a table, or a branch."""
     return of_node(tuple(table.name.split(".", 1)), table_scan(table))
+
+
+def of_system_table(table: SystemTable) -> Relation:
+    """Make a relation of a system table."""
+    return of_node(tuple(table.name.split(".", 1)), Scan(SystemSource(table)))
 
 
 def of_source(source: Source, dialect: Dialect = Dialect.SPARK) -> Relation:

@@ -177,8 +177,10 @@ class QuerySession:
         name = self.full_name(parts, asking.database)
         try:
             table: Any = self.catalog.load_table(name)
-        except (TableNotFoundError, DatabaseNotFoundError):
+        except (TableNotFoundError, DatabaseNotFoundError) as error:
             view = self.catalog.find_view(name)
+            if view is None and "$" in name and self.catalog.table_exists(name.partition("$")[0]):
+                raise QueryError(error.message, table=name) from None
             if view is None:
                 raise self._missing(parts, name) from None
             return _with_options(self._view(name, view, asking), options, at)

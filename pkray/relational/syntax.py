@@ -119,7 +119,7 @@ def literal(value: Any) -> exp.Expr:
     if isinstance(value, list | tuple):
         return call("array", *map(literal, value))
     raise QueryError(
-        f"a {type(value).__name__} cannot be written in a query: give None, a bool, a number, "
+        f"{type(value).__name__} cannot be written in a query: give None, a bool, a number, "
         "text, bytes, a date, time, datetime, timedelta, or a list of such"
     )
 

@@ -31,11 +31,13 @@ def create_view(
         query = of_query(parse_query(query, dialect), session.environment(dialect))
     if not isinstance(query, Relation):
         raise QueryError(
-            f"a view is of a query: give a Relation or SQL text, not a {type(query).__name__}"
+            f"a view is of a query: give a Relation or SQL text, not {type(query).__name__}"
         )
     if temporary:
         _create_temporary(session, name, query, replace=replace, if_not_exists=if_not_exists)
         return
+    if name.count(".") > 1:
+        raise QueryError(f"{name!r} names more than a database and a view: write database.view")
     full = session.full_name(tuple(name.split(".")))
     if catalog.table_exists(full):
         raise TableExistsError(f"{full} is a table: choose another name", table=full)

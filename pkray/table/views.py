@@ -41,6 +41,9 @@ class Views:
 
     def find(self, name: str) -> StoredView | None:
         """Find a view by ``database.view``; None where there is none."""
+        named = TableName.parse(name)
+        if named.branch or named.system:
+            return None
         path = self._path(name)
         try:
             return msgspec.json.decode(self._store.read(path), type=StoredView)

@@ -63,7 +63,7 @@ def as_table(data: object) -> pa.Table:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError(f"these rows do not become Arrow columns: {error}") from error
     raise InputError(
-        f"rows cannot be a {type(data).__name__}: give a pyarrow Table, a pandas or polars "
+        f"rows cannot be {type(data).__name__}: give a pyarrow Table, a pandas or polars "
         "DataFrame, or a list of dicts",
         type=type(data).__name__,
     )

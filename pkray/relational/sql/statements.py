@@ -753,9 +753,10 @@ class _Reader:
         for word in ("PLAN", "FOR", "EXTENDED", "FORMATTED", "ESTIMATED_COST"):
             while self.take(word) or self.take(","):
                 pass
+        where = self._place()
         statement = self.statement()
         if not isinstance(statement, Query | Insert | StatementSet):
-            raise self.unexpected("EXPLAIN takes a query or an INSERT")
+            raise QueryError("EXPLAIN takes a query or an INSERT", **where)
         return Explain(statement)
 
     def _insert(self) -> Insert:

@@ -132,6 +132,12 @@ def test_system_tables_are_queried(catalog, orders):
     assert found(catalog.sql("SELECT count(*) FROM shop.orders$snapshots")) == [(1,)]
     newest = catalog.sql("SELECT max(snapshot_id) AS n FROM shop.`orders$snapshots`")
     assert found(newest) == [(1,)]
+    files = catalog.load_table("shop.orders$files").relation()
+    assert files.count() == len(orders.files())
+    with pytest.raises(QueryError, match="nope"):
+        catalog.sql("SELECT * FROM shop.orders$nope")
+    with pytest.raises(QueryError, match="read alone"):
+        catalog.sql("DELETE FROM shop.orders$snapshots")
 
 
 def test_files_are_left_out_by_conditions(catalog):

@@ -449,6 +449,8 @@ def test_an_unknown_column_is_an_attribute_error_that_says_the_nearest():
         (lambda: ORDERS.select(f.sum("amount")).select("amount"), "no column amount"),
         (lambda: f.sum("id").over(rows=(0, 1), range=(0, 1)), "one of them"),
         (lambda: list(ORDERS), "not iterated"),
+        (lambda: ORDERS.rename_columns(id="amount"), "two columns"),
+        (lambda: ORDERS.select(lit(object())), "cannot be written"),
     ],
 )
 def test_wrong_calls_say_what_to_write(wrong, words):
