@@ -9,13 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError
-from pkray.relational.local.batches import batches_of, in_one_piece, whole, with_schema
+from pkray.relational.local.batches import batches_of, cut, in_one_piece, whole, with_schema
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.keys import argsort, begins, codes
 from pkray.relational.plan.nodes import Window, WindowKind
 
 PER_MICRO = {"ms": 1, "us": 1, "ns": 1000}
 MILLI = 1000
+WINDOW_ROWS = 1 << 20
+"""Rows that come out at once: a row is in as many windows as its size has steps."""
 
 
 @operator(Window)
@@ -29,11 +31,18 @@ def windowed(node: Window, engine: Engine) -> Iterator[pa.RecordBatch]:
             yield batch
         return
     place = 0
-    for batch in engine.batches(node.input):
+    for batch in _cut(node, engine.batches(node.input)):
         table = pa.Table.from_batches([batch])
         rows, starts, ends = _ASSIGNED[node.kind](node, _times(node, table, place))
         yield from batches_of(_bounded(node, table, rows, starts, ends), engine.batch_rows)
         place += batch.num_rows
+
+
+def _cut(node: Window, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut batches so that their rows are in few enough windows together."""
+    windows = -(-node.size // node.step) if node.step else 1
+    for batch in batches:
+        yield from cut(batch, max(WINDOW_ROWS // windows, 1))
 
 
 def _times(node: Window, table: pa.Table, place: int = 0) -> np.ndarray:

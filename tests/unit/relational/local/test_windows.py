@@ -62,6 +62,13 @@ def test_cumulating_windows_grow_by_a_step() -> None:
     assert one(WindowKind.CUMULATE, -1, 10, 2) == [(-10, 0)]
 
 
+def test_rows_in_many_windows_come_out_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pkray.relational.local.windows.WINDOW_ROWS", 4)
+    source = rows_of("t TIMESTAMP(3)", [(at(i),) for i in range(3)])
+    found = windows(Window(source, WindowKind.CUMULATE, "t", 3 * SECOND, SECOND))
+    assert found == [(0, 1), (0, 2), (0, 3), (0, 2), (0, 3), (0, 3)]
+
+
 def test_the_window_time_is_a_millisecond_before_the_end() -> None:
     for precision in (0, 3, 6, 9):
         source = rows_of(f"t TIMESTAMP({precision}), v INT", [(at(3), 1)])
