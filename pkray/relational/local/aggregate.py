@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -135,9 +136,11 @@ class Folding:
         if first is None:
             return None
         states = [self.of_rows(first)]
-        few = states[0].num_rows < first.num_rows / 2
-        rest = parts(batches if few else engine.held(node, batches), PART_ROWS if few else None)
-        states += list(ahead(self.of_rows, rest))
+        if states[0].num_rows < first.num_rows / 2:
+            states += list(ahead(self.of_rows, parts(batches, PART_ROWS)))
+        else:  # parts would have as many groups as rows
+            held = engine.held(node, chain(batches_of(first, first.num_rows), batches))
+            states = [self.of_rows(pa.Table.from_batches(held))]
         return self.finished(self.merged(states))
 
     def of_rows(self, table: pa.Table) -> pa.Table:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -38,6 +39,12 @@ from pkray.relational.plan.nodes import Join, JoinKind
 
 PROBE_ROWS = 1 << 20
 """Rows of the left side that are joined at once, unless the right side is large."""
+
+SAMPLE_ROWS = 1 << 13
+"""Rows of the left side that show how many rows come out of each."""
+
+JOINED_ROWS = 1 << 22
+"""Rows that come out at once, as the first rows let expect."""
 
 INDEXED_ROWS = 1 << 18
 """Rows of the left side that are looked up at once in an index of the right side."""
@@ -169,42 +176,38 @@ class Joining:
 
     def run(self, left: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Join the left side's batches; MARK adds its column, FULL gives the right rows last."""
-        tables = parts(left, self._rows_at_once())
         if self.kind is JoinKind.FULL:
-            yield from self._full(tables)
-        else:
-            for found in ahead(self._some, tables):
-                yield from found
+            yield from self._full(_cut(left, self._rows_at_once()))
+            return
+        size = min(self._rows_at_once(), SAMPLE_ROWS)
+        first = next(parts(left, size), None)
+        if first is None:
+            return
+        found = self._piece(sliced(first, 0, size))
+        yield found
+        rest = batches_of(sliced(first, size, first.num_rows), first.num_rows)
+        rows = self._rows_at_once(found.num_rows / min(size, first.num_rows))
+        yield from ahead(self._piece, _cut(chain(rest, left), rows))
 
-    def _rows_at_once(self) -> int:
+    def _rows_at_once(self, each: float = 1) -> int:
+        """Say how many left rows are joined at once if `each` gives so many rows."""
         rows = self.right.num_rows
         if self.index is not None:
             return INDEXED_ROWS
         if self.sides.left_keys:
-            return max(PROBE_ROWS, 8 * rows)
+            return int(min(max(PROBE_ROWS, 8 * rows), max(JOINED_ROWS / max(each, 1), 1)))
         return max(BLOCK_ROWS // max(rows, 1), 1)
 
-    def _some(self, left: pa.Table) -> list[pa.Table]:
+    def _piece(self, left: pa.Table) -> pa.Table:
         """Join some rows of the left side."""
-        if not self.sides.left_keys:  # batches may have more rows than are to be joined at once
-            rows = self._rows_at_once()
-            pieces = [sliced(left, i, rows) for i in range(0, left.num_rows, rows)]
-        else:
-            pieces = [left]
-        return [table for piece in pieces for table in self._piece(piece)]
-
-    def _piece(self, left: pa.Table) -> Iterator[pa.Table]:
         kind = self.kind
         if self.null_aware and kind in (JoinKind.ANTI, JoinKind.MARK):
-            yield self._compared_as_in(left)
-        elif self.index is not None:
-            yield completed(kind, left, self.right, self._pairs(left))
-        elif self._by_arrow():
-            yield arrow_join(self.sides, left, self.right, ARROW_KINDS[kind])
-        elif kind is JoinKind.INNER and self.sides.left_keys:
-            yield from self._checked(arrow_join(self.sides, left, self.right, "inner"))
-        else:
-            yield completed(kind, left, self.right, self._pairs(left))
+            return self._compared_as_in(left)
+        if self.index is None and self._by_arrow():
+            return arrow_join(self.sides, left, self.right, ARROW_KINDS[kind])
+        if self.index is None and kind is JoinKind.INNER and self._is_flat():
+            return self._checked(left)
+        return completed(kind, left, self.right, self._pairs(left))
 
     def _pairs(self, left: pa.Table) -> list[tuple[np.ndarray, np.ndarray]]:
         if self.index is None:
@@ -217,30 +220,32 @@ class Joining:
         plain = self.kind in ARROW_KINDS and self.sides.condition == TRUE
         return plain and bool(self.sides.left_keys)
 
-    def _checked(self, joined: pa.Table) -> Iterator[pa.Table]:
-        """Keep the joined rows that meet the condition."""
-        check = condition_of(self.sides.condition, self.sides.left + self.sides.right)
-        for batch in batches_of(joined, BATCH_ROWS):
-            yield pa.Table.from_batches([check(batch)])
+    def _is_flat(self) -> bool:
+        fields = self.sides.left + self.sides.right
+        return bool(self.sides.left_keys) and not any(each.type.is_nested for each in fields)
+
+    def _checked(self, left: pa.Table) -> pa.Table:
+        """Keep the joined rows that meet the condition, as they come out of the hash join."""
+        sides = self.sides
+        fields = sides.left + sides.right
+        check = condition_of(sides.condition, fields)
+        names = list(sides.left.names), list(sides.right.names)
+        joined = hash_join(sides, left, self.right, "inner", *names).to_reader(use_threads=False)
+        return pa.Table.from_batches([check(batch) for batch in joined], joined.schema)
 
     def _full(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Join all, then give the right rows that had no pair."""
         matched = np.zeros(self.right.num_rows, bool)
 
-        def some(left: pa.Table) -> tuple[list[pa.Table], list[np.ndarray]]:
-            rows = left.num_rows if self.sides.left_keys else self._rows_at_once()
-            made, seen = [], []
-            for start in range(0, left.num_rows, rows):
-                piece = sliced(left, start, rows)
-                pairs = self._pairs(piece)
-                made.append(completed(JoinKind.LEFT, piece, self.right, pairs))
-                seen += [right for _, right in pairs]
-            return made, seen
+        def some(left: pa.Table) -> tuple[pa.Table, list[np.ndarray]]:
+            pairs = self._pairs(left)
+            found = completed(JoinKind.LEFT, left, self.right, pairs)
+            return found, [right for _, right in pairs]
 
         for found, seen in ahead(some, tables):
             for rows in seen:
                 matched[rows] = True
-            yield from found
+            yield found
         yield _alone(self.sides, gathered(self.right, np.flatnonzero(~matched)))
 
     def _compared_as_in(self, left: pa.Table) -> pa.Table:
@@ -257,11 +262,22 @@ class Joining:
         return left.append_column("$mark", pa.array(found, mask=unknown))
 
 
+def _cut(left: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Join and cut batches to tables of about so many rows, at most twice as many."""
+    for table in parts(left, rows):
+        if table.num_rows < 2 * rows:
+            yield table
+            continue
+        for start in range(0, table.num_rows, rows):
+            yield sliced(table, start, rows)
+
+
 def sliced(table: pa.Table, start: int, rows: int) -> pa.Table:
     """Take consecutive rows."""
     if table.num_columns:
         return table.slice(start, rows)
-    return pa.Table.from_batches([batch_of((), table.schema, min(rows, table.num_rows - start))])
+    left = max(min(rows, table.num_rows - start), 0)
+    return pa.Table.from_batches([batch_of((), table.schema, left)])
 
 
 def has_pair(sides: Sides, left: pa.Table, right: pa.Table) -> np.ndarray:

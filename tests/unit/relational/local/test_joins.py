@@ -24,7 +24,13 @@ Row = tuple[Any, ...]
 @pytest.fixture(autouse=True, params=["pieces", "whole"])
 def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "pieces":
-        for name, rows in (("PROBE", 3), ("BLOCK", 4), ("INDEXED", 2)):
+        for name, rows in (
+            ("PROBE", 3),
+            ("BLOCK", 4),
+            ("INDEXED", 2),
+            ("SAMPLE", 2),
+            ("JOINED", 3),
+        ):
             monkeypatch.setattr(f"pkray.relational.local.joins.{name}_ROWS", rows)
 
 
