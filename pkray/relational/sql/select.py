@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import (
     TRUE,
@@ -736,7 +737,7 @@ def read_limit(queries: Queries, tree: exp.Expr) -> tuple[int | None, int]:
 
 def _whole(queries: Queries, node: exp.Expr, what: str) -> int:
     scope = Scope(Rows(SINGLE_ROW, queries.numbers), (), queries.dialect)
-    value = ExpressionBinder(queries.names, scope).bind(node)
+    value = fold(ExpressionBinder(queries.names, scope).bind(node))
     number = value.value if isinstance(value, Literal) else None
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise QueryError(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from typing import Any
 
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import coerced
 from pkray.relational.plan.expressions import (
@@ -539,12 +541,12 @@ class FromBinder:
         if version.expression is None:
             raise QueryError("AS OF lacks a version or a time", **position(table))
         value = ExpressionBinder(self.queries.names, self.scope).bind(version.expression)
-        while not isinstance(value, Literal) and value.operands() and len(value.operands()) == 1:
-            value = value.operands()[0]
+        value = fold(value)
         if not isinstance(value, Literal) or value.value is None:
             raise QueryError("AS OF takes a constant here", **position(table))
         if version.name.upper() == "TIMESTAMP":
-            return {"timestamp": value.value}
+            is_day = isinstance(value.value, date) and not isinstance(value.value, datetime)
+            return {"timestamp": value.value.isoformat() if is_day else value.value}
         return {"snapshot_id" if isinstance(value.value, int) else "tag": value.value}
 
     def _query(self, tree: exp.Subquery) -> Item:

@@ -140,6 +140,15 @@ def spread(values: pa.Array) -> float:
 OWN = Schemas(SPARK.tables, udfs={"words": words, "spread": spread})
 
 
+def test_limits_and_times_are_constant_expressions() -> None:
+    assert plan("SELECT * FROM c LIMIT 2 * 3 OFFSET 1 + 1", SPARK) == "limit 6 offset 2\n  c"
+    text = "SELECT * FROM c TIMESTAMP AS OF TIMESTAMP '2020-01-02 00:00:00' - INTERVAL '1' DAY"
+    assert plan(text, FLINK) == "c timestamp=2020-01-01 00:00:00"
+    assert plan("SELECT * FROM c TIMESTAMP AS OF DATE '2020-01-02'", SPARK) == (
+        "c timestamp=2020-01-02"
+    )
+
+
 def test_a_users_table_function_makes_rows() -> None:
     for query in (
         "SELECT id, w, l FROM a LEFT JOIN LATERAL TABLE(words(s)) AS t(w, l) ON TRUE",
