@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,34 +65,42 @@ class BoundInsert:
             asked.on_conflict,
         )
 
-    def run(self) -> Snapshot | None:
-        """Run it once, over what the tables hold now, in one commit."""
-        batches = running.run(running.pinned(self.node.input))
-        fixed = _fixed(self.partition, self.table)
-        if self.overwrite or self.node.on_conflict in ("error", "nothing"):
-            held = pa.Table.from_batches(batches, self.node.input.fields.arrow)
-            whole = _with_columns(held, fixed)
-            if self.node.on_conflict in ("error", "nothing"):
-                whole = _unique(whole, self.table, self.node.on_conflict)
-            if self.overwrite:
-                return self.table.overwrite(_complete(whole, self.table), self.partition or None)
-            batches = iter(whole.to_batches())
-            fixed = {}
-        rows = (_with_columns(each, fixed) for each in batches)
-        return _upserted(self.table, self.node, rows, self.partition)
+    def run(self, plan: Node | None = None) -> Snapshot | None:
+        """Run it once in one commit.
+
+        Args:
+            plan: the query, if its tables are pinned already; by default they are as of now.
+        """
+        plan = plan or running.pinned(self.node.input)
+        return _run(self.table, self.node, plan, self.partition, overwrite=self.overwrite)
 
 
 def write_sink(table: Table, sink: Sink) -> Snapshot | None:
     """Run the plan of an INSERT once, over what the tables hold now, in one commit."""
-    return _upserted(table, sink, running.run(running.pinned(sink.input)))
+    return _run(table, sink, running.pinned(sink.input), {})
 
 
-def _upserted(
-    table: Table, sink: Sink, batches: Iterable[pa.RecordBatch], fixed: Iterable[str] = ()
+def _run(
+    table: Table,
+    sink: Sink,
+    plan: Node,
+    partition: Mapping[str, object],
+    *,
+    overwrite: bool = False,
 ) -> Snapshot | None:
-    lacking = set(table.schema.names) - set(sink.target) - set(fixed)
+    fixed = _fixed(partition, table)
+    rows = (_with_columns(batch, fixed) for batch in running.run(plan))
+    if overwrite or sink.on_conflict in ("error", "nothing"):
+        held = pa.Table.from_batches(running.run(plan), plan.fields.arrow)
+        whole = _with_columns(held, fixed)
+        if sink.on_conflict in ("error", "nothing"):
+            whole = _unique(whole, table, sink.on_conflict)
+        if overwrite:
+            return table.overwrite(_complete(whole, table), partition or None)
+        rows = iter(whole.to_batches())
+    lacking = set(table.schema.names) - set(sink.target) - set(partition)
     with table.open_writer(missing="null" if lacking else "error") as writer:
-        for batch in batches:
+        for batch in rows:
             writer.upsert(batch)
         return writer.commit()
 
@@ -110,7 +118,7 @@ def update(catalog: Catalog, asked: said.Update, dialect: Dialect) -> pa.Table:
         for each in table.schema.fields
     ]
     relation = _of_table(catalog, asked, columns, dialect)
-    return _written(table, _typed(relation, table), deletes=False)
+    return _written(table, relation.to_batches(), deletes=False)
 
 
 def delete(catalog: Catalog, asked: said.Delete, dialect: Dialect) -> pa.Table:
@@ -128,12 +136,12 @@ def merge(catalog: Catalog, asked: said.Merge, dialect: Dialect) -> pa.Table:
     _check_replaces(table, "MERGE")
     made = _Merge(table, asked)
     names = catalog.session.environment(dialect)
-    relations = [of_query(tree, names) for tree in made.queries()]
+    changes = [of_query(tree, names) for tree in made.queries()]
     rows = 0
     matched: list[pa.Table] = []
     with table.open_writer() as writer:
-        for relation in relations:
-            for batch in _typed(relation, table, keep=_KIND):
+        for plan in running.pinned_together([each.plan for each in changes]):
+            for batch in running.run(plan):
                 matched.append(_matched_keys(batch, table))
                 writer.write(batch, row_kinds=_KIND)
                 rows += batch.num_rows
@@ -367,12 +375,6 @@ def _is_assignable(source: str, target: str) -> bool:
     return any(source in kinds and target in kinds for kinds in (_NUMBERS, _TIMES)) or (
         source.endswith(("BINARY", "BYTES")) and target.endswith(("BINARY", "BYTES"))
     )
-
-
-def _typed(relation: Relation, table: Table, keep: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Compute rows with the table's columns, and one more."""
-    wanted = [*table.schema.names, *([keep] if keep else [])]
-    return (batch.select(wanted) for batch in relation.to_batches())
 
 
 def _written(table: Table, batches: Iterator[pa.RecordBatch], *, deletes: bool) -> pa.Table:

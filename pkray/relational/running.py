@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,10 +58,27 @@ def pinned(
     """
     tables = list(dict.fromkeys(_tables(plan)))
     moments = _moments(tables, snapshot, tag, timestamp)
+    if not moments:
+        return pinned_together([plan])[0]
     found = {table: table.pinned(**moments.get(table.name, {})) for table in tables}
-    if not moments and len(tables) > 1:
+    return _at(plan, found, _now())
+
+
+def pinned_together(plans: Sequence[Node]) -> list[Node]:
+    """Bind every table of some plans to one snapshot, all at one instant now."""
+    tables = dict.fromkeys(table for plan in plans for table in _tables(plan))
+    found = {table: table.pinned() for table in tables}
+    if len(found) > 1:
         found = _at_one_instant(found)
-    micros = time.time_ns() // 1000
+    micros = _now()
+    return [_at(plan, found, micros) for plan in plans]
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _at(plan: Node, found: Mapping[TableSource, TableSource], micros: int) -> Node:
     return plan.transform(lambda node: _timed(_pinned(node, found), micros))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pkray.errors import UnsupportedError
-from pkray.relational import changing, definitions, rewriting
+from pkray.relational import changing, definitions, rewriting, running
 from pkray.relational.changing import BoundInsert
 from pkray.relational.composing import in_dialect
 from pkray.relational.definitions import DONE
@@ -50,7 +50,7 @@ class Statement:
         return [each.node for each in self._inserts]
 
     def run(self) -> dict[str, Snapshot | None]:
-        """Run it once, over what the tables hold now; each INSERT is one commit.
+        """Run it once, over what the tables hold at one instant now; each INSERT is one commit.
 
         Returns:
             the snapshots by table; None where there was nothing to commit.
@@ -59,7 +59,9 @@ class Statement:
             EvaluationError: a row cannot be computed; nothing of that INSERT was written.
             InputError: a row does not fit the table; nothing of that INSERT was written.
         """
-        return {each.table.name: each.run() for each in self._inserts}
+        plans = running.pinned_together([each.node.input for each in self._inserts])
+        pairs = zip(self._inserts, plans, strict=True)
+        return {each.table.name: each.run(plan) for each, plan in pairs}
 
     def start(self) -> Any:
         """Let it go on as its sources change.
