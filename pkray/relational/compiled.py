@@ -117,17 +117,60 @@ def _finished(value: Value, kind: pa.DataType, rows: int) -> pa.Array:
     return array if array.type == kind else array.cast(kind)
 
 
+class Numbers:
+    """Numbers expressions: equal ones have one number."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Any, int] = {}
+        self._by_identity: dict[int, tuple[Expression, int]] = {}
+        self._columns: list[frozenset[str]] = []
+
+    def of(self, expression: Expression) -> int:
+        """Give the number of an expression."""
+        known = self._by_identity.get(id(expression))
+        if known is not None:
+            return known[1]
+        key = self._key(expression, tuple(self.of(part) for part in expression.operands()))
+        number = self._by_key.setdefault(key, len(self._by_key))
+        if number == len(self._columns):
+            self._columns.append(expression.columns())
+        self._by_identity[id(expression)] = (expression, number)  # alive, so that its id is its own
+        return number
+
+    def columns(self, number: int) -> frozenset[str]:
+        """List the columns that an expression reads."""
+        return self._columns[number]
+
+    def _key(self, expression: Expression, parts: tuple[int, ...]) -> Any:
+        kind = type(expression).__name__, expression.type
+        if isinstance(expression, ColumnRef):
+            return (*kind, expression.name)
+        if isinstance(expression, Literal):
+            return (*kind, repr(expression.value))
+        if isinstance(expression, Cast):
+            return (*kind, expression.on_error, parts)
+        if isinstance(expression, Lambda):
+            return (*kind, expression.parameters, parts)
+        if isinstance(expression, Case):
+            return (*kind, parts)
+        if isinstance(expression, Call) and function.function(expression.function).deterministic:
+            return (*kind, expression.function, parts)
+        return (*kind, id(expression))
+
+
 @dataclass
 class Program:
     """Steps that fill slots.
 
     Attributes:
         template: what the slots hold before the first step: constants, and None.
-        inputs: slots that columns, or values of `parent`, are put into.
-        sources: beside each of them where it comes from: the number of a column or a parameter, or
-            a slot of `parent`.
+        inputs: slots that columns, or parameters of a lambda, are put into.
+        sources: beside each of them the number of a column or a parameter.
+        captures: slots of `parent` whose values this program reads, and `captured`: where to.
+        known: the slots of numbered expressions.
     """
 
+    numbers: Numbers = field(default_factory=Numbers)
     parent: Program | None = None
     names: dict[str, int] = field(default_factory=dict)
     template: Slots = field(default_factory=list)
@@ -136,7 +179,7 @@ class Program:
     sources: list[int] = field(default_factory=list)
     captures: list[int] = field(default_factory=list)
     captured: list[int] = field(default_factory=list)
-    known: dict[Any, int] = field(default_factory=dict)
+    known: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
     def over(fields: Fields) -> Program:
@@ -161,52 +204,39 @@ class Program:
 
     def find(self, expression: Expression) -> int | None:
         """Find the slot that holds an expression; None where none does yet."""
-        if isinstance(expression, ColumnRef) and expression.name in self.names:
-            return self.known.get(("column", expression.name))
-        key = self._key(expression, self.find)
-        found = None if key is None else self.known.get(key)
-        if found is not None or self.parent is None or self._reads_parameters(expression):
-            return found
+        number = self.numbers.of(expression)
+        found = self.known.get(number)
+        if found is not None or self.parent is None or isinstance(expression, Lambda):
+            return found  # a lambda is bound to the rows of its own program
+        if not self.names.keys().isdisjoint(self.numbers.columns(number)):
+            return None  # it reads parameters, which the parent does not know
         outer = self.parent.find(expression)
-        return None if outer is None else self._capture(outer)
+        if outer is not None:
+            found = self.known[number] = self._capture(outer)
+        return found
 
     def slot(self, expression: Expression) -> int:
         """Give the slot that holds an expression; steps are added as need be."""
         found = self.find(expression)
-        if found is not None:
-            return found
+        if found is None:
+            found = self._made(expression)
+            self.known[self.numbers.of(expression)] = found
+        return found
+
+    def _made(self, expression: Expression) -> int:
         if isinstance(expression, ColumnRef):
             return self._column(expression)
         if isinstance(expression, Literal):
-            return self._constant(expression)
-        slot = self._compute(expression)
-        key = self._key(expression, self.find)
-        if key is not None:
-            self.known[key] = slot
-        return slot
-
-    def _reads_parameters(self, expression: Expression) -> bool:
-        return self.parent is not None and not self.names.keys().isdisjoint(expression.columns())
-
-    def _key(
-        self, expression: Expression, slot_of: Callable[[Expression], int | None]
-    ) -> Any | None:
-        if isinstance(expression, ColumnRef):
-            return ("column", expression.name)
-        if isinstance(expression, Literal):
-            return ("literal", expression.type, repr(expression.value))
-        if isinstance(expression, Case | Lambda) or _is_lazy(expression):
-            return ("text", repr(expression))
-        operands = tuple(slot_of(operand) for operand in expression.operands())
-        if None in operands:
-            return None
-        if isinstance(expression, Call):
-            if not function.function(expression.function).deterministic:
-                return ("one", id(expression))
-            return ("call", expression.function, expression.type, operands)
-        if isinstance(expression, Cast):
-            return ("cast", expression.on_error, expression.type, operands)
-        return ("one", id(expression))
+            return self._new(pa.scalar(expression.value, expression.type.arrow))
+        if isinstance(expression, Lambda):
+            return self._new_step(self._lambda(expression))
+        if isinstance(expression, Case):
+            return self._case(expression)
+        if _is_lazy(expression):
+            assert isinstance(expression, Call)
+            return self._lazy(expression)
+        operands = [self.slot(operand) for operand in expression.operands()]
+        return self._step(_kernel(expression), operands, _is_constant(expression))
 
     def _new(self, value: Any = None) -> int:
         self.template.append(value)
@@ -217,7 +247,6 @@ class Program:
             slot = self._new()
             self.inputs.append(slot)
             self.sources.append(self.names[column.name])
-            self.known["column", column.name] = slot
             return slot
         assert self.parent is not None, column.name
         return self._capture(self.parent.slot(column))
@@ -233,22 +262,6 @@ class Program:
             self.captures.append(outer)
             self.captured.append(slot)
         return slot
-
-    def _constant(self, literal: Literal) -> int:
-        slot = self._new(pa.scalar(literal.value, literal.type.arrow))
-        self.known["literal", literal.type, repr(literal.value)] = slot
-        return slot
-
-    def _compute(self, expression: Expression) -> int:
-        if isinstance(expression, Lambda):
-            return self._new_step(self._lambda(expression))
-        if isinstance(expression, Case):
-            return self._case(expression)
-        if _is_lazy(expression):
-            assert isinstance(expression, Call)
-            return self._lazy(expression)
-        operands = [self.slot(operand) for operand in expression.operands()]
-        return self._step(_kernel(expression), operands, _is_constant(expression))
 
     def _step(
         self, compute: Callable[[list[Value], int], Value], operands: list[int], folds: bool = True
@@ -268,7 +281,7 @@ class Program:
         return slot
 
     def _branch(self, expression: Expression) -> Branch:
-        program = Program(parent=self)
+        program = Program(self.numbers, self)
         return Branch(program, program.slot(expression), expression.type.arrow)
 
     def _case(self, case: Case) -> int:
@@ -300,7 +313,7 @@ class Program:
 
     def _lambda(self, expression: Lambda) -> Compute:
         names = {name: number for number, name in enumerate(expression.parameters)}
-        program = Program(parent=self, names=names)
+        program = Program(self.numbers, self, names)
         body, kind = program.slot(expression.body), expression.body.type.arrow
 
         def bind(slots: Slots, rows: int) -> function.LambdaValue:
@@ -308,8 +321,7 @@ class Program:
 
             def apply(parameters: Sequence[Value], parents: pa.Array, rows: int) -> pa.Array:
                 captured = [
-                    each if isinstance(each, pa.Scalar) or callable(each) else each.take(parents)
-                    for each in outer
+                    each if isinstance(each, pa.Scalar) else each.take(parents) for each in outer
                 ]
                 if not rows:
                     return pa.nulls(0, kind)
@@ -334,8 +346,7 @@ class Branch:
         if chosen is not None:
             rows = chosen.true_count
             captured = [
-                each if isinstance(each, pa.Scalar) or callable(each) else each.filter(chosen)
-                for each in captured
+                each if isinstance(each, pa.Scalar) else each.filter(chosen) for each in captured
             ]
         if not rows:
             return pa.nulls(0, self.kind)

@@ -131,6 +131,20 @@ def test_lambdas_read_their_parameters_and_columns_of_their_row() -> None:
     assert values(text, columns) == [[3, 6], None, [], [9]]
 
 
+def test_a_lambda_in_a_branch_reads_the_rows_of_the_branch() -> None:
+    columns = {"x": ("ARRAY<INT>", [[9], [1], [5]]), "n": ("INT", [9, 0, 4])}
+    text = "if(exists(x, e -> e > n), if(forall(x, e -> e > n), 8 div (n + 1), -1), 0)"
+    assert values(text, columns) == [0, 8, 1]
+
+
+def test_deeply_nested_branches_compile_at_once() -> None:
+    text = "0"
+    for number in range(20):
+        text = f"CASE WHEN a div b = {number} THEN (a + {number}) div b ELSE {text} END"
+    assert values(text, {"a": ("INT", [40]), "b": ("INT", [2])}) == [0]
+    assert values(text, {"a": ("INT", [7]), "b": ("INT", [2])}) == [5]
+
+
 def test_zeros_of_either_sign_are_different_constants() -> None:
     known = fields(a="INT")
     zeros = [Literal(DataType("DOUBLE", nullable=False), zero) for zero in (0.0, -0.0)]
