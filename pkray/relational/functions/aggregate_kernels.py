@@ -29,7 +29,7 @@ from pkray.relational.functions.exact_sums import (
     divide_decimals,
 )
 from pkray.relational.local.batches import whole
-from pkray.relational.local.keys import argsort, codes, ranks
+from pkray.relational.local.keys import argsort, begins, codes, ranks
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 
 Arrays: TypeAlias = "Sequence[pa.Array]"
@@ -401,7 +401,7 @@ def _best_by(column: int, *, greatest: bool) -> Choose:
     """Choose the first row of each group in which a column is least, or greatest."""
 
     def choose(groups: np.ndarray, count: int, columns: Arrays) -> np.ndarray:
-        (rank,) = ranks(columns[column], SortKey("", descending=greatest))
+        rank = _rank(columns[column], descending=greatest)
         best = np.empty(count, np.int64)
         best[groups] = rank
         np.minimum.at(best, groups, rank)
@@ -409,6 +409,17 @@ def _best_by(column: int, *, greatest: bool) -> Choose:
         return rows[_first(groups[rows], count, ())]
 
     return choose
+
+
+def _rank(column: pa.Array, *, descending: bool) -> np.ndarray:
+    """Give one number a row that sorts as the column does; NULL fields of rows are least."""
+    parts = ranks(column, SortKey("", descending, nulls_first=not descending))
+    if len(parts) == 1:
+        return parts[0]
+    order = argsort(parts, len(column))
+    result = np.empty(len(column), np.int64)
+    result[order] = np.cumsum(begins([part[order] for part in parts], len(column)))
+    return result
 
 
 def _distinct(arguments: int) -> Choose:

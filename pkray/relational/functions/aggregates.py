@@ -34,6 +34,8 @@ from pkray.schema.types import INTEGERS, DataType
 BOTH = frozenset(Dialect)
 SPARK = frozenset({Dialect.SPARK})
 FLINK = frozenset({Dialect.FLINK})
+PLACES = ("first", "last", "first_value", "last_value")
+"""Canonical names of functions whose one parameter says that NULLs are ignored."""
 
 
 class Resolved(NamedTuple):
@@ -257,8 +259,15 @@ def _avg(call: Written) -> Resolved:
     return Resolved("avg", (cast_to(argument, DOUBLE),), (), DOUBLE)
 
 
-def _check_ordered(name: str, argument: Expression) -> None:
-    if argument.type.is_nested:
+def _is_ordered(kind: DataType) -> bool:
+    if kind.root == "ROW":
+        return all(_is_ordered(each.type) for each in kind.fields or ())
+    return not kind.is_nested
+
+
+def _check_ordered(name: str, argument: Expression, *, rows: bool = False) -> None:
+    """Refuse values that have no order; rows too, unless said otherwise."""
+    if argument.type.is_nested and not (rows and _is_ordered(argument.type)):
         raise QueryError(
             f"{name} cannot order values of {argument.type}: give a number, text or a time",
             function=name,
@@ -268,13 +277,13 @@ def _check_ordered(name: str, argument: Expression) -> None:
 
 def _extreme(call: Written) -> Resolved:
     check_count(call.name, call.arguments, 1)
-    _check_ordered(call.name, call.arguments[0])
+    _check_ordered(call.name, call.arguments[0], rows=True)
     return Resolved(call.name, call.arguments, (), call.arguments[0].type.with_nullable(True))
 
 
 def _extreme_by(call: Written) -> Resolved:
     check_count(call.name, call.arguments, 2)
-    _check_ordered(call.name, call.arguments[1])
+    _check_ordered(call.name, call.arguments[1], rows=True)
     return Resolved(call.name, call.arguments, (), call.arguments[0].type.with_nullable(True))
 
 
@@ -288,6 +297,8 @@ def _place(name: str) -> Resolver:
                 f"argument 2 of {call.name} says whether NULLs are ignored: write TRUE or FALSE",
                 function=call.name,
             )
+        if call.dialect is Dialect.FLINK and call.name in ("first_value", "last_value"):
+            ignore = True
         parameters = (Literal(BOOLEAN.with_nullable(False), True),) if ignore else ()
         return Resolved(name, (value,), parameters, value.type.with_nullable(True))
 
@@ -490,14 +501,14 @@ _aggregate("max_by", "max_by(x, y) -> x", "Gives x of the row where y is greates
 _aggregate(
     "first",
     "first(x [, ignore nulls BOOLEAN]) -> x",
-    "Gives the value of the first row.",
+    "Gives the value of the first row; flink's first_value that of the first without NULL.",
     _place("first"),
     "first_value",
 )
 _aggregate(
     "last",
     "last(x [, ignore nulls BOOLEAN]) -> x",
-    "Gives the value of the last row.",
+    "Gives the value of the last row; flink's last_value that of the last without NULL.",
     _place("last"),
     "last_value",
 )

@@ -800,6 +800,9 @@ def _sort_array_kernel(call: Call, values: Values, rows: int) -> Value:
 
 
 def _array_sort(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve array_sort(array); flink puts NULLs first and can be told to sort downwards."""
+    if dialect is FLINK and not any(isinstance(each, Lambda) for each in arguments):
+        return _sort_array(arguments, dialect)
     if len(arguments) > 1:
         raise UnsupportedError(
             "array_sort with a comparison is not supported: write sort_array(array, FALSE) for "
@@ -957,7 +960,17 @@ def _overlap_kernel(call: Call, values: Values, rows: int) -> Value:
     return pa.array(found, mask=unknown if null is None else unknown | null)
 
 
+def _reversed(lists: Lists) -> Lists:
+    last = lists.begins + lists.lengths - 1
+    return lists.chosen(last[lists.parents] - lists.places)
+
+
+def _reverse_spark(call: Call, arguments: Sequence[str]) -> str:
+    return f"reverse({arguments[0]})"
+
+
 for _name, _about, _change in (
+    ("array_reverse", "Turn the order of elements round.", _reversed),
     ("array_distinct", "Keep the first of equal elements.", _distinct),
     ("array_compact", "Leave NULLs out.", _compact),
     (
@@ -973,6 +986,7 @@ for _name, _about, _change in (
         _array_sort if _name == "array_sort" else _takes_array(_name),
         _of_list(_change),
         _without_nulls if _name == "array_compact" else _as_first,
+        _reverse_spark if _name == "array_reverse" else None,
         fallible=False,
     )
 _add("sort_array", "sort_array(ARRAY [, ascending BOOLEAN]) -> ARRAY",

@@ -792,6 +792,8 @@ def _reads(name: str, wanted: DataType, function_name: str) -> Resolver:
 def _format(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("date_format", arguments, 2, 2)
     value = _timestamp("date_format", arguments, 0, dialect)
+    if dialect is FLINK and isinstance(value, Cast) and value.operand.type.root in STRINGS:
+        value = Cast(NTZ, value.operand, "null")
     return _call("date_format", value, _pattern("date_format", arguments, 1, dialect))
 
 
@@ -815,9 +817,8 @@ def _unix_timestamp(arguments: tuple[Expression, ...], dialect: Dialect) -> Expr
     pattern = (
         _pattern(name, arguments, 1, dialect) if len(arguments) > 1 else _text(DEFAULT_PATTERN)
     )
-    return _call(
-        "unix_seconds", _call("parse_timestamp", _words(name, arguments, 0, dialect), pattern)
-    )
+    reader = "parse_timestamp" if dialect is SPARK else "try_parse_timestamp"
+    return _call("unix_seconds", _call(reader, _words(name, arguments, 0, dialect), pattern))
 
 
 def _from_unixtime(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:

@@ -330,6 +330,8 @@ class ExpressionBinder:
         if isinstance(wanted, exp.Boolean):
             truth = Literal(BOOLEAN.with_nullable(False), bool(wanted.this))
             return self._resolve("not_distinct", (self._truth(value), truth))
+        if isinstance(wanted, exp.JSON) and not any(wanted.args.values()):
+            return self._resolve("is_json", (self.bind(value),))
         raise UnsupportedError(f"{_shown(node)} is not supported")
 
     def _distinct(self, node: exp.Expr) -> Expression:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates import (
+    PLACES,
     Resolved,
     resolve_aggregate,
 )
@@ -200,9 +201,7 @@ class Grouping:
         is_place = resolved.function in ("percentile_cont", "percentile_disc", "mode")
         if not is_place or any(each.args.get("desc") for each in call.within):
             order = order or call.within
-        ignores = call.ignore_nulls or bool(
-            resolved.function in ("first", "last") and resolved.parameters
-        )
+        ignores = call.ignore_nulls or bool(resolved.function in PLACES and resolved.parameters)
         return AggregateCall(
             resolved.function,
             columns,
@@ -210,7 +209,7 @@ class Grouping:
             call.distinct,
             condition,
             self._order(order),
-            resolved.parameters,
+            () if resolved.function in PLACES else resolved.parameters,
             ignores,
         )
 

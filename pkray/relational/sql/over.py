@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.functions.aggregates import (
+    PLACES,
     Resolved,
     is_aggregate,
     is_window,
@@ -158,15 +159,13 @@ class OverBinder:
         values = self._filtered(call, resolved)
         if resolved.function == "count" and call.filter is None:
             values = tuple(each for each in values if each.type.nullable)
-        ignores = call.ignore_nulls or bool(
-            resolved.function in ("first", "last") and resolved.parameters
-        )
+        ignores = call.ignore_nulls or bool(resolved.function in PLACES and resolved.parameters)
         return WindowCall(
             resolved.function,
             tuple(self.rows.compute(values, "a")),
             resolved.type,
             self._frame(whole, spec, call),
-            resolved.parameters,
+            () if resolved.function in PLACES else resolved.parameters,
             ignores,
             udf,
         )

@@ -248,6 +248,14 @@ def test_max_by_ignores_rows_where_what_is_compared_is_null() -> None:
         assert result.to_pylist() == expected
 
 
+def test_rows_are_ordered_by_their_fields_null_least() -> None:
+    kind = "ROW<`a` INT, `b` STRING>"
+    pairs = [(1, "x"), (None, "z"), (1, "y"), (2, None), (2, ""), None]
+    rows = [None if pair is None else {"a": pair[0], "b": pair[1]} for pair in pairs]
+    assert aggregate(call("max", kind), kind, rows) == [rows[2], rows[4], None, None]
+    assert aggregate(call("min", kind), kind, rows) == [rows[1], rows[3], None, None]
+
+
 def test_correlation_and_covariance() -> None:
     x, y = pa.array([1.0, 2.0, 3.0, 1.0, 1.0, 5.0]), pa.array([2.0, 4.0, 7.0, 1.0, 2.0, 5.0])
     for function, expected in (

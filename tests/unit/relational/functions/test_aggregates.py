@@ -50,6 +50,7 @@ def constant(value: object, kind: str = "INT NOT NULL") -> Literal:
         ("avg", "DECIMAL(20, 9)", FLINK, "avg", "DECIMAL(38, 9)"),
         ("min", "VARCHAR(3) NOT NULL", SPARK, "min", "VARCHAR(3)"),
         ("first_value", "INT NOT NULL", FLINK, "first", "INT"),
+        ("max", "ROW<`a` INT>", SPARK, "max", "ROW<`a` INT>"),
         ("any_value", "INT", SPARK, "first", "INT"),
         ("stddev", "INT", SPARK, "stddev_samp", "DOUBLE"),
         ("variance", "DECIMAL(3, 1)", SPARK, "var_samp", "DOUBLE"),
@@ -103,6 +104,12 @@ def test_percentile_approx_keeps_the_type_of_its_values() -> None:
     share = constant(1)
     resolved = resolve_aggregate("approx_percentile", (column("DATE"), share), SPARK)
     assert (resolved.function, str(resolved.type)) == ("percentile_disc", "DATE")
+
+
+@pytest.mark.parametrize(("dialect", "ignored"), [(SPARK, []), (FLINK, [True])])
+def test_first_value_leaves_nulls_out_in_flink(dialect: Dialect, ignored: list[bool]) -> None:
+    resolved = resolve_aggregate("first_value", (column("INT"),), dialect)
+    assert [each.value for each in resolved.parameters] == ignored
 
 
 def test_the_second_argument_of_first_says_whether_nulls_are_ignored() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pkray.errors import QueryError
+from pkray.relational import from_arrow
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import Expression
 from tests.unit.relational.functions.evaluate import column, resolved, text, values
@@ -68,6 +69,12 @@ def test_what_is_json() -> None:
     given = ["{}", "1", '"a"', "null", "", "{'a': 1}", "[1,]", "NaN", None, "[" * 5000]
     expected = [True, True, True, True, False, False, False, False, None, False]
     assert values(resolved("is_json", X), x=given) == expected
+
+
+def test_is_json_is_written_as_flink_has_it() -> None:
+    rows = from_arrow({"j": ["{}", "{", None]}, dialect=Dialect.FLINK)
+    found = rows.select("j IS JSON AS a", "j IS NOT JSON AS b").to_arrow().to_pydict()
+    assert found == {"a": [True, False, None], "b": [False, True, None]}
 
 
 def test_lengths_and_names() -> None:

@@ -294,6 +294,8 @@ def test_a_pattern_that_means_nothing_is_refused() -> None:
 
 def test_unix_times() -> None:
     assert values(resolved("unix_timestamp", column("STRING")), x=["1969-12-31 23:59:59"]) == [-1]
+    flink = resolved("unix_timestamp", column("STRING"), dialect=FLINK)
+    assert values(flink, x=["?", "1970-01-01 00:00:01"]) == [None, 1]
     assert values(resolved("unix_timestamp", LTZ), x=[EDGE, LEAP]) == [0, 1709210096]
     written = resolved("from_unixtime", column("BIGINT"))
     assert values(written, x=[-1, 0, None]) == ["1969-12-31 23:59:59", "1970-01-01 00:00:00", None]
