@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import decimals
+from pkray.relational.functions.bits import digits_text
 from pkray.relational.functions.coercion import (
     BYTES,
     INT,
@@ -20,7 +21,6 @@ from pkray.relational.functions.coercion import (
     cast_to,
 )
 from pkray.relational.functions.function import Function, Resolver, Value, define
-from pkray.relational.functions.mathematics import digits_text
 from pkray.relational.functions.signatures import (
     Parameter,
     bigint,

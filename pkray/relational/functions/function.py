@@ -24,6 +24,8 @@ from pkray.schema.types import DataType
 FAMILIES = (
     "arithmetic",
     "mathematics",
+    "rounding",
+    "bits",
     "comparison",
     "conditional",
     "text",

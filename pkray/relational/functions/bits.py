@@ -1,0 +1,281 @@
+"""Functions of the bits and digits of integers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import (
+    BIGINT,
+    INT,
+    STRING,
+    any_nullable,
+    cast_to,
+    is_untyped_null,
+    wider,
+)
+from pkray.relational.functions.comparison import operator
+from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.kernels import by_arrow, by_numpy
+from pkray.relational.functions.signatures import (
+    bigint,
+    check_count,
+    integer,
+    parameter,
+    takes,
+    whole,
+    wrong_argument,
+)
+from pkray.relational.functions.values import (
+    as_array,
+    from_numpy,
+    numpy_of,
+    refuse,
+)
+from pkray.relational.plan.expressions import Call, Expression, Literal
+
+
+def _bitwise(name: str) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 2, 2)
+        left, right = (_whole(name, position, each) for position, each in enumerate(arguments))
+        common = wider(left.type, right.type, dialect)
+        assert common is not None
+        pair = cast_to(left, common), cast_to(right, common)
+        return Call(common.with_nullable(any_nullable(pair)), name, pair)
+
+    return resolve
+
+
+def _whole(name: str, position: int, argument: Expression) -> Expression:
+    taken = cast_to(argument, INT) if is_untyped_null(argument) else whole(argument)
+    if taken is None:
+        raise wrong_argument(name, position, argument, "an integer")
+    return taken
+
+
+for _name, _symbol, _about, _compute in (
+    ("bitwise_and", "&", "Give the bits that both integers have.", pc.bit_wise_and),
+    ("bitwise_or", "|", "Give the bits that one of two integers has.", pc.bit_wise_or),
+    ("bitwise_xor", "^", "Give the bits in which two integers differ.", pc.bit_wise_xor),
+):
+    define(
+        Function(
+            _name,
+            f"integer {_symbol} integer -> integer",
+            _about,
+            _bitwise(_name),
+            by_arrow(_compute),
+            operator(_symbol),
+            synonyms=(_symbol,),
+            family="mathematics",
+            fallible=False,
+        )
+    )
+define(
+    Function(
+        "bitwise_not",
+        "~ integer -> integer",
+        "Turn each bit of an integer.",
+        takes("bitwise_not", whole, gives=lambda arguments: arguments[0].type),
+        by_arrow(pc.bit_wise_not),
+        lambda call, arguments: f"(~ {arguments[0]})",
+        family="mathematics",
+        fallible=False,
+    )
+)
+
+
+@parameter("an integer")
+def _shifted(argument: Expression) -> Expression | None:
+    taken = whole(argument)
+    if taken is not None and taken.type.root in ("TINYINT", "SMALLINT"):
+        return cast_to(taken, INT)
+    return taken
+
+
+def _shift(call: Call, values: Sequence[Value], rows: int) -> Value:
+    number, by = numpy_of(values[0]), numpy_of(values[1])
+    bits = 63 if call.type.root == "BIGINT" else 31
+    by = by & bits
+    if call.function == "shiftleft":
+        result = np.left_shift(number, by.astype(number.dtype))
+    elif call.function == "shiftright":
+        result = np.right_shift(number, by.astype(number.dtype))
+    else:
+        plain = np.uint64 if bits == 63 else np.uint32
+        unsigned = np.asarray(number).astype(plain)
+        result = np.right_shift(unsigned, by.astype(plain)).astype(number.dtype)
+    return from_numpy(result, values, call.type.arrow, rows)
+
+
+for _name, _about in (
+    ("shiftleft", "Shift the bits of an integer to the left."),
+    ("shiftright", "Shift the bits of an integer to the right; the sign stays."),
+    ("shiftrightunsigned", "Shift the bits of an integer to the right; zeros come in."),
+):
+    define(
+        Function(
+            _name,
+            f"{_name}(integer, bits INT) -> integer",
+            _about,
+            takes(_name, _shifted, integer, gives=lambda arguments: arguments[0].type),
+            _shift,
+            family="mathematics",
+            fallible=False,
+        )
+    )
+_NIBBLES = np.array([bin(number).count("1") for number in range(256)], np.int32)
+
+
+def _bit_count(call: Call, values: Sequence[Value], rows: int) -> Value:
+    numbers = np.atleast_1d(numpy_of(values[0])).astype(np.int64)
+    counts = _NIBBLES[numbers.view(np.uint8).reshape(-1, 8)].sum(axis=1).astype(np.int32)
+    result = counts[0] if isinstance(values[0], pa.Scalar) else counts
+    return from_numpy(result, values, pa.int32(), rows)
+
+
+define(
+    Function(
+        "bit_count",
+        "bit_count(integer) -> INT",
+        "Count the bits that are set.",
+        takes("bit_count", bigint, gives=INT),
+        _bit_count,
+        family="mathematics",
+        fallible=False,
+    )
+)
+_FACTORIALS = np.array([math.factorial(number) for number in range(21)], np.int64)
+define(
+    Function(
+        "factorial",
+        "factorial(number INT) -> BIGINT",
+        "Give the factorial of 0 to 20; NULL for other numbers.",
+        takes("factorial", integer, gives=BIGINT, nullable=True),
+        by_numpy(
+            lambda number: _FACTORIALS[np.clip(number, 0, 20)],
+            null_where=lambda number: (number < 0) | (number > 20),
+        ),
+        family="mathematics",
+        fallible=False,
+    )
+)
+
+
+# Digits
+
+
+def digits_text(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Write the 64 bits of a BIGINT in digits of 1 or 4 bits, without zeros before them."""
+    numbers = np.atleast_1d(numpy_of(values[0])).astype(">i8").view(np.uint8)
+    if call.function == "bin":
+        letters = (np.unpackbits(numbers) + ord("0")).astype(np.uint8)
+        width = 64
+    else:
+        halves = np.stack([numbers >> 4, numbers & 15], axis=1).ravel()
+        letters = np.frombuffer(b"0123456789ABCDEF", np.uint8)[halves]
+        width = 16
+    count = len(letters) // width
+    offsets = pa.py_buffer(np.arange(count + 1, dtype=np.int32) * width)
+    text = pa.StringArray.from_buffers(count, offsets, pa.py_buffer(letters.tobytes()))
+    trimmed = pc.utf8_ltrim(text, "0")
+    trimmed = pc.if_else(pc.equal(trimmed, ""), "0", trimmed)
+    if isinstance(values[0], pa.Scalar):
+        return trimmed[0] if values[0].is_valid else pa.scalar(None, pa.string())
+    return pc.if_else(values[0].is_valid(), trimmed, pa.scalar(None, pa.string()))
+
+
+define(
+    Function(
+        "bin",
+        "bin(number BIGINT) -> STRING",
+        "Write an integer in binary digits.",
+        takes("bin", bigint, gives=STRING),
+        digits_text,
+        family="mathematics",
+        fallible=False,
+    )
+)
+
+
+def _conv(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Read digits of one base (as far as there are) as 64 bits, and write them in another."""
+    bases = [int(value.as_py() or 0) for value in values[1:] if isinstance(value, pa.Scalar)]
+    if not 2 <= bases[0] <= 36 or not 2 <= abs(bases[1]) <= 36:
+        return pa.scalar(None, pa.string())
+    texts = as_array(values[0], 1 if isinstance(values[0], pa.Scalar) else rows)
+    alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"[: bases[0]]
+    body = pc.ascii_lower(pc.utf8_trim_whitespace(texts))
+    negative = pc.starts_with(body, "-").fill_null(False).to_numpy(zero_copy_only=False)
+    body = pc.utf8_ltrim(body, "-") if negative.any() else body
+    body = pc.extract_regex(body, f"^(?P<digits>[{alphabet}]*)").field("digits")
+    numbers, beyond = _read_digits(body, bases[0])
+    unsigned = np.where(negative, (~numbers + np.uint64(1)), numbers)
+    refuse(call, values, pa.array(beyond), "overflows 64 bits", rows)
+    result = _write_digits(unsigned, bases[1])
+    empty = pc.equal(pc.utf8_length(texts), 0)
+    result = pc.if_else(pc.or_kleene(empty, texts.is_null()), pa.scalar(None, pa.string()), result)
+    return result[0] if isinstance(values[0], pa.Scalar) else result
+
+
+def _read_digits(body: pa.Array, base: int) -> tuple[Any, Any]:
+    longest = pc.max(pc.utf8_length(body)).as_py() or 0
+    numbers = np.zeros(len(body), np.uint64)
+    beyond = np.zeros(len(body), bool)
+    places = pa.array(list("0123456789abcdefghijklmnopqrstuvwxyz"))
+    limit = np.uint64((2**64 - 1) // base)
+    for position in range(longest):
+        letters = pc.utf8_slice_codeunits(body, position, position + 1)
+        digit = pc.index_in(letters, value_set=places).fill_null(-1).to_numpy()
+        there = digit >= 0
+        value = np.where(there, digit, 0).astype(np.uint64)
+        moved = numbers * np.uint64(base) + value
+        beyond |= there & ((numbers > limit) | ((numbers == limit) & (moved < value)))
+        numbers = np.where(there, moved, numbers)
+    return numbers, beyond
+
+
+def _write_digits(unsigned: Any, base: int) -> pa.Array:
+    signs = np.zeros(len(unsigned), bool)
+    if base < 0:
+        signed = unsigned.view(np.int64)
+        signs, unsigned = signed < 0, np.where(signed < 0, ~unsigned + np.uint64(1), unsigned)
+    letters = pa.array(list("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    parts: list[pa.Array] = []
+    rest = unsigned.astype(np.uint64)
+    while rest.any() or not parts:
+        parts.append(letters.take(pa.array((rest % np.uint64(abs(base))).astype(np.int64))))
+        rest = rest // np.uint64(abs(base))
+    text = pc.utf8_ltrim(pc.binary_join_element_wise(*reversed(parts), ""), "0")
+    text = pc.if_else(pc.equal(text, ""), "0", text)
+    return pc.if_else(pa.array(signs), pc.binary_join_element_wise("-", text, ""), text)
+
+
+def _resolve_conv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("conv", arguments, 3, 3)
+    for each in arguments[1:]:
+        if not isinstance(each, Literal):
+            raise QueryError("the bases of conv must be constants", function="conv")
+    value = cast_to(arguments[0], STRING)
+    bases = tuple(cast_to(each, INT) for each in arguments[1:])
+    return Call(STRING, "conv", (value, *bases))
+
+
+define(
+    Function(
+        "conv",
+        "conv(digits STRING, from INT, to INT) -> STRING",
+        "Write a number, given in digits of one base, in digits of another.",
+        _resolve_conv,
+        _conv,
+        family="mathematics",
+    )
+)
