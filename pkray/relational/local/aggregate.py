@@ -23,7 +23,7 @@ from pkray.relational.local.batches import (
 )
 from pkray.relational.local.engine import Engine, ahead, operator
 from pkray.relational.local.folds import Fold, alike, fold_of, widened
-from pkray.relational.local.keys import Codes, codes, grouped
+from pkray.relational.local.keys import Aggregation, Codes, codes, grouped
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.nodes import Aggregate, Distinct, Node
 
@@ -146,7 +146,7 @@ class Folding:
     def of_rows(self, table: pa.Table) -> pa.Table:
         """Compute the states of a part's rows."""
         made = {name: table[name] for name in self.keys}
-        wanted: dict[str, tuple[object, str]] = {}
+        wanted: dict[str, tuple[str, str]] = {}
         for call, fold in self.folds.values():
             for state in fold.states:
                 column = self._column(call, fold, state.exact)
@@ -156,7 +156,7 @@ class Folding:
                     made[column] = widened(prepared) if state.exact else prepared
         if not made:
             made[""] = pa.nulls(table.num_rows, pa.int8())
-        aggregations = [
+        aggregations: list[Aggregation] = [
             (column, function) if column else ([], "count_all")
             for column, function in wanted.values()
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,18 @@ from pkray.relational.local.batches import whole
 SPREAD = 8
 """Most places a row: beyond it the array would be mostly empty."""
 
+PLACES = 2
+"""Most places a row where rows are grouped: each place is gone through."""
+
 SMALL = 1 << 22
 """Places that are always few enough: 16 MB."""
+
+
+FEW = 1 << 14
+"""Places to group by that are always few enough."""
+
+LAST = (1 << 63) - 1
+"""The greatest whole number: the place of NULL comes after the greatest key."""
 
 
 @dataclass(frozen=True)
@@ -76,3 +87,73 @@ def _numbers(keys: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_date32(array.type):
         array = array.view(pa.int32())
     return array.cast(pa.int64())
+
+
+def grouped_densely(
+    table: pa.Table, key: str, aggregations: Sequence[tuple[str | list[str], str]]
+) -> pa.Table | None:
+    """Aggregate by one key that is a whole number, with a place a key.
+
+    Args:
+        aggregations: (column, Arrow's aggregation) pairs.
+
+    Returns:
+        the key, then the aggregates in order; None where the keys lie too far apart, or something
+        other than counts, sums and extremes of numbers is asked for.
+    """
+    keys = table[key]
+    if not _is_whole_number(keys.type) or not all(_is_dense(table, *each) for each in aggregations):
+        return None
+    ends = pc.min_max(_numbers(keys))
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low is None or high - low >= max(PLACES * len(keys), FEW) or high >= LAST:
+        return None
+    span = high - low + 1
+    places = np.asarray(pc.fill_null(_numbers(keys), high + 1)) - low
+    rows = np.bincount(places, minlength=span + 1)
+    found = np.flatnonzero(rows)
+    made = pa.array(found + low, mask=found == span)
+    kind = keys.type
+    columns = [made.cast(pa.int32()).view(kind) if pa.types.is_date32(kind) else made.cast(kind)]
+    names = [key]
+    for column, function in aggregations:
+        values = None if isinstance(column, list) else whole(table[column])
+        columns.append(_aggregated(places, rows, found, values, function))
+        names.append(function if isinstance(column, list) else f"{column}_{function}")
+    return pa.Table.from_arrays(columns, names=names)
+
+
+_COMBINED = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+
+
+def _is_dense(table: pa.Table, column: str | list[str], function: str) -> bool:
+    if function in ("count", "count_all"):
+        return True
+    kind = table.schema.field(column).type
+    is_sum = function == "sum" and pa.types.is_floating(kind)
+    return function in _COMBINED and (is_sum or pa.types.is_signed_integer(kind))
+
+
+def _aggregated(
+    places: np.ndarray,
+    rows: np.ndarray,
+    found: np.ndarray,
+    values: pa.Array | None,
+    function: str,
+) -> pa.Array:
+    """Compute one aggregate of the keys that are found."""
+    if values is not None and values.null_count:
+        valid = np.asarray(values.is_valid())
+        places, values = places[valid], values.drop_null()
+        rows = np.bincount(places, minlength=len(rows))
+    counts = rows[found]
+    if values is None or function in ("count", "count_all"):
+        return pa.array(counts)
+    is_float = pa.types.is_floating(values.type)
+    numbers = np.asarray(values.cast(pa.float64() if is_float else pa.int64()))
+    ends = np.iinfo(np.int64)
+    neutral = {"sum": 0, "min": ends.max, "max": ends.min}[function]
+    made = np.full(len(rows), neutral, numbers.dtype)
+    _COMBINED[function].at(made, places, numbers)
+    total = pa.array(made[found], mask=counts == 0)
+    return total if function == "sum" else total.cast(values.type)

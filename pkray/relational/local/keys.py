@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 
 from pkray.errors import UnsupportedError
 from pkray.relational.local.batches import gathered, spread, whole
+from pkray.relational.local.dense import grouped_densely
 from pkray.relational.plan.expressions import SortKey
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
+Aggregation: TypeAlias = tuple[str | list[str], str]
 WIDEST = 1 << 62
 """Numbers packed into one stay below this, so that sums of them fit in 64 bits."""
 
@@ -213,7 +215,11 @@ def begins(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
 
 
 def grouped(
-    table: pa.Table, keys: Sequence[str], aggregations: Sequence[object], *, threads: bool = True
+    table: pa.Table,
+    keys: Sequence[str],
+    aggregations: Sequence[Aggregation],
+    *,
+    threads: bool = True,
 ) -> pa.Table:
     """Aggregate by keys with Arrow's functions; first come the keys, then the aggregates in order.
 
@@ -230,10 +236,16 @@ def grouped(
         if pa.types.is_floating(table.schema.field(name).type):
             place = table.column_names.index(name)
             table = table.set_column(place, table.field(name), comparable(table[name]))
+    if len(names) == 1:
+        dense = grouped_densely(table, names[0], list(aggregations))
+        if dense is not None:
+            return dense
     return table.group_by(names, use_threads=threads).aggregate(list(aggregations))
 
 
-def _grouped_by_codes(table: pa.Table, keys: list[str], aggregations: Sequence[object]) -> pa.Table:
+def _grouped_by_codes(
+    table: pa.Table, keys: list[str], aggregations: Sequence[Aggregation]
+) -> pa.Table:
     numbers = codes([table[name] for name in keys], table.num_rows)
     first = gathered(table.select(keys), numbers.first_rows())
     coded = table.append_column("$code", pa.array(numbers.of_row))

@@ -84,7 +84,10 @@ def parts_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pkray.relational.local.aggregate.PART_ROWS", 3)
 
 
-@pytest.mark.parametrize("calls", [CALLS, CALLS | DISTINCT])
+NUMBERS = {name: CALLS[name] for name in ("rows", "total", "mean", "least", "some_total")}
+
+
+@pytest.mark.parametrize("calls", [CALLS, CALLS | DISTINCT, NUMBERS])
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS, keys=st.sampled_from([(), ("k",), ("k", "j")]))
 def test_groups_are_those_of_a_fold_row_by_row(
