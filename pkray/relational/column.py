@@ -119,12 +119,12 @@ class Column:
         return self._compared(exp.GTE, other)
 
     def __and__(self, other: object) -> Column:
-        return Column(syntax.joined(exp.And, [self.tree.copy(), _operand(other)]))
+        return self._joined(exp.And, other)
 
     __rand__ = __and__
 
     def __or__(self, other: object) -> Column:
-        return Column(syntax.joined(exp.Or, [self.tree.copy(), _operand(other)]))
+        return self._joined(exp.Or, other)
 
     __ror__ = __or__
 
@@ -297,6 +297,16 @@ class Column:
     def _with(self, kind: type[exp.Expr], other: object) -> Column:
         left, right = syntax.wrapped(self.tree.copy()), syntax.wrapped(_operand(other))
         return Column(kind(this=left, expression=right))
+
+    def _joined(self, kind: type[exp.Connector], other: object) -> Column:
+        """Join by AND or OR, as a tree whose depth is that of a few."""
+        sides = (self.tree.copy(), _operand(other))
+        terms = [
+            term.pop()
+            for side in sides
+            for term in (list(side.flatten(unnest=False)) if isinstance(side, kind) else [side])
+        ]
+        return Column(syntax.joined(kind, terms))
 
     def _compared(self, kind: type[exp.Expr], other: object) -> Column:
         if other is None:

@@ -44,6 +44,9 @@ Engine: TypeAlias = Literal["local", "spark"]
 Snapshots: TypeAlias = SnapshotId | Mapping[str, int]
 
 _SHOWN = 20
+MAX_STEPS = 60
+"""Most relations below one whose plan is bound as a whole; of more, each is bound by itself, as
+binding a query takes some of Python's stack for each of its levels."""
 _numbers = itertools.count(1)
 
 
@@ -69,18 +72,24 @@ class Relation(Queried):
         origins: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
         number = next(_numbers)
-        bound = Binder(names).query(composing.shortened(tree, names))
+        try:
+            bound = Binder(names).query(composing.shortened(tree, names))
+        except RecursionError:
+            raise _too_deep() from None
         tree.meta[composing.NUMBER] = number
         self.tree = tree
         self.names = replace(names, plans={**names.plans, number: bound})
         self._number = number
         self._fields = bound.fields
+        self._is_long = len(names.plans) > MAX_STEPS
         own = {name: name for name in bound.fields.names}
         self.origins: dict[int, Mapping[str, str]] = {**(origins or {}), number: own}
 
     @cached_property
     def plan(self) -> Node:
         """What it means, as a whole."""
+        if self._is_long:
+            return self.names.plans[self._number]
         return Binder(self.names).query(self.tree.copy())
 
     @property
@@ -124,7 +133,10 @@ class Relation(Queried):
 
     def sql(self, pretty: bool = False) -> str:
         """Write it as SQL, in its dialect."""
-        return self.tree.copy().sql(dialect=DIALECTS[self.dialect], pretty=pretty)
+        try:
+            return self.tree.copy().sql(dialect=DIALECTS[self.dialect], pretty=pretty)
+        except RecursionError:
+            raise _too_deep() from None
 
     def explain(self) -> Any:
         """Say how it would run: types, changes, keys and state of each node; print it."""
@@ -139,11 +151,17 @@ class Relation(Queried):
 
     def __repr__(self) -> str:
         columns = "\n".join(f"    {field}" for field in self.fields)
-        return f"Relation: {self.sql()}\n{columns}"
+        return f"Relation: {self._shown()}\n{columns}"
 
     def _repr_html_(self) -> str:
         rows = [(field.name, field.type) for field in self.fields]
-        return html_table(self.sql(), rows, ("column", "type"))
+        return html_table(self._shown(), rows, ("column", "type"))
+
+    def _shown(self) -> str:
+        try:
+            return self.sql()
+        except QueryError:  # a chain of hundreds of methods
+            return "…"
 
     # Rows
 
@@ -667,6 +685,13 @@ def of_node(parts: tuple[str, ...], node: Node, dialect: Dialect = Dialect.SPARK
     db = identifier(parts[0]) if len(parts) > 1 else None
     table = exp.Table(this=identifier(parts[-1]), db=db)
     return Relation(star(table), Environment(dialect).with_bound(parts, node))
+
+
+def _too_deep() -> QueryError:
+    return QueryError(
+        "the relation is nested too deeply: put fewer steps on top of each other, or go on from "
+        "from_arrow(relation.to_arrow())"
+    )
 
 
 def _expressions(values: Sequence[object]) -> list[exp.Expr]:

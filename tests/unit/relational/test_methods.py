@@ -520,6 +520,29 @@ def test_describe_says_types_keys_and_watermarks():
     ]
 
 
+def test_a_long_chain_of_methods_runs():
+    changed = ORDERS
+    for _ in range(80):
+        changed = changed.with_columns(amount=changed.amount + 1)
+    assert changed.to_arrow()["amount"].to_pylist() == [90, None, 110, 85]
+    assert "amount INT" in repr(changed)
+
+
+def test_a_condition_of_hundreds_of_parts_runs():
+    within = ORDERS.id > 0
+    for number in range(300):
+        within = within & (ORDERS.id != 100 + number)
+    assert ORDERS.filter(within).count() == 4
+
+
+def test_what_is_nested_too_deeply_is_refused():
+    total = ORDERS.amount
+    for _ in range(400):
+        total = total + 1
+    with pytest.raises(QueryError, match=r"deep|levels"):
+        ORDERS.select(total=total)
+
+
 def test_it_shows_its_sql_and_columns_without_running():
     assert "SELECT id FROM orders" in repr(ORDERS.select("id"))
     assert "id INT" in repr(ORDERS.select("id"))
