@@ -138,7 +138,7 @@ define(
         "atan2(y DOUBLE, x DOUBLE) -> DOUBLE",
         "Give the angle of a point.",
         takes("atan2", double, double, gives=DOUBLE),
-        by_arrow(pc.atan2),
+        by_arrow(lambda y, x: pc.atan2(pc.add(y, 0.0), pc.add(x, 0.0))),  # as if -0.0 were 0.0
         family="mathematics",
         fallible=False,
     )

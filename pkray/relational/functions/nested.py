@@ -770,7 +770,14 @@ def _of_list(change: Callable[[Lists], Lists]) -> Kernel:
     return kernel
 
 
+def _one_zero(values: pa.Array) -> pa.Array:
+    """Make -0.0 the 0.0 that it is equal to."""
+    kind = values.type
+    return pc.add(values, pa.scalar(0, kind)) if pa.types.is_floating(kind) else values
+
+
 def _distinct(lists: Lists) -> Lists:
+    lists = replace(lists, values=_one_zero(lists.values))
     numbers = codes([pa.array(lists.parents), lists.values], len(lists.values))
     return lists.chosen(np.sort(numbers.first_rows()))
 
@@ -928,7 +935,7 @@ def _set_kernel(kept: Callable[[np.ndarray, np.ndarray], np.ndarray], both: bool
     def kernel(call: Call, values: Values, rows: int) -> Value:
         kind = call.type.arrow.value_type
         parts = [Lists.of(value, rows) for value in values]
-        joined = pa.concat_arrays([part.values.cast(kind) for part in parts])
+        joined = _one_zero(pa.concat_arrays([part.values.cast(kind) for part in parts]))
         parents = np.concatenate([part.parents for part in parts])
         numbers = codes([pa.array(parents), joined], len(parents))
         is_first = np.arange(len(parents)) < len(parts[0].values)
@@ -948,7 +955,7 @@ def _overlap_kernel(call: Call, values: Values, rows: int) -> Value:
     """Whether two arrays share an element; NULL where they do not and one of them has a NULL."""
     left, right = (Lists.of(value, rows) for value in values)
     some, others = _compact(left), _compact(right)
-    joined = pa.concat_arrays([some.values, others.values.cast(some.values.type)])
+    joined = _one_zero(pa.concat_arrays([some.values, others.values.cast(some.values.type)]))
     parents = np.concatenate([some.parents, others.parents])
     numbers = codes([pa.array(parents), joined], len(parents)).of_row
     shared = np.isin(numbers[: len(some.values)], numbers[len(some.values) :])

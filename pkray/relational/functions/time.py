@@ -42,6 +42,7 @@ from pkray.relational.functions.function import (
 )
 from pkray.relational.functions.signatures import bigint, check_count, integer, text, wrong_argument
 from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.functions.zones import in_zone
 from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.schema.types import INTEGERS, STRINGS, TIMESTAMPS, DataType
 
@@ -1101,26 +1102,8 @@ _alias(
 # --- Zones ----------------------------------------------------------------------------------------
 
 
-def _in_zone(local: bool) -> Callable[[pa.Array, str], pa.Array]:
-    """Shift times in UTC to a zone's wall clock (`local`), or back."""
-
-    def shift(times: pa.Array, zone: str) -> pa.Array:
-        naive = times.view(pa.timestamp("us"))
-        if zone.upper() in ("UTC", "GMT", "Z"):
-            return times
-        if local:
-            there = naive.view(pa.timestamp("us", "UTC")).cast(pa.timestamp("us", zone))
-            return pc.local_timestamp(there).view(times.type)
-        # A time that the clock leaves out is read by the offset before the gap.
-        before = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
-        offset = pc.subtract(pc.local_timestamp(before).view(pa.int64()), before.view(pa.int64()))
-        return pc.subtract(naive.view(pa.int64()), offset).view(times.type)
-
-    return shift
-
-
 def _zone_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
-    shift = _in_zone(call.function == "from_utc_timestamp")
+    shift = in_zone(call.function == "from_utc_timestamp")
     times, zones = as_array(values[0], rows), values[1]
     if isinstance(zones, pa.Scalar):
         if not zones.is_valid:

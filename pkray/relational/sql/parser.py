@@ -73,7 +73,17 @@ class _Parser(SparkParser):
         "ANY": lambda self: self._parse_any(),
     }
     FUNC_TOKENS: ClassVar[set[TokenType]] = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {"ARRAY": exp.Array}
     _table_hint: exp.Hint | None = None
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """Read ``ARRAY[…]`` alone as a new array; ``array(…)[…]`` and ``t.array[…]`` take one."""
+        is_word = isinstance(this, exp.Column) and not this.table and not this.this.quoted
+        if this is not None and not is_word and this.name.upper() in self.ARRAY_CONSTRUCTORS:
+            this = exp.Paren(this=this)
+            found = super()._parse_bracket(this)
+            return this.this if found is this else found
+        return super()._parse_bracket(this)
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         token = self._curr

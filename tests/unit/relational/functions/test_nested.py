@@ -335,3 +335,13 @@ def test_what_is_not_offered_says_what_to_write() -> None:
 
 def test_null_is_compared_with_elements_of_any_type() -> None:
     assert values(resolved("array_contains", INTS, NULL), x=[[1], None]) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("array_distinct", [0.0]), ("array_union", [0.0]), ("array_except", [])],
+)
+def test_zeros_of_either_sign_are_one_element(name: str, expected: list[float]) -> None:
+    zeros = column("ARRAY<DOUBLE>", "x")
+    arguments = [zeros] if name == "array_distinct" else [zeros, zeros]
+    assert repr(values(resolved(name, *arguments), x=[[-0.0, 0.0]])) == repr([expected])

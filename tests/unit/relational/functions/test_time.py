@@ -336,6 +336,10 @@ def test_wall_clocks_of_zones_also_where_the_clock_changes() -> None:
     assert values(resolved("to_utc_timestamp", LTZ, zone), x=[*wall, None]) == [*back, None]
     seen = [utc(2024, 3, 10, 3, 30), utc(2024, 11, 3, 1, 30), utc(1950, 7, 1)]
     assert values(resolved("from_utc_timestamp", LTZ, zone), x=back) == seen
+    later = [utc(2399, 7, 1, 12), None, utc(2096, 1, 1, 12)]
+    shown = [utc(2399, 7, 1, 8), None, utc(2096, 1, 1, 7)]
+    assert values(resolved("from_utc_timestamp", LTZ, zone), x=later) == shown
+    assert values(resolved("to_utc_timestamp", LTZ, zone), x=shown) == later
     zones = resolved("from_utc_timestamp", LTZ, column("STRING", "z"))
     assert values(zones, x=[utc(2024, 1, 1)] * 3, z=["+02:00", "UTC", None]) == [
         utc(2024, 1, 1, 2), utc(2024, 1, 1), None,

@@ -45,6 +45,13 @@ def test_functions_are_kept_as_they_are_written() -> None:
     assert call.name == "Date_Add"
 
 
+@pytest.mark.parametrize("text", ["array(a, b)[1]", "t.array[1]", "`array`[1]", "list[1]"])
+def test_a_place_in_brackets_is_taken_of_what_stands_before_them(text: str) -> None:
+    tree = parse_expression(text, Dialect.SPARK)
+    assert isinstance(tree, exp.Bracket)
+    assert parse_expression(tree.sql(DIALECTS[Dialect.SPARK]), Dialect.SPARK) == tree
+
+
 def test_backslashes_are_plain_in_the_flink_dialect() -> None:
     assert parse_expression(r"'a\n''b'", Dialect.FLINK).name == r"a\n'b"
     assert parse_expression(r"'a\nb'", Dialect.SPARK).name == "a\nb"
