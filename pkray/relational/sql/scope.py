@@ -51,7 +51,7 @@ class Rows:
         names = []
         for each in expressions:
             name = each.name if isinstance(each, ColumnRef) else self._computed.get(each)
-            if name is None:
+            if name is None or name not in self.node.fields:
                 name = self.fresh(prefix)
                 self._computed[each] = name
                 added.append((name, each))

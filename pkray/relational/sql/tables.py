@@ -182,7 +182,7 @@ class FromBinder:
             self.dialect,
             self.correlation,
         )
-        later = self._on(builder, whole, on, kind) if on is not None else []
+        later = self._on(builder, whole, on, kind, item) if on is not None else []
         self._pass_on(item, builder)
         self.rows.node = as_interval_join(builder.join(kind))
         if kind.keeps_right:
@@ -194,20 +194,59 @@ class FromBinder:
         self.sources.pairs += [replace(pair, column=names[pair.column]) for pair in item.pairs]
         self.sources.residuals += [builder.renamed(each) for each in item.residuals]
 
+    def _of_one_side(
+        self, builder: JoinBuilder, part: exp.Expr, item: Item, kind: JoinKind
+    ) -> bool:
+        """Handle a condition with a subquery that is about the columns of one side alone.
+
+        The right rows are filtered before they are joined; of the left rows it is computed.
+        """
+        if kind not in (JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI):
+            return False
+        right = Scope(builder.right, item.columns, self.dialect)
+        left_node, right_node = self.rows.node, builder.right.node
+        try:
+            self._filter_rows(right, [part])
+            return True
+        except QueryError:
+            builder.right.node = right_node
+            hook = Subqueries(self.queries, self.scope, self._valued).replaced
+        try:
+            binder = ExpressionBinder(self.queries.names, self.scope, hook)
+            before = self.rows.node.fields.names
+            condition = self.scope.settled(binder.condition(part))
+        except QueryError:
+            self.rows.node = left_node
+            return False
+        name = self.rows.fresh("n")
+        kept = tuple((each, self.rows.ref(each)) for each in before)
+        self.rows.node = Project(self.rows.node, (*kept, (name, condition)))
+        builder.conditions.append(self.rows.ref(name))
+        return True
+
     def _on(
-        self, builder: JoinBuilder, scope: Scope, on: exp.Expr, kind: JoinKind
+        self,
+        builder: JoinBuilder,
+        scope: Scope,
+        on: exp.Expr,
+        kind: JoinKind,
+        item: Item,
     ) -> list[exp.Expr]:
         """Add the conditions of ON; give those with subqueries, to be handled after the join."""
         later: list[exp.Expr] = []
         for part in flattened(on):
             if part.find(*SUBQUERIES):
-                if kind is not JoinKind.INNER:
+                for column in part.walk(prune=lambda node: isinstance(node, exp.Query)):
+                    if isinstance(column, exp.Column):
+                        scope.column(tuple(each.name for each in column.parts), column)
+                if kind is JoinKind.INNER:
+                    later.append(part)
+                elif not self._of_one_side(builder, part, item, kind):
                     raise UnsupportedError(
                         f"a subquery in the ON of a {kind} join is not supported: "
                         "put it in WITH, or in WHERE",
                         **position(part),
                     )
-                later.append(part)
                 continue
             condition = ExpressionBinder(self.queries.names, scope).condition(part)
             if outer_references(condition):
@@ -225,17 +264,24 @@ class FromBinder:
 
     def _filter(self, conditions: Iterable[exp.Expr]) -> None:
         """Keep the rows for which conditions with subqueries are true."""
+        self._filter_rows(self.scope, conditions)
+
+    def _filter_rows(self, scope: Scope, conditions: Iterable[exp.Expr]) -> None:
         for each in conditions:
-            subqueries = Subqueries(self.queries, self.scope, self._valued)
+            subqueries = Subqueries(self.queries, scope, lambda tree: self._value(scope, tree))
             if subqueries.filter(each):
                 continue
-            binder = ExpressionBinder(self.queries.names, self.scope, subqueries.replaced)
-            condition = self.scope.settled(binder.condition(each))
-            self.rows.node = filtered(self.rows.node, condition)
+            binder = ExpressionBinder(self.queries.names, scope, subqueries.replaced)
+            condition = scope.settled(binder.condition(each))
+            scope.rows.node = filtered(scope.rows.node, condition)
+
+    def _value(self, scope: Scope, tree: exp.Expr) -> Expression:
+        subqueries = Subqueries(self.queries, scope, lambda each: self._value(scope, each))
+        binder = ExpressionBinder(self.queries.names, scope, subqueries.replaced)
+        return scope.settled(binder.bind(tree))
 
     def _valued(self, tree: exp.Expr) -> Expression:
-        hook = Subqueries(self.queries, self.scope, self._valued).replaced
-        return self.scope.settled(ExpressionBinder(self.queries.names, self.scope, hook).bind(tree))
+        return self._value(self.scope, tree)
 
     def _kind(self, join: exp.Join) -> JoinKind:
         side, kind = (str(join.args.get(name) or "").upper() for name in ("side", "kind"))
@@ -320,6 +366,12 @@ class FromBinder:
                 f"a {kind} join FOR SYSTEM_TIME AS OF is not offered: write JOIN or LEFT JOIN",
                 **position(table),
             )
+        if on is not None and on.find(*SUBQUERIES):
+            raise UnsupportedError(
+                "a subquery in the ON of a join FOR SYSTEM_TIME AS OF is not supported: put it in "
+                "WHERE",
+                **position(on),
+            )
         column = self._temporal_column(table)
         assert column is not None
         binder = ExpressionBinder(self.queries.names, self.scope)
@@ -338,7 +390,7 @@ class FromBinder:
             self.dialect,
         )
         if on is not None:
-            self._on(builder, whole, on, JoinKind.LEFT)
+            self._on(builder, whole, on, JoinKind.LEFT, item)
         self._check_versions(item.node, builder, table)
         joined = builder.join(kind)
         self.rows.node = TemporalJoin(
@@ -428,14 +480,15 @@ class FromBinder:
             builder.equate(pair.outer, right, null_safe=pair.null_safe)
         for residual in bound.residuals:
             builder.on(as_joined(builder.renamed(residual)))
-        columns = _moved(_columns(bound, tree.args.get("alias"), self.dialect), builder)
+        item = Item(bound.node, _columns(bound, tree.args.get("alias"), self.dialect))
+        columns = _moved(item.columns, builder)
         whole = Scope(
             Rows(builder.join(JoinKind.INNER), self.queries.numbers),
             [*self.scope.columns, *columns],
             self.dialect,
             self.correlation,
         )
-        later = self._on(builder, whole, on, kind) if on is not None else []
+        later = self._on(builder, whole, on, kind, item) if on is not None else []
         self.rows.node = builder.join(kind)
         self.scope.columns += columns
         self._filter(later)

@@ -85,6 +85,7 @@ REFUSED = [
         "SELECT COUNT(*) FROM a GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)",
         1, 33, "TUMBLE stands in FROM",
     ),
+    ("SELECT a.k FROM a LEFT JOIN b ON k IN (SELECT k FROM c)", 1, 34, "k is ambiguous"),
     ("SELECT * FROM range('a')", 1, None, "range takes whole numbers"),
     ("SELECT * FROM b VERSION AS OF", 1, None, "AS OF lacks a version"),
     ("SELECT k FROM b WHERE", 1, None, "something is missing near"),
@@ -111,7 +112,12 @@ NOT_OFFERED = [
     ("SELECT COUNT(DISTINCT k) OVER () FROM a", "DISTINCT"),
     ("SELECT * FROM a ASOF JOIN b ON a.k = b.k", "ASOF JOIN"),
     ("SELECT k FROM a UNION BY NAME SELECT k FROM b", "BY NAME"),
-    ("SELECT * FROM a LEFT JOIN b ON a.k = (SELECT 1)", "put it in WITH"),
+    ("SELECT * FROM a RIGHT JOIN b ON a.k = (SELECT 1)", "put it in WITH"),
+    ("SELECT * FROM a LEFT JOIN b ON a.k = b.k AND a.s = (SELECT b.w)", "put it in WITH"),
+    (
+        "SELECT * FROM a JOIN v FOR SYSTEM_TIME AS OF a.ts AS v ON v.k = (SELECT 1)",
+        "put it in WHERE",
+    ),
 ]
 
 

@@ -224,3 +224,9 @@ SELECT id FROM t WHERE k NOT IN (SELECT y FROM u WHERE u.w = t.s EXCEPT SELECT k
 SELECT id, (SELECT SUM(y) FROM (SELECT y FROM u WHERE u.k = t.k UNION ALL SELECT z FROM v WHERE v.k >= t.k) q) FROM t
 SELECT id, q.y FROM t, LATERAL (SELECT y FROM u WHERE u.k = t.k UNION ALL SELECT t.id) q
 SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k INTERSECT SELECT 1 FROM v WHERE v.k > 1 UNION SELECT 2 FROM v WHERE v.k = t.x)
+SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND u.y IN (SELECT y FROM u WHERE w = 'a')
+SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND t.k IN (SELECT k FROM v) ||| SELECT t.id, u.w FROM (SELECT *, k IN (SELECT k FROM v) AS f FROM t) t LEFT JOIN u ON t.k = u.k AND f
+SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM v WHERE v.k = t.k) ||| SELECT t.id, u.w FROM (SELECT *, EXISTS (SELECT 1 FROM v WHERE v.k = t.k) AS f FROM t) t LEFT JOIN u ON t.k = u.k AND f
+SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND NOT EXISTS (SELECT 1 FROM v WHERE v.k = u.k)
+SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND u.y > (SELECT MIN(k) FROM v)
+SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND t.id > (SELECT COUNT(*) FROM v WHERE v.k = t.k) ||| SELECT t.id, u.w FROM (SELECT *, id > (SELECT COUNT(*) FROM v WHERE v.k = t.k) AS f FROM t) t LEFT JOIN u ON t.k = u.k AND f
