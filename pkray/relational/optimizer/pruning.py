@@ -94,6 +94,8 @@ def _(node: Sort | Limit | Hint, needed: Names) -> Node:
 @_prune.register
 def _(node: Aggregate, needed: Names) -> Node:
     aggregates = tuple(each for each in node.aggregates if each[0] in needed)
+    if not node.keys and not aggregates:
+        aggregates = node.aggregates[:1]  # the one row, also where nothing of it is read
     read = {*node.keys}
     for _, call in aggregates:
         read.update(call.arguments, (key.column for key in call.order_by))

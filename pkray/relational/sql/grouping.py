@@ -126,6 +126,8 @@ class Grouping:
         self._shapes = {type(_bare(each)) for each in groups.keys}
         for call in calls:
             self._columns[id(call.whole)] = self._call(call)
+        if not groups.keys and not self._calls:
+            self._calls.append((rows.fresh("s"), AggregateCall("count", (), BIGINT)))
         extra = self._expand(names)
         unique = tuple(dict.fromkeys((*names, *extra, *correlated)))
         node = Aggregate(rows.node, unique, tuple(self._calls))

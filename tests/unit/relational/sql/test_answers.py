@@ -1,4 +1,4 @@
-"""Queries of data/answers.sql: what the plans give, locally, and what DuckDB answers.
+"""Queries of data/answers.sql: what plans give locally, optimized or not, and what DuckDB answers.
 
 A line is a query; where DuckDB writes it in another way, that stands after ``|||``.
 """
@@ -15,6 +15,7 @@ import pytest
 
 from pkray.relational.dialect import Dialect
 from pkray.relational.local.engine import run
+from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.arrow import ArrowSource
 from pkray.relational.sql.binder import Binder
@@ -83,5 +84,7 @@ def test_a_plan_gives_the_answer(line: str, duck: duckdb.DuckDBPyConnection) -> 
     node = Binder(Tables()).query(parse_query(query, Dialect.SPARK))
     for each in node.walk():
         check(each)
-    given = (row.values() for batch in run(node) for row in batch.to_pylist())
-    assert _counted(given) == _counted(duck.execute(other or query).fetchall())
+    answer = _counted(duck.execute(other or query).fetchall())
+    for each in (node, optimize(node)):
+        given = (row.values() for batch in run(each) for row in batch.to_pylist())
+        assert _counted(given) == answer

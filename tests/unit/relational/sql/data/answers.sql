@@ -230,3 +230,6 @@ SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM v WHE
 SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND NOT EXISTS (SELECT 1 FROM v WHERE v.k = u.k)
 SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND u.y > (SELECT MIN(k) FROM v)
 SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND t.id > (SELECT COUNT(*) FROM v WHERE v.k = t.k) ||| SELECT t.id, u.w FROM (SELECT *, id > (SELECT COUNT(*) FROM v WHERE v.k = t.k) AS f FROM t) t LEFT JOIN u ON t.k = u.k AND f
+SELECT 'x' FROM t HAVING 5 > 1
+SELECT 1 WHERE EXISTS (SELECT COUNT(*) FROM t)
+SELECT (WITH q AS (SELECT MAX(y) AS m FROM u) SELECT v.k FROM q) FROM v
