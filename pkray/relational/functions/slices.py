@@ -118,6 +118,8 @@ def per_constants(
         codes, count = codes * max(len(encoded.dictionary), 1) + indices, count + 1
     order = np.argsort(codes, kind="stable")
     order = order[valid[order]]
+    if not len(order):
+        return pa.nulls(rows, kind)
     parts, starts = [], np.flatnonzero(np.diff(codes[order], prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         chosen = pa.array(order[start:stop])
@@ -125,8 +127,7 @@ def per_constants(
         parts.append(as_array(compute(some, len(chosen)), len(chosen)))
     places = np.full(rows, -1, np.int64)
     places[order] = np.arange(len(order))
-    whole = pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
-    return whole.take(pa.array(places, mask=places < 0))
+    return pa.concat_arrays(parts).take(pa.array(places, mask=places < 0))
 
 
 def _taken(value: Value, rows: pa.Array, is_constant: bool) -> Value:
