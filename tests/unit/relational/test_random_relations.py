@@ -1,7 +1,8 @@
-"""Relations of random methods: the SQL that they show gives their plan, and both give rows."""
+"""Relations of random methods: their SQL, their JSON and their optimized plans are the same."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 
@@ -9,8 +10,13 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from pkray.relational import Relation, from_arrow, lit, query, when
+from pkray.relational import Relation, from_arrow, lit, local, query, when
 from pkray.relational import func as f
+from pkray.relational.optimizer import optimize
+from pkray.relational.plan.json_reader import PlanNames, from_json
+from pkray.relational.plan.json_writer import to_json
+from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.physical import to_logical, to_physical
 
 ROWS = {
     "a": pa.array([1, 2, 2, None, 5, -3], pa.int32()),
@@ -21,6 +27,13 @@ ONE = from_arrow(pa.table(ROWS), name="one")
 OTHER = from_arrow(
     pa.table({**ROWS, "d": pa.array([True, None, False, True, False, None])}), name="other"
 )
+SOURCES = {
+    node.source.name: node.source
+    for each in (ONE, OTHER)
+    for node in each.plan.walk()
+    if isinstance(node, Scan)
+}
+NAMES = PlanNames(lambda name, options: SOURCES[name], lambda name: None)
 
 Step = Callable[[Relation], Relation]
 
@@ -35,6 +48,14 @@ def texts(relation: Relation) -> list[str]:
 
 def picked(names: list[str], number: int) -> str:
     return names[number % len(names)]
+
+
+def relation_of(steps: list[Step]) -> Relation:
+    relation = ONE
+    for step in steps:
+        if len(relation.columns) <= 12:
+            relation = step(relation)
+    return relation
 
 
 @some.composite
@@ -60,7 +81,7 @@ def steps(draw) -> Step:
                 lambda r: r.with_columns(
                     w=when(r[picked(r.columns, n)].is_null(), "none").otherwise(lit("some"))
                 ),
-                lambda r: r.rename_columns({picked(r.columns, n): f"r{m}"}),
+                lambda r: r.rename_columns({picked(r.columns, n): f"r{len(r.columns)}_{m}"}),
                 lambda r: r.drop_columns(picked(r.columns, n)) if len(r.columns) > 1 else r,
                 lambda r: r.group_by(picked(r.columns, n)).agg(
                     k=f.count(), s=f.max(picked(r.columns, m))
@@ -79,20 +100,35 @@ def steps(draw) -> Step:
     )
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+random_relations = given(some.lists(steps(), min_size=1, max_size=5).map(relation_of))
+often = settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
-@given(some.lists(steps(), min_size=1, max_size=5))
-def test_the_sql_of_a_relation_gives_its_plan_and_its_rows(made):
-    relation = ONE
-    for step in made:
-        relation = step(relation)
-        if len(relation.columns) > 12:
-            break
+
+
+def rows(plan: Node) -> Counter[str]:
+    return Counter(repr(row) for batch in local.run(plan) for row in batch.to_pylist())
+
+
+@often
+@random_relations
+def test_the_sql_of_a_relation_gives_its_plan_and_its_rows(relation: Relation) -> None:
     again = query(relation.sql(), one=ONE, other=OTHER)
     assert again.plan == relation.plan
+    assert rows(again.plan) == rows(relation.plan)
 
-    def rows(each: Relation) -> Counter[str]:
-        return Counter(map(repr, each.to_arrow().to_pylist()))
 
-    assert rows(again) == rows(relation)
+@often
+@random_relations
+def test_an_optimized_plan_gives_the_same_rows(relation: Relation) -> None:
+    assert rows(optimize(relation.plan)) == rows(relation.plan)
+
+
+@often
+@random_relations
+def test_a_plan_is_read_from_json_as_it_was_written(relation: Relation) -> None:
+    plan = to_physical(optimize(relation.plan), before=False)
+    document = to_json([plan], dialect="spark", version="1", ttl="0 ms", before=[False])
+    (read,) = from_json(json.loads(json.dumps(document)), NAMES)
+    assert read == plan
+    assert rows(to_logical(read)) == rows(relation.plan)
