@@ -35,13 +35,14 @@ from pkray.relational.plan.plan_diff import PlanDiff, diff_of
 from pkray.relational.plan.state import ttl_of
 from pkray.relational.session import Environment, QuerySession
 from pkray.relational.sources import Source
+from pkray.relational.sources.table import TableSource
 from pkray.relational.sql import statements as said
 from pkray.storage.opening import open_store
+from pkray.table.catalog import Catalog
 from pkray.version import __version__
 
 if TYPE_CHECKING:
     from pkray.relational.relation import Relation
-    from pkray.table.catalog import Catalog
 
 PLAN_PATHS = "sql.plan-paths"
 """The option that lists, by commas, the folders where statements may write and read plans."""
@@ -134,7 +135,7 @@ class Plan:
 
 def compile_relation(relation: Relation, into: str | None = None) -> Plan:
     """Compile a relation's plan; as of ``Relation.compile_plan``."""
-    session = relation.names.session
+    session = relation.names.session or _session_of(relation.plan)
     if into is not None:
         if session is None:
             raise QueryError(f"no catalog has {into}: compile a relation of catalog.sql")
@@ -142,6 +143,17 @@ def compile_relation(relation: Relation, into: str | None = None) -> Plan:
         bound = BoundInsert(session.catalog, tree, relation.dialect, relation)
         return _compiled([bound.node], relation.dialect, session)
     return _compiled([relation.plan], relation.dialect, session)
+
+
+def _session_of(plan: Node) -> QuerySession | None:
+    """Open the warehouse of the first table that a plan reads; None where it reads none."""
+    scans = (node for node in plan.walk() if isinstance(node, Scan))
+    tables = (each.source.original for each in scans if isinstance(each.source, TableSource))
+    for table in tables:
+        place = table.location
+        warehouse = place.url.rsplit("/", 2)[0]  # the table's folder is in that of its database
+        return QuerySession(Catalog(warehouse, table.runtime, place.storage_options))
+    return None
 
 
 def compile_inserts(catalog: Catalog, inserts: Sequence[BoundInsert], dialect: Dialect) -> Plan:
