@@ -45,6 +45,21 @@ def test_the_tour_of_merge_rules_and_maintenance(tmp_path, monkeypatch, capsys):
     tour["catalog"].close()
 
 
+def test_the_tour_of_queries(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tour: dict = {}
+    for heading in ("Python", "Merge rules and changes", "Time and maintenance", "Queries"):
+        (code,) = blocks(heading)
+        exec(compile(code, "README.md", "exec"), tour)
+    assert "Grace    | 99.0" in capsys.readouterr().out
+    spent = tour["catalog"].sql("SELECT * FROM shop.spent ORDER BY customer").to_arrow()
+    assert spent.to_pylist() == [
+        {"customer": "Ada", "total": 65.0},
+        {"customer": "Grace", "total": 99.0},
+    ]
+    tour["catalog"].close()
+
+
 def test_the_tour_of_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Grace\n")

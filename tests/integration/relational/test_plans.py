@@ -21,5 +21,5 @@ def test_a_table_s_own_relation_is_compiled_into_a_table_beside_it(catalog, tmp_
 
 
 def test_rows_of_memory_alone_know_no_table_to_go_into():
-    with pytest.raises(QueryError, match="no catalog has db.t"):
+    with pytest.raises(QueryError, match=r"no catalog has db\.t"):
         from_arrow([{"a": 1}]).compile_plan(into="db.t")
