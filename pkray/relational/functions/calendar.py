@@ -138,14 +138,12 @@ def last_of_month(days: np.ndarray) -> np.ndarray:
 
 def months_between(start: Times, end: Times) -> np.ndarray:
     """Count whole months from one time to another, towards zero."""
-    months = months_of(end.days) - months_of(start.days)
-    one, other = (_within_month(each) for each in (start, end))
-    return months - ((months > 0) & (other < one)) + ((months < 0) & (other > one))
-
-
-def _within_month(times: Times) -> np.ndarray:
-    """Give the time since the month began, in microseconds."""
-    return times.micros() - first_of(months_of(times.days)) * SECONDS * 10**6
+    began, ended = start.days, end.days
+    one, other = (each.micros() - each.days * SECONDS * 10**6 for each in (start, end))
+    ended = ended - ((ended > began) & (other < one)) + ((ended < began) & (other > one))
+    months = months_of(ended) - months_of(began)
+    apart = months * 32 + day_of_month(ended) - day_of_month(began)
+    return np.sign(apart) * (np.abs(apart) // 32)
 
 
 def is_day(years: np.ndarray, months: np.ndarray, days: np.ndarray) -> np.ndarray:

@@ -74,6 +74,8 @@ def cast_kernel(cast: Cast) -> Callable[[list[Value], int], Value]:
         if bad is not None and bad.true_count:
             if on_error == "raise":
                 raise _refused(array, bad, source, target)
+            if source.root in ("ARRAY", "ROW"):  # only the parts are NULL that do not fit
+                return result[0] if isinstance(value, pa.Scalar) else result
             result = pc.if_else(bad, pa.scalar(None, result.type), result)
         return result[0] if isinstance(value, pa.Scalar) else result
 

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from pkray.errors import QueryError
@@ -83,7 +84,11 @@ def encode(value: Any) -> str:
     try:
         return _encoder.encode(value).decode()
     except (OverflowError, msgspec.MsgspecError):
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=float)
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_number_of)
+
+
+def _number_of(value: Any) -> float:
+    return float(bytes(value)) if isinstance(value, msgspec.Raw) else float(value)
 
 
 def matches(value: Any, steps: tuple[Step, ...]) -> Iterator[Any]:
@@ -183,7 +188,20 @@ def to_plain(value: Any, kind: DataType) -> Any:
             return base64.b64encode(value).decode()
         case "FLOAT" | "DOUBLE" if not math.isfinite(value):
             return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+        case "FLOAT" | "DOUBLE":
+            return msgspec.Raw(_float_text(value, kind).encode())
     return value
+
+
+def _float_text(value: float, kind: DataType) -> str:
+    """Write a float with the fewest digits, powers of ten from 10,000,000 on as ``1.0E7``."""
+    text = str(np.float32(value)) if kind.root == "FLOAT" else repr(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return text
+    sign, digits, exponent = Decimal(text).normalize().as_tuple()
+    first, *rest = map(str, digits)
+    power = int(exponent) + len(digits) - 1
+    return f"{'-' * sign}{first}.{''.join(rest) or 0}E{power}"
 
 
 def _key_text(key: Any, kind: DataType) -> str:

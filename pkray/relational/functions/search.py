@@ -186,8 +186,8 @@ def _parts(call: Call, values: Value, pattern: str, most: int) -> pa.Array:
 
 
 def _characters(values: pa.Array) -> pa.Array:
-    """Make a list of the characters of each text."""
-    size = pc.utf8_length(values).fill_null(0).to_numpy()
+    """Make a list of the characters of each text; of no text it holds no text."""
+    size = pc.max_element_wise(pc.utf8_length(values), 1, skip_nulls=False).fill_null(0).to_numpy()
     offsets = np.concatenate(([0], np.cumsum(size)))
     rows = pa.array(np.repeat(np.arange(len(values)), size))
     place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], size)

@@ -166,7 +166,8 @@ def test_what_does_not_fit_is_an_error_or_null(said: str, target: str, given: An
     with pytest.raises(EvaluationError, match="cannot be cast to") as raised:
         over_rows(f"CAST(x AS {target})", said, given)
     assert raised.value.row == 1
-    assert over_rows(f"TRY_CAST(x AS {target})", said, given) is None
+    nothing = [1, None] if target == "ARRAY<INT>" else None  # of an array, the element alone
+    assert over_rows(f"TRY_CAST(x AS {target})", said, given) == nothing
 
 
 def test_an_error_names_the_value() -> None:

@@ -143,3 +143,11 @@ def test_wrong_calls_are_refused(
 ) -> None:
     with pytest.raises(QueryError, match=message):
         resolved(name, *arguments)
+
+
+def test_floats_are_written_with_their_fewest_digits() -> None:
+    said = resolved("to_json", column("ROW<a DOUBLE, b FLOAT>", "x"))
+    rows = [{"a": 1e7, "b": 3.4e38}, {"a": 1e-300, "b": 0.1}, {"a": 2.5, "b": -0.0}]
+    assert values(said, x=rows) == [
+        '{"a":1.0E7,"b":3.4E38}', '{"a":1.0E-300,"b":0.1}', '{"a":2.5,"b":-0.0}',
+    ]  # fmt: skip

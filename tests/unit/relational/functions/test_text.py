@@ -74,6 +74,7 @@ from tests.unit.relational.expressions import FLINK, bound, over_rows, value, va
         ("split(x, '[0-9]+')", "a1b22c", ["a", "b", "c"]),
         ("split(x, ',', 2)", "a,b,c", ["a", "b,c"]),
         ("split(x, '')", "aé", ["a", "é"]),
+        ("split(x, '')", "", [""]),
         ("split_part(x, ',', 2)", "a,b", "b"),
         ("split_part(x, ',', -1)", "a,b", "b"),
         ("split_part(x, ',', 3)", "a,b", ""),

@@ -413,3 +413,9 @@ def test_canonical_calls_are_typed_from_their_arguments() -> None:
 )
 def test_no_rows_give_no_values(call: Expression) -> None:
     assert values(call, x=[]) == []
+
+
+def test_months_between_are_counted_in_days_of_the_month_as_they_are() -> None:
+    months = resolved("timestampdiff", text("month"), TS, column("TIMESTAMP(6)", "y"))
+    start, end = datetime(2001, 1, 31, 12), datetime(2001, 3, 1, 6)
+    assert values(months, x=[start, end], y=[end, start]) == [0, -1]
