@@ -44,3 +44,9 @@ def camel_case(name: str) -> str:
     """Write a name in camel case, as JSON has it."""
     head, *rest = name.split("_")
     return head + "".join(each.capitalize() for each in rest)
+
+
+def entry_name(kind: type[Node], name: str) -> str:
+    """Name a node's attribute as plans do: of a join, ``kind`` is its ``joinType``."""
+    is_join = any(each.name == "left_keys" for each in dataclass_fields(kind))
+    return "joinType" if is_join and name == "kind" else camel_case(name)

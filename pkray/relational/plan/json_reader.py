@@ -17,12 +17,13 @@ from typing import Any
 
 from pkray.errors import PkrayError, PlanError
 from pkray.relational.explanation import row_type
-from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.json_names import (
     INPUTS,
     PLAN_VERSION,
     camel_case,
+    entry_name,
     node_types,
     own_fields,
     type_name,
@@ -228,15 +229,19 @@ class _Reader:
         self, kind: type[Node], inputs: dict[str, Node], written: dict[str, Any], pointer: str
     ) -> Node | None:
         before = len(self.faults)
-        self._check_entries(written, [camel_case(each.name) for each in own_fields(kind)], pointer)
+        self._check_entries(written, [entry_name(kind, each.name) for each in own_fields(kind)], pointer)
         fields = _fields_of_expressions(kind, inputs, written)
         values: dict[str, Any] = dict(inputs)
         hints = typing.get_type_hints(kind)
         for each in own_fields(kind):
-            place = f"{pointer}/{camel_case(each.name)}"
-            if camel_case(each.name) in written:
-                hint = hints[each.name]
-                values[each.name] = self._value(written[camel_case(each.name)], hint, place, fields)
+            entry = entry_name(kind, each.name)
+            if entry not in written:
+                continue
+            place, hint = f"{pointer}/{entry}", hints[each.name]
+            if each.name == "condition":
+                values[each.name] = self._condition(written[entry], place, fields)
+            else:
+                values[each.name] = self._value(written[entry], hint, place, fields)
         if len(self.faults) > before:
             return None
         try:
@@ -283,9 +288,8 @@ class _Reader:
         for index, name in enumerate(columns or ()):
             if name not in source.fields:
                 self.fault(f"{place}/{index}", f"{table} has no column {name!r}")
-        condition = self._value(
-            written.get("condition"), Expression, f"{pointer}/condition", source.fields
-        )
+        place = f"{pointer}/condition"
+        condition = self._condition(written.get("condition"), place, source.fields)
         return Scan(source, columns, condition, tuple(sorted(options.items())))
 
     def _check_table(self, given: Fields, source: Source, pointer: str) -> None:
@@ -378,6 +382,9 @@ class _Reader:
             self._value(each, kind, f"{pointer}/{index}", fields)
             for index, (each, kind) in enumerate(zip(written, kinds, strict=True))
         )
+
+    def _condition(self, written: Any, pointer: str, fields: Fields | None) -> Expression | None:
+        return TRUE if written is None else self._expression(written, Expression, pointer, fields)
 
     def _expression(
         self, written: Any, hint: type[Expression], pointer: str, fields: Fields | None

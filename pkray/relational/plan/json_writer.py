@@ -14,9 +14,15 @@ from pkray.errors import PlanError
 from pkray.relational.explanation import row_type
 from pkray.relational.plan.changelog_modes import ChangelogMode, changelog_modes
 from pkray.relational.plan.describe import description
-from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.json_names import PLAN_VERSION, camel_case, own_fields, type_name
+from pkray.relational.plan.json_names import (
+    PLAN_VERSION,
+    camel_case,
+    entry_name,
+    own_fields,
+    type_name,
+)
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan
 from pkray.relational.plan.state import state_ttls, states
@@ -103,9 +109,14 @@ def _attributes(node: Node) -> dict[str, Any]:
     if isinstance(node, Scan):
         return _scan_json(node)
     return {
-        camel_case(each.name): _to_value(getattr(node, each.name))
+        entry_name(type(node), each.name): _entry(each.name, getattr(node, each.name))
         for each in own_fields(type(node))
     }
+
+
+def _entry(name: str, value: Any) -> Any:
+    """Write an attribute; a condition that is always true is null."""
+    return None if name == "condition" and value == TRUE else _to_value(value)
 
 
 def _scan_json(node: Scan) -> dict[str, Any]:
@@ -114,7 +125,7 @@ def _scan_json(node: Scan) -> dict[str, Any]:
         "tableColumns": _to_value(node.source.fields),
         "primaryKey": list(node.source.primary_key),
         "columns": _to_value(node.columns),
-        "condition": _to_value(node.condition),
+        "condition": _entry("condition", node.condition),
         "options": dict(node.options),
     }
 

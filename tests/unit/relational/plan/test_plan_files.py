@@ -176,7 +176,7 @@ MUTATIONS = [
     ("an input less", take_out("edges", -1), "/edges"),
     ("an unknown entry", set_in(*NODE, "colour", value="red"), f"/nodes/{AT_JOIN}/colour"),
     ("an entry less", take_out(*NODE, "leftKeys"), f"/nodes/{AT_JOIN}"),
-    ("an unknown kind", set_in(*NODE, "kind", value="outer"), f"/nodes/{AT_JOIN}/kind"),
+    ("an unknown kind", set_in(*NODE, "joinType", value="outer"), f"/nodes/{AT_JOIN}/joinType"),
     (
         "a key that is no column",
         set_in(*NODE, "leftKeys", value=["x"]),
