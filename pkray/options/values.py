@@ -68,6 +68,17 @@ def _duration(text: str) -> int:
     return number * nanos // 1_000_000
 
 
+def duration_text(text: str) -> str:
+    """Write a duration as a number and a unit of ``ms``, ``s``, ``min``, ``h`` or ``d``.
+
+    Raises:
+        ValueError: the text is no duration.
+    """
+    number, nanos = _quantity(text, _NANOS)
+    named = {_NANOS[unit]: unit for unit in ("ms", "s", "min", "h", "d")}
+    return f"{number} {named[nanos]}" if nanos in named else f"{_duration(text)} ms"
+
+
 def _part_of_path(text: str) -> str:
     if file_names.fault(text, _PREFIX_BYTES) is not None:
         raise ValueError(text)

@@ -333,6 +333,8 @@ def hinted(relation: Queried, name: str, options: Mapping[str, str]) -> Any:
         return relation._made(made, relation._writer(), passed)
     if kind != "STATE_TTL":
         raise QueryError(f"no hint is called {name!r}: known are OPTIONS and STATE_TTL")
+    if not options:
+        raise OptionError("STATE_TTL lacks its options: {'table': '1 d'}", arguments=("options",))
     free = isinstance(relation.tree, exp.Select) and not relation.tree.args.get("hint")
     made = composing.changeable(relation.tree) if free else star(subquery(relation.tree))
     made.set("hint", hint)

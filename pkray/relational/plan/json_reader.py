@@ -229,7 +229,9 @@ class _Reader:
         self, kind: type[Node], inputs: dict[str, Node], written: dict[str, Any], pointer: str
     ) -> Node | None:
         before = len(self.faults)
-        self._check_entries(written, [entry_name(kind, each.name) for each in own_fields(kind)], pointer)
+        self._check_entries(
+            written, [entry_name(kind, each.name) for each in own_fields(kind)], pointer
+        )
         fields = _fields_of_expressions(kind, inputs, written)
         values: dict[str, Any] = dict(inputs)
         hints = typing.get_type_hints(kind)
@@ -290,7 +292,7 @@ class _Reader:
                 self.fault(f"{place}/{index}", f"{table} has no column {name!r}")
         place = f"{pointer}/condition"
         condition = self._condition(written.get("condition"), place, source.fields)
-        return Scan(source, columns, condition, tuple(sorted(options.items())))
+        return Scan(source, columns, condition or TRUE, tuple(sorted(options.items())))
 
     def _check_table(self, given: Fields, source: Source, pointer: str) -> None:
         """A plan names every column that it knew; columns that came later are harmless."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from pkray.options.values import duration_text
 from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import (
@@ -173,4 +174,4 @@ def _open_windows(name: str, keys: tuple[str, ...]) -> State:
 
 def ttl_of(options: Mapping[str, str]) -> str:
     """Read the TTL that applies where no hint says another."""
-    return options.get("table.exec.state.ttl", NEVER)
+    return duration_text(options.get("table.exec.state.ttl", NEVER))

@@ -24,7 +24,7 @@ from pkray.relational.sql.expressions import ExpressionBinder
 from pkray.relational.sql.joins import normalized
 from pkray.relational.sql.names import Names
 from pkray.relational.sql.over import sort_keys
-from pkray.relational.sql.parser import position
+from pkray.relational.sql.parser import position, shown
 from pkray.relational.sql.patterns import projected
 from pkray.relational.sql.scope import Correlation, Numbers, Rows, Scope, outer_references
 from pkray.relational.sql.select import SelectBinder, read_limit, visible
@@ -112,7 +112,7 @@ class _Queries:
         if isinstance(tree, exp.Values):
             return bind_values(self, tree)
         raise QueryError(
-            f"a query is expected, not {tree.sql()[:60]}: begin with SELECT, WITH or VALUES",
+            f"a query is expected, not {shown(tree)}: begin with SELECT, WITH or VALUES",
             **position(tree),
         )
 

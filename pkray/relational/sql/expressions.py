@@ -26,6 +26,7 @@ from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambd
 from pkray.relational.sql.intervals import Interval, interval, read_interval
 from pkray.relational.sql.lambdas import parameter_types
 from pkray.relational.sql.names import Names
+from pkray.relational.sql.parser import PkraySpark
 from pkray.relational.sql.types import type_of
 from pkray.schema.types import STRINGS, DataType
 
@@ -676,5 +677,5 @@ def _first_column(place: dict[str, Any]) -> int:
 
 
 def _shown(node: exp.Expr) -> str:
-    text = node.sql(dialect="spark")
+    text = str(node.sql(PkraySpark))
     return text if len(text) <= 60 else text[:57] + "…"

@@ -30,7 +30,7 @@ from pkray.relational.sql.context import Queries
 from pkray.relational.sql.expressions import ExpressionBinder
 from pkray.relational.sql.grouping_sets import Groups
 from pkray.relational.sql.joins import normalized
-from pkray.relational.sql.parser import position
+from pkray.relational.sql.parser import position, shown
 from pkray.relational.sql.scope import Correlation, Rows, Scope
 from pkray.schema.types import DataType
 
@@ -334,7 +334,7 @@ class Grouping:
         below = self._settle_below(ExpressionBinder(self.queries.names, self.below).bind(node))
         key = self.key_of(below)
         if key is None:
-            raise QueryError(f"{node.sql()} is no column of GROUP BY", **position(node))
+            raise QueryError(f"{shown(node)} is no column of GROUP BY", **position(node))
         return key.name
 
     def _bit(self, name: str) -> Expression:

@@ -30,7 +30,7 @@ from pkray.relational.sql.calls import IGNORING, Written, take_apart
 from pkray.relational.sql.context import Queries
 from pkray.relational.sql.intervals import read_interval
 from pkray.relational.sql.joins import normalized
-from pkray.relational.sql.parser import position
+from pkray.relational.sql.parser import position, shown
 from pkray.relational.sql.scope import Rows
 from pkray.schema.types import INTEGERS, TIMESTAMPS
 
@@ -125,6 +125,8 @@ class OverBinder:
                 if whole.args.get(part):
                     merged.set(part, whole.args[part])
             whole = merged
+        if "over" in whole.args and {"partition_by", "order", "spec"}.isdisjoint(whole.args):
+            raise QueryError("OVER lacks its window: write OVER (…)", **position(window))
         return whole
 
     def _spec(self, window: exp.Window) -> _Spec:
@@ -143,7 +145,7 @@ class OverBinder:
         call = take_apart(window.this)
         if call is None:
             raise QueryError(
-                f"{window.this.sql()[:60]} takes no OVER: give an aggregate or a window function",
+                f"{shown(window.this)} takes no OVER: give an aggregate or a window function",
                 **position(window),
             )
         if call.distinct:
@@ -263,7 +265,10 @@ class OverBinder:
             if side != wanted:
                 raise QueryError(f"a frame cannot {which} with UNBOUNDED {side}: write {wanted}")
             return None
-        assert isinstance(value, exp.Expr)
+        if not isinstance(value, exp.Expr) or side not in ("PRECEDING", "FOLLOWING"):
+            raise QueryError(
+                f"a frame cannot {which} there: write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"
+            )
         length = self._length(value, unit, spec)
         return -length if side == "PRECEDING" else length
 

@@ -18,7 +18,7 @@ from sqlglot.parser import Parser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from pkray.errors import QueryError
+from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 
 MAX_DEPTH = 160
@@ -29,6 +29,7 @@ _COMPARISONS = {
     TokenType.NULLSAFE_EQ, TokenType.LIKE, TokenType.ILIKE,
 }  # fmt: skip
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
+MISPLACED_HINT = "a hint stands after SELECT or after the name of a table that is read"
 HINTS = ("STATE_TTL", "OPTIONS")
 
 
@@ -168,6 +169,18 @@ class _Parser(SparkParser):
         """Take ``ROW<`` as the beginning of a type."""
         if self._curr.token_type == TokenType.ROW and self._next.token_type == TokenType.LT:
             self._curr.token_type = TokenType.STRUCT
+
+    def _parse_csv(self, parse_method: Any, *args: Any, **kwargs: Any) -> Any:
+        read: list[Any] = []
+
+        def entry() -> Any:
+            read.append(parse_method())
+            return read[-1]
+
+        found = super()._parse_csv(entry, *args, **kwargs)
+        if len(read) > 1 and None in read:
+            self.raise_error("an entry is missing beside a comma")
+        return found
 
     def _parse_hint(self) -> exp.Hint | None:
         if self._curr.token_type != TokenType.HINT:
@@ -357,7 +370,7 @@ def parse_trees(text: str, dialect: Dialect, shift: int = 0) -> list[exp.Expr]:
 def tokenize(text: str, dialect: Dialect) -> list[Token]:
     """Cut text into tokens."""
     try:
-        return DIALECTS[dialect]().tokenize(text)
+        tokens = DIALECTS[dialect]().tokenize(text)
     except TokenError as error:
         line, column = _unfinished(text)
         raise QueryError(
@@ -365,6 +378,17 @@ def tokenize(text: str, dialect: Dialect) -> list[Token]:
             line=line,
             column=column,
         ) from error
+    if text.lstrip().startswith("/*+"):  # the tokenizer takes it for a comment
+        before = text[: text.index("/*+")].split("\n")
+        raise QueryError(MISPLACED_HINT, line=len(before), column=len(before[-1]) + 1)
+    for token in tokens:
+        if token.token_type in (TokenType.PARAMETER, TokenType.PLACEHOLDER):
+            raise UnsupportedError(
+                f"parameters such as {token.text} are not offered: write the value itself",
+                line=token.line,
+                column=token.col - (token.end - token.start),
+            )
+    return tokens
 
 
 def parse_tokens(tokens: list[Token], text: str, dialect: Dialect, shift: int = 0) -> exp.Expr:
@@ -416,6 +440,11 @@ def quoted(name: str) -> str:
     return name if plain else "`" + name.replace("`", "``") + "`"
 
 
+def shown(node: exp.Expr) -> str:
+    """Write a piece of a query in a message, no more than 60 characters of it."""
+    return str(node.sql(PkraySpark))[:60]
+
+
 def hint_options(hint: exp.Anonymous) -> dict[str, str]:
     """List the options of a hint: ``OPTIONS('k' = 'v')``."""
     return {pair.this.name: pair.expression.name for pair in hint.expressions}
@@ -437,7 +466,10 @@ def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:
 def _hint(token: Token, parser: _Parser) -> exp.Hint:
     text = token.comments[0] if token.comments else ""
     where = {"line": token.line, "column": token.col - (token.end - token.start)}
-    tokens = parser.dialect.tokenize(text)
+    try:
+        tokens = parser.dialect.tokenize(text)
+    except TokenError:
+        raise QueryError("a string or a name of a hint is not closed", **where) from None
     hints: list[exp.Expr] = []
     index = 0
     while index < len(tokens):
@@ -470,8 +502,9 @@ def _hint_options(tokens: list[Token], name: str, where: dict[str, int]) -> list
     pairs: list[exp.Expr] = []
     kinds = [token.token_type for token in tokens]
     for start in range(0, max(len(tokens), 1), 4):
+        whole = len(tokens) > start + 2
         wanted = [TokenType.EQ] + [TokenType.COMMA] * (start + 3 < len(tokens))
-        if [*kinds[start + 1 : start + 2], *kinds[start + 3 : start + 4]] != wanted:
+        if not whole or [*kinds[start + 1 : start + 2], *kinds[start + 3 : start + 4]] != wanted:
             raise QueryError(
                 f"hint {name} is not understood: write {name}('key' = 'value', …)", **where
             )
@@ -486,7 +519,7 @@ def _refusal(error: ParseError, text: str, shift: int) -> QueryError:
     line, column = int(first.get("line") or 1), int(first.get("col") or 1)
     column = max(column - max(len(near) - 1, 0) - (shift if line == 1 else 0), 1)
     if near.startswith("/*+"):
-        said = "a hint stands after SELECT or after the name of a table"
+        said = MISPLACED_HINT
     elif first["description"].startswith("Required keyword"):
         said = f"something is missing near {near!r}" if near else "the text ends too early"
     elif first["description"].startswith("Invalid expression"):

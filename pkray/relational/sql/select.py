@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
+from pkray.options.values import duration_text
 from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import (
@@ -36,7 +37,7 @@ from pkray.relational.sql.grouping import GroupedScope, Grouping
 from pkray.relational.sql.grouping_sets import Groups, read_groups
 from pkray.relational.sql.joins import EQUALITIES, JoinBuilder, normalized, renamed
 from pkray.relational.sql.over import OverBinder, check_sortable, unique_keys, windows_in
-from pkray.relational.sql.parser import DIALECTS, WINDOW_FUNCTIONS, hint_options, position
+from pkray.relational.sql.parser import DIALECTS, WINDOW_FUNCTIONS, hint_options, position, shown
 from pkray.relational.sql.patterns import filtered, pruned, where
 from pkray.relational.sql.scope import (
     Correlation,
@@ -153,8 +154,18 @@ class SelectBinder:
                     f"hint {call.name} stands after the name of a table, not after SELECT",
                     **position(self.select),
                 )
-            found.update(hint_options(call))
+            for alias, ttl in hint_options(call).items():
+                found[alias] = self._ttl(alias, ttl)
         return found
+
+    def _ttl(self, alias: str, ttl: str) -> str:
+        try:
+            return duration_text(ttl)
+        except ValueError:
+            raise QueryError(
+                f"hint STATE_TTL of {alias} cannot be {ttl!r}: write a duration such as '12 h'",
+                **position(self.select),
+            ) from None
 
     def _binder(self) -> ExpressionBinder:
         return ExpressionBinder(self.queries.names, self.scope, self._replaced)
@@ -391,7 +402,7 @@ class SelectBinder:
         def bound() -> Expression:
             nonlocal busy
             if busy:
-                raise QueryError(f"{node.sql()} is defined by itself", **position(node))
+                raise QueryError(f"{shown(node)} is defined by itself", **position(node))
             busy = True
             try:
                 return self._bound(node)
@@ -474,6 +485,8 @@ class SelectBinder:
                 if each.node is not None and not any(True for _ in names.calls_in(each.node))
             ]
             group = exp.Group(expressions=[each.copy() for each in keys])
+        elif group is not None and not any(group.args.values()):
+            raise QueryError("GROUP BY names no columns", **position(self.select))
         return read_groups(group, lambda node: self._group_key(node, outputs))
 
     def _group_key(self, node: exp.Expr, outputs: list[Output]) -> exp.Expr:
@@ -741,7 +754,7 @@ def _whole(queries: Queries, node: exp.Expr, what: str) -> int:
     number = value.value if isinstance(value, Literal) else None
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise QueryError(
-            f"{what} takes a whole number that is not negative, not {node.sql()}", **position(node)
+            f"{what} takes a whole number that is not negative, not {shown(node)}", **position(node)
         )
     return number
 

@@ -15,10 +15,12 @@ from pkray.errors import PkrayError, QueryError, SchemaError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.sql.parser import (
     DIALECTS,
+    MISPLACED_HINT,
     as_query,
     nearest,
     parse_expression,
     parse_trees,
+    position,
     tokenize,
 )
 from pkray.relational.sql.types import type_of
@@ -426,6 +428,8 @@ class _Reader:
         """Take the text before one of some words, outside of parentheses; what is before it in the
         whole text becomes blanks, so that places are told as they are.
         """
+        if not self.is_done() and self._tokens[self._at].token_type == TokenType.HINT:
+            raise self.unexpected(MISPLACED_HINT)
         start, depth = self._at, 0
         opening, closing = ("(<[", ")>]") if is_type else ("([", ")]")
         while not self.is_done():
@@ -461,6 +465,8 @@ class _Reader:
         if first in ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE"):
             return Query(self._tree())
         read = _STATEMENTS.get(first)
+        if self.is_done():
+            raise self.unexpected("a statement is expected")
         if read is None:
             raise QueryError(
                 f"{self._tokens[self._at].text!r} begins no statement"
@@ -917,6 +923,8 @@ def _target(tree: exp.Expr) -> tuple[Name, str | None]:
     table = tree.this
     if not isinstance(table, exp.Table):
         raise QueryError(f"{tree.key.upper()} names no table")
+    if table.args.get("hints"):
+        raise QueryError(f"{MISPLACED_HINT}, not in {tree.key.upper()}", **position(table))
     return tuple(part.name for part in table.parts), table.alias or None
 
 

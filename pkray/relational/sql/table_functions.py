@@ -15,7 +15,7 @@ from pkray.relational.plan.nodes import Node, Unnest, Values, Window, WindowKind
 from pkray.relational.sql.context import Queries
 from pkray.relational.sql.expressions import ExpressionBinder, access_field
 from pkray.relational.sql.intervals import read_interval
-from pkray.relational.sql.parser import WINDOW_FUNCTIONS, TableArgument, nearest, position
+from pkray.relational.sql.parser import WINDOW_FUNCTIONS, TableArgument, nearest, position, shown
 from pkray.relational.sql.scope import Rows, Scope, Visible
 from pkray.schema.types import TIMESTAMPS, DataType
 
@@ -179,8 +179,7 @@ class TableFunctions:
             call = tree.this
             if not isinstance(call, exp.Anonymous):
                 raise QueryError(
-                    f"{tree.sql()[:60]} is no table function: write explode(column) or "
-                    "UNNEST(column)",
+                    f"{shown(tree)} is no table function: write explode(column) or UNNEST(column)",
                     **position(tree),
                 )
             names = self.generate(rows, unwrapped(call), given, bind, outer=outer)

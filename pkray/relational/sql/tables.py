@@ -35,12 +35,13 @@ from pkray.relational.plan.nodes import (
 from pkray.relational.sql.context import BoundQuery, Pair, Queries, Sources
 from pkray.relational.sql.expressions import ExpressionBinder
 from pkray.relational.sql.joins import JoinBuilder
-from pkray.relational.sql.parser import hint_options, position
+from pkray.relational.sql.parser import hint_options, position, shown
 from pkray.relational.sql.patterns import as_interval_join, filtered
 from pkray.relational.sql.scope import Correlation, Rows, Scope, Visible, outer_references
 from pkray.relational.sql.subqueries import Subqueries, as_joined, bind_subquery
 from pkray.relational.sql.table_functions import TableFunctions, unwrapped
 from pkray.relational.sql.values import bind_values
+from pkray.schema.types import TIMESTAMPS
 
 SINGLE_ROW = Values(Fields(()), ((),))
 _KINDS = {
@@ -407,6 +408,11 @@ class FromBinder:
         self.scope.columns += columns
 
     def _version_time(self, time: ColumnRef, right: Node, table: exp.Table) -> str | None:
+        if time.type.root not in TIMESTAMPS:
+            raise QueryError(
+                f"FOR SYSTEM_TIME AS OF takes a TIMESTAMP column, not {time.type}",
+                **position(table),
+            )
         if self.rows.node.fields[time.name].is_rowtime:
             found = [column.name for column in right.fields if column.is_rowtime]
             if found:
@@ -529,7 +535,7 @@ class FromBinder:
             columns = self._functions.unnest(rows, tree, binder.bind, outer=False)
             return self._named(rows.node, columns, tree.alias)
         raise UnsupportedError(
-            f"{tree.sql()[:60]} cannot stand in FROM: give a table, a query or a table function",
+            f"{shown(tree)} cannot stand in FROM: give a table, a query or a table function",
             **position(tree),
         )
 
@@ -573,7 +579,7 @@ class FromBinder:
         options: dict[str, str] = {}
         for hint in table.args.get("hints") or ():
             if not isinstance(hint, exp.Hint):
-                raise UnsupportedError(f"{hint.sql()} is not offered", **position(table))
+                raise UnsupportedError(f"{shown(hint)} is not offered", **position(table))
             for call in hint.expressions:
                 if call.name != "OPTIONS":
                     raise QueryError(

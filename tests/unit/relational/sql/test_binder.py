@@ -80,6 +80,14 @@ REFUSED = [
         1, None, "months differ in length",
     ),
     ("SELECT /*+ STATE_TTL('q' = '1d') */ * FROM a", 1, None, "STATE_TTL names q"),
+    ("SELECT /*+ STATE_TTL('a' = 'soon') */ * FROM a", 1, None, "cannot be 'soon'"),
+    ("SELECT SUM(k) OVER FROM a", 1, 8, "OVER lacks its window"),
+    ("SELECT SUM(k) OVER (ROWS) FROM a", 1, None, "a frame cannot start there"),
+    ("SELECT k FROM a GROUP BY", 1, 8, "GROUP BY names no columns"),
+    (
+        "SELECT * FROM a JOIN v FOR SYSTEM_TIME AS OF a.k AS v ON a.k = v.k",
+        1, None, "takes a TIMESTAMP column, not INT",
+    ),
     ("SELECT SUM(k) OVER w FROM a", 1, None, "no window is called w"),
     (
         "SELECT COUNT(*) FROM a GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)",
