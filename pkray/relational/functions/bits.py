@@ -219,9 +219,11 @@ def _conv(call: Call, values: Sequence[Value], rows: int) -> Value:
     body = pc.extract_regex(body, f"^(?P<digits>[{alphabet}]*)").field("digits")
     numbers, beyond = _read_digits(body, bases[0])
     unsigned = np.where(negative, (~numbers + np.uint64(1)), numbers)
+    if bases[1] > 0:  # below the least of 64 bits is the greatest
+        unsigned[negative & (numbers >= np.uint64(2**63))] = np.uint64(2**64 - 1)
     refuse(call, values, pa.array(beyond), "overflows 64 bits", rows)
     result = _write_digits(unsigned, bases[1])
-    empty = pc.equal(pc.utf8_length(texts), 0)
+    empty = pc.equal(pc.utf8_length(pc.utf8_trim(texts, " ")), 0)
     result = pc.if_else(pc.or_kleene(empty, texts.is_null()), pa.scalar(None, pa.string()), result)
     return result[0] if isinstance(values[0], pa.Scalar) else result
 

@@ -243,6 +243,10 @@ def _choose_extreme(call: Call, values: Sequence[Value], rows: int) -> Value:
         wide = [value.cast(pa.int8()) for value in values]
         return compute(*wide, skip_nulls=True).cast(pa.bool_())
     result = compute(*values, skip_nulls=True)
+    if call.type.root in FLOATS:
+        for value in reversed(values):  # of 0.0 and -0.0 the first
+            is_same = pc.fill_null(pc.equal(value, result), False)
+            result = pc.if_else(is_same, value, result)
     if call.type.root in FLOATS and call.function == "greatest":
         for value in values:
             is_nan = pc.fill_null(pc.is_nan(value), False)

@@ -100,9 +100,25 @@ text_function(
     lambda call, values, rows: pc.multiply(pc.binary_length(values[0]), pa.scalar(8, pa.int32())),
     gives=INT,
 )  # fmt: skip
-text_function(
-    "reverse", "reverse(text) -> STRING", "Turn text round.", [text], plainly(pc.utf8_reverse),
-)  # fmt: skip
+
+
+def _reverse(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    if len(arguments) == 1 and arguments[0].type.root == "ARRAY":
+        return function.resolve("array_reverse", arguments, dialect)
+    return takes("reverse", text, gives=STRING)(arguments, dialect)
+
+
+define(
+    Function(
+        "reverse",
+        "reverse(text) -> STRING",
+        "Turn text (or an array) round.",
+        _reverse,
+        plainly(pc.utf8_reverse),
+        family="text",
+        fallible=False,
+    )
+)
 
 
 # Trimming and padding
