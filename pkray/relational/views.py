@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pkray.errors import QueryError, TableExistsError, TableNotFoundError
+from pkray.errors import OptionError, QueryError, TableExistsError, TableNotFoundError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import aggregates, function
 from pkray.relational.relation import Relation, of_query
 from pkray.relational.sql.parser import nearest, parse_query
+from pkray.relational.udf import Udf
 from pkray.table.views import StoredView
 
 if TYPE_CHECKING:
@@ -88,6 +89,12 @@ def drop_view(catalog: Catalog, name: str, *, if_exists: bool = False) -> None:
 
 def register_function(catalog: Catalog, name: str, made: Any) -> None:
     """Give a user's function a name; as of ``Catalog.register_function``."""
+    if not isinstance(made, Udf):
+        raise OptionError(
+            f"function cannot be {made!r}: make one by pkray.relational.udf, as by "
+            '@udf("BIGINT") above a function of Arrow arrays',
+            arguments=("function",),
+        )
     taken = any(
         function.is_function(name, dialect) or aggregates.is_aggregate(name, dialect)
         for dialect in Dialect

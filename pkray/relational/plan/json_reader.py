@@ -300,8 +300,7 @@ class _Reader:
             place = f"{pointer}/tableColumns/{index}"
             if column.name not in source.fields:
                 self.fault(place, f"{source.name} has no column {column.name!r} any more")
-            elif source.fields[column.name].type != column.type:
-                now = source.fields[column.name].type
+            elif str(now := source.fields[column.name].type) != str(column.type):  # ids aside
                 self.fault(f"{place}/type", f"{column.name} is {now}, not {column.type}")
 
     def _check_columns(self, node: Node, pointer: str) -> None:

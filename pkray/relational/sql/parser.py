@@ -401,9 +401,18 @@ def parse_tokens(tokens: list[Token], text: str, dialect: Dialect, shift: int = 
         raise _too_deep() from None
     if tree is None:
         raise QueryError("the text holds no statement")
+    if shift:
+        _shift(tree, shift)
     tree = _balanced(tree)
     check_depth(tree)
     return tree
+
+
+def _shift(tree: exp.Expr, shift: int) -> None:
+    """Count columns of the first line from where the user's text begins."""
+    for part in tree.walk():
+        if part.meta.get("line") == 1:
+            part.meta["col"] -= shift
 
 
 def check_depth(tree: exp.Expr) -> None:

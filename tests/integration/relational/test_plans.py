@@ -23,3 +23,17 @@ def test_a_table_s_own_relation_is_compiled_into_a_table_beside_it(catalog, tmp_
 def test_rows_of_memory_alone_know_no_table_to_go_into():
     with pytest.raises(QueryError, match=r"no catalog has db\.t"):
         from_arrow([{"a": 1}]).compile_plan(into="db.t")
+
+
+def test_a_plan_reads_tables_with_rows_in_their_columns(catalog, tmp_path):
+    catalog.sql(
+        "CREATE TABLE t (k INT, r STRUCT<a: INT, b: ARRAY<STRUCT<c: INT>>>) "
+        "TBLPROPERTIES ('primary-key' = 'k')"
+    )
+    catalog.sql(
+        "INSERT INTO t VALUES (1, named_struct('a', 2, 'b', array(named_struct('c', 3))))"
+    ).run()
+    relation = catalog.sql("SELECT k, r, r.b[0].c AS c FROM t")
+    relation.compile_plan().write(tmp_path / "plan.json")
+    loaded = catalog.load_plan(tmp_path / "plan.json")
+    assert loaded.execute(continuous=False).to_pylist() == relation.to_arrow().to_pylist()

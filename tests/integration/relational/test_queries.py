@@ -224,3 +224,8 @@ def test_hints_go_with_tables_alone(catalog, orders):
     catalog.create_view("shop.v", "SELECT id FROM shop.orders GROUP BY id")
     with pytest.raises(UnsupportedError, match="go with the name of a table"):
         catalog.sql("SELECT * FROM shop.v VERSION AS OF 1")
+
+
+def test_what_is_no_users_function_gets_no_name(catalog):
+    with pytest.raises(OptionError, match="make one by pkray"):
+        catalog.register_function("doubled", lambda x: x)

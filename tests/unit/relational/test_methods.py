@@ -547,3 +547,19 @@ def test_it_shows_its_sql_and_columns_without_running():
     assert "SELECT id FROM orders" in repr(ORDERS.select("id"))
     assert "id INT" in repr(ORDERS.select("id"))
     assert "<table>" in ORDERS._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "column"),
+    [
+        (lambda: ORDERS.filter("amont > 1"), 1),
+        (lambda: ORDERS.filter("amount > 1 AND amont > 1"), 16),
+        (lambda: ORDERS.select(x="uper(region)"), 1),
+        (lambda: ORDERS.select("amount +"), 8),
+        (lambda: ORDERS.order_by("amont DESC"), 1),
+    ],
+)
+def test_errors_in_text_count_columns_from_its_own_beginning(wrong, column):
+    with pytest.raises(QueryError) as caught:
+        wrong()
+    assert (caught.value.line, caught.value.column) == (1, column)
