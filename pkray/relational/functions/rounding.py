@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -173,10 +174,13 @@ def _rounds_to_whole(name: str) -> Resolver:
         if root in INTEGERS:
             return value if dialect is Dialect.FLINK else cast_to(value, BIGINT)
         if root == "DECIMAL":
-            grows = 1 if dialect is Dialect.SPARK and value.type.scale else 0
-            digits = (value.type.precision or 0) - (value.type.scale or 0) + grows
-            result = DataType("DECIMAL", precision=min(max(digits, 1), 38), scale=0)
-            return Call(result.with_nullable(value.type.nullable), name, (value,))
+            precision, scale = value.type.precision or 0, value.type.scale or 0
+            digits = precision - scale + (1 if scale else 0)
+            result = DataType("DECIMAL", nullable=value.type.nullable, precision=digits, scale=0)
+            whole = Call(result, name, (value,))
+            if dialect is Dialect.SPARK or digits == precision:
+                return whole
+            return cast_to(whole, replace(result, precision=precision))
         if dialect is Dialect.FLINK:
             return Call(value.type, name + "_floating", (value,))
         return Call(BIGINT.with_nullable(value.type.nullable), name, (cast_to(value, DOUBLE),))

@@ -98,7 +98,7 @@ COLUMNS = fields(
         ("round(m, 5)", "DECIMAL(16, 2)", "DECIMAL(15, 2)"),
         ("round(m, -1)", "DECIMAL(14, 0)", "DECIMAL(14, 0)"),
         ("round(i, -1)", "INT", "INT"),
-        ("ceil(m)", "DECIMAL(14, 0)", "DECIMAL(13, 0)"),
+        ("ceil(m)", "DECIMAL(14, 0)", "DECIMAL(15, 0)"),
         ("floor(d)", "BIGINT", "DOUBLE"),
         ("greatest(i, n)", "INT NOT NULL", "INT"),
         ("length(x)", "INT", "INT"),
