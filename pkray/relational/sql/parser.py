@@ -107,8 +107,9 @@ class _Parser(SparkParser):
             value = self._parse_table_function_argument()
             return self.expression(exp.Kwarg(this=name, expression=value))
         if self._curr.token_type == TokenType.TABLE:
+            nested = self._next.token_type == TokenType.L_PAREN
             self._advance()
-            table = self._parse_table_parts()
+            table = self._parse_lambda() if nested else self._parse_table_parts()
             partition = self._parse_partition_columns()
             return self.expression(TableArgument(this=table, partition_by=partition or None))
         return self._parse_lambda()

@@ -56,8 +56,8 @@ class TableFunctions:
     def table_of(self, call: exp.Anonymous) -> exp.Expr:
         """Find the table that a window function is over."""
         data = self._arguments(unwrapped(call))["DATA"]
-        if isinstance(data, TableArgument):
-            table: exp.Expr = data.this
+        table: exp.Expr = data.this if isinstance(data, TableArgument) else data
+        if isinstance(table, exp.Table | exp.Subquery):
             return table
         raise QueryError(
             f"argument DATA of {unwrapped(call).name.upper()} is a table: write TABLE name",

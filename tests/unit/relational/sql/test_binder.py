@@ -135,6 +135,12 @@ def test_what_is_not_offered_is_refused_by_name(query: str, words: str) -> None:
         bound(query, SPARK)
 
 
+@pytest.mark.parametrize("data", ["(SELECT * FROM a)", "TABLE (SELECT * FROM a)"])
+def test_a_window_function_is_over_a_query_as_over_its_table(data: str) -> None:
+    text = "SELECT * FROM TABLE(TUMBLE({}, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
+    assert bound(text.format(data), SPARK) == bound(text.format("TABLE a"), SPARK)
+
+
 def test_names_are_found_as_they_are_written_in_the_flink_dialect() -> None:
     assert columns(bound("SELECT K FROM A", SPARK)) == ["K INT"]
     with pytest.raises(QueryError, match="did you mean k"):
