@@ -71,7 +71,8 @@ def _locate(call: Call, values: Sequence[Value], rows: int) -> Value:
     none, first = pa.scalar(0, pa.int32()), pa.scalar(1, pa.int32())
     moved = pc.if_else(pc.greater(at, none), pc.add(at, begin.cast(pa.int32())), at)
     moved = pc.if_else(pc.equal(lengths_of(wanted), none), first, moved)
-    moved = pc.if_else(pc.less(start, first), pc.if_else(pc.is_null(at), at, none), moved)
+    moved = pc.if_else(pc.less(start, first), none, moved)
+    moved = pc.if_else(pc.is_null(at), at, moved)
     return pc.if_else(pc.is_null(values[2]), none, moved)
 
 

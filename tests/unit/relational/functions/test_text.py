@@ -64,6 +64,7 @@ from tests.unit.relational.expressions import FLINK, bound, over_rows, value, va
         ("locate('a', x, 0)", "aba", 0),
         ("locate('a', x, NULL)", "aba", 0),
         ("locate(x, NULL, NULL)", "aba", 0),
+        ("locate('', nullif(x, 'a'), 1)", "a", None),
         ("locate('', x, 3)", "aba", 1),
         ("locate('a', x, 9)", "aba", 0),
         ("POSITION('b' IN x)", "ab", 2),
