@@ -63,7 +63,7 @@ def _initcap(value: Value) -> Value:
     if isinstance(value, pa.Scalar):
         return _initcap(as_array(value, 1))[0]
     words = pc.split_pattern(value, SPACE)
-    capitals = pc.utf8_capitalize(words.values)
+    capitals = pc.utf8_capitalize(pc.replace_substring_regex(words.values, "^ß", "ss"))
     return pc.binary_join(
         pa.ListArray.from_arrays(words.offsets, capitals, mask=mask_of(value)), SPACE
     )

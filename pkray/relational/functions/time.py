@@ -716,7 +716,8 @@ def spark_type(kind: DataType) -> str:
 _add(
     "date_trunc",
     "date_trunc(unit, time) -> TIMESTAMP",
-    "Give the beginning of the year, quarter, month, week, day, hour … that a time is in.",
+    "Give the beginning of the year, quarter, month, week, day, hour … that a time is in; "
+    "a TIMESTAMP stays one (Spark gives TIMESTAMP_LTZ).",
     _cut("date_trunc"),
     _cut_kernel,
     _as_argument(1),

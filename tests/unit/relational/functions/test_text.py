@@ -16,6 +16,7 @@ from tests.unit.relational.expressions import FLINK, bound, over_rows, value, va
     [
         ("upper(x)", "straße é", "STRASSE É"),
         ("lower(x)", "ÀB", "àb"),
+        ("initcap(x)", "ßa über", "Ssa Über"),
         ("initcap(x)", "hello wORLD a-b", "Hello World A-b"),
         ("length(x)", "aé😀", 3),
         ("octet_length(x)", "aé😀", 7),

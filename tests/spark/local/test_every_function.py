@@ -1,0 +1,76 @@
+"""Every function over 10,000 random rows: here, in plans on Spark, and in Spark's own SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pkray.errors import PkrayError
+from pkray.relational import query
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.function import written
+from tests.spark.local.random_rows import random_rows
+from tests.spark.local.side_by_side import SideBySide, snippets
+
+DATA = Path(__file__).parent / "data"
+EXPRESSIONS = snippets(DATA / "expressions.txt")
+AGGREGATES = snippets(DATA / "aggregates.txt")
+REFUSED = (DATA / "refused.txt").read_text().splitlines()
+ELSEWHERE = {
+    "current_date": "another time at each run",
+    "current_time": "another time at each run",
+    "current_timestamp": "another time at each run",
+    "localtimestamp": "another time at each run",
+    "date_ceil": "Spark has none",
+    "is_json": "Spark has none",
+    "json_exists": "Spark has none",
+    "json_query": "Spark has none",
+    "json_value": "Spark has none",
+    "row": "Spark writes it struct",
+    "row_hash": "Spark has none",
+    "sha224": "Spark writes it sha2",
+    "sha256": "Spark writes it sha2",
+    "sha384": "Spark writes it sha2",
+    "sha512": "Spark writes it sha2",
+    "truncate": "Spark has none",
+}
+"""Functions that Spark's own SQL cannot be asked for, with the reason."""
+
+BATCH = 60
+ALL = [each for some in EXPRESSIONS.values() for each in some]
+BATCHES = [ALL[start : start + BATCH] for start in range(0, len(ALL), BATCH)]
+
+
+@pytest.fixture(scope="module")
+def beside(spark):
+    return SideBySide(spark, random_rows(seed=14))
+
+
+def test_every_function_that_people_write_is_among_them() -> None:
+    names = {
+        each.name
+        for each in written(Dialect.SPARK)
+        if "Is refused" not in each.about and "Refuse" not in each.about
+    }
+    assert names - set(EXPRESSIONS) == set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("expressions", BATCHES, ids=lambda each: each[0])
+def test_an_expression_gives_what_spark_gives(beside: SideBySide, expressions: list[str]) -> None:
+    assert beside.differences(expressions) == []
+
+
+@pytest.mark.parametrize("keys", AGGREGATES)
+def test_aggregates_at_the_extremes_give_what_spark_gives(beside: SideBySide, keys: str) -> None:
+    tail = f"GROUP BY {keys} ORDER BY {keys}"
+    assert beside.differences([*keys.split(", "), *AGGREGATES[keys]], tail) == []
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_what_spark_fails_at_fails(beside: SideBySide, expression: str) -> None:
+    text = f"SELECT {expression} AS v FROM r"
+    with pytest.raises(PkrayError):
+        query(text, r=beside.relation).to_arrow()
+    with pytest.raises(Exception, match="SQLSTATE"):
+        beside.session.sql(text).toArrow()
