@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pkray.errors import UnsupportedError
+from pkray.errors import QueryError, UnsupportedError
 from pkray.relational import changing, definitions, rewriting, running
 from pkray.relational.changing import BoundInsert
 from pkray.relational.composing import in_dialect
@@ -17,7 +17,7 @@ from pkray.relational.explanation import Explanation
 from pkray.relational.plan.nodes import Sink
 from pkray.relational.relation import of_query
 from pkray.relational.sql import statements as said
-from pkray.relational.sql.statements import parse_statement
+from pkray.relational.sql.statements import parse_statement, placed
 
 if TYPE_CHECKING:
     from pkray.format.snapshot import Snapshot
@@ -88,7 +88,10 @@ class Statement:
 def run_statement(catalog: Catalog, text: str, dialect: str) -> Any:
     """Read one statement, and do it or make it ready; as of ``Catalog.sql``."""
     kind = in_dialect(dialect)
-    return _do(catalog, parse_statement(text, kind), kind)
+    try:
+        return _do(catalog, parse_statement(text, kind), kind)
+    except QueryError as error:
+        raise placed(error, text, kind) from error.__cause__
 
 
 def _do(catalog: Catalog, asked: said.Statement, dialect: Dialect) -> Any:

@@ -293,6 +293,18 @@ def _words(text: str, dialect: Dialect) -> list[Token]:
     return found
 
 
+def placed(error: QueryError, text: str, dialect: Dialect) -> QueryError:
+    """Say where a statement first names the column that an error is about, if that is not said."""
+    name = error.values.get("column_name")
+    if name is None or "line" in error.values:
+        return error
+    for token in tokenize(text, dialect):
+        if token.text.lower() == str(name).lower():
+            place = {"line": token.line, "column": token.col - (token.end - token.start)}
+            return type(error)(error.message, **error.values, **place)
+    return error
+
+
 def parse_statement(text: str, dialect: Dialect) -> Statement:
     """Read one statement; a semicolon may end it.
 

@@ -8,7 +8,12 @@ from sqlglot import exp
 from pkray.errors import PkrayError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.sql import statements as said
-from pkray.relational.sql.statements import ColumnDefinition, parse_statement, split_statements
+from pkray.relational.sql.statements import (
+    ColumnDefinition,
+    parse_statement,
+    placed,
+    split_statements,
+)
 from pkray.schema.types import DataType
 
 
@@ -213,6 +218,20 @@ def test_scripts_are_cut_at_semicolons_but_for_statement_sets():
     assert found[0] == "SELECT ';'"
     assert found[1].endswith("INSERT INTO t SELECT 1; END")
     assert found[2:] == ["SELECT 2"]
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ({"column_name": "zz"}, (2, 2)),
+        ({"column_name": "zz", "line": 7, "column": 1}, (7, 1)),
+        ({"column_name": "other"}, (None, None)),
+        ({}, (None, None)),
+    ],
+)
+def test_an_error_about_a_column_says_where_it_is_named(values, place):
+    error = placed(QueryError("wrong", **values), "UPDATE t SET\n ZZ = 1", Dialect.SPARK)
+    assert (error.values.get("line"), error.values.get("column")) == place
 
 
 def test_deep_nesting_is_refused_and_not_a_recursion():
