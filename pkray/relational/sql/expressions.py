@@ -240,7 +240,11 @@ class ExpressionBinder:
         inner = node.this
         if isinstance(inner, exp.Literal) and not inner.args["is_string"]:
             return number_literal("-" + inner.this)
-        if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal):
+        if (
+            isinstance(inner, exp.Cast)
+            and inner.to.this in exp.DataType.NUMERIC_TYPES
+            and (isinstance(inner.this, exp.Literal))
+        ):
             constant = inner.copy()
             if not constant.this.this.startswith("-"):
                 constant.this.set("this", "-" + constant.this.this)

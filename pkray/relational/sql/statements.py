@@ -621,7 +621,9 @@ class _Reader:
     def _options(self) -> list[tuple[str, str]]:
         def pair() -> tuple[str, str]:
             key = self._option_key()
-            if not self.take("=") and self._tokens[self._at].token_type != TokenType.STRING:
+            if not self.take("=") and (
+                self.is_done() or self._tokens[self._at].token_type != TokenType.STRING
+            ):
                 raise self.unexpected(f"'=' is expected after the option {key}")
             return key, self._option_value(",", ")")
 

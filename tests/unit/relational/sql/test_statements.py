@@ -187,6 +187,7 @@ def test_update_delete_and_merge_keep_their_syntax():
         ("EXECUTE STATEMENT SET BEGIN SELECT 1; END", "INSERTs alone", None),
         ("SELECT 'a", "ends within a string", (1, 8)),
         ("UPDATE t SET a + 1", "SET", None),
+        ("CREATE TABLE t (a INT) WITH ([ = '1')", "is expected", None),
         ("UPDATE t /*+ OPTIONS('a' = 'b') */ SET a = 1", "not in UPDATE", (1, 8)),
         ("INSERT INTO t /*+ OPTIONS('a' = 'b') */ SELECT 1", "a hint stands", (1, 15)),
         ("EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT 1;", "a statement is exp", (1, 51)),
