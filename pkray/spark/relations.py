@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -59,11 +60,33 @@ def to_spark(plan: Node, spark: SparkSession | None = None) -> DataFrame:
     session = spark.newSession()
     for key, value in _SETTINGS.items():
         session.conf.set(key, value)
-    for name, scan in sql.scans.items():
-        _rows(session, scan).createOrReplaceTempView(name)
-    for name, shape in sql.kernels.items():
-        session.udf.register(name, _kernel(shape))
-    return session.sql(text)
+    with _active(session):
+        for name, scan in sql.scans.items():
+            _rows(session, scan).createOrReplaceTempView(name)
+        for name, shape in sql.kernels.items():
+            session.udf.register(name, _kernel(shape))
+        return session.sql(text)
+
+
+@contextmanager
+def _active(session: SparkSession) -> Iterator[None]:
+    """Make a session the active one for a while.
+
+    A source is registered in a session only if the active one has none of its name; and making a
+    DataFrame of Arrow data activates its session for good.
+    """
+    machine: Any = session._jvm
+    sessions = machine.org.apache.spark.sql.classic.SparkSession
+    before, here = sessions.getActiveSession(), SparkSession._activeSession
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        SparkSession._activeSession = here
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def to_batches(plan: Node, spark: SparkSession | None = None) -> Iterator[pa.RecordBatch]:

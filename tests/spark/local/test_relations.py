@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import pkray
 import pkray.spark
@@ -93,3 +94,16 @@ def test_the_session_of_the_user_keeps_its_settings(spark, catalog) -> None:
     frame = pkray.relational.from_arrow(pa.table({"a": [1]})).to_spark(spark)
     assert frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     assert spark.conf.get("spark.sql.caseSensitive") == before
+
+
+def test_a_session_that_has_read_a_table_runs_queries_of_it_and_stays_active(
+    spark, catalog
+) -> None:
+    table = catalog.create_table("db.t", [("a", "INT")], primary_keys=["a"])
+    table.upsert([{"a": 1}, {"a": 2}])
+    assert pkray.spark.read(spark, table).count() == 2
+    literal = pkray.relational.from_arrow([{"b": 2}])
+    both = table.relation().join(literal, on="a = b")
+    assert both.to_spark(spark).toArrow().to_pylist() == [{"a": 2, "b": 2}]
+    assert SparkSession.getActiveSession()._jsparkSession.equals(spark._jsparkSession)
+    assert pkray.spark.read(spark, table).count() == 2
