@@ -159,7 +159,8 @@ class _Reader:
                 self.fault(f"{pointer}/id", f"{number} is the id of another node too")
             else:
                 places[number] = index
-            if each.get("type") not in node_types():
+            kind = each.get("type")
+            if not isinstance(kind, str) or kind not in node_types():
                 self.fault(f"{pointer}/type", f"no node type is called {each.get('type')!r}")
             self._check_durations(each.get("state"), f"{pointer}/state")
         return places
@@ -344,8 +345,9 @@ class _Reader:
         if hint is DataType:
             return self._type(written, pointer)
         if hint is Fields:
+            before = len(self.faults)
             columns = self._tuple(written, (Field, ...), pointer, fields)
-            return Fields(columns) if columns is not None else None
+            return Fields(columns or ()) if len(self.faults) == before else None
         if hint is Field:
             return self._field(written, pointer)
         if isinstance(hint, type) and issubclass(hint, StrEnum):

@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -292,3 +293,27 @@ def test_another_aggregate_is_warmed_up() -> None:
     fates = {each.fate: each.differs for each in changes.nodes if "Aggregate" in each.description}
     assert fates["warmed up"] == ("aggregates", "outputType")
     assert "dropped" in fates
+
+
+def places(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """List the paths of all values below a value."""
+    below = value.items() if isinstance(value, dict) else enumerate(value)
+    paths = [(*before, key) for key, _ in below]
+    inner = value.values() if isinstance(value, dict) else value
+    for path, each in zip(list(paths), inner, strict=True):
+        if isinstance(each, dict | list):
+            paths += places(each, path)
+    return paths
+
+
+@pytest.mark.parametrize("wrong", [None, -1, "other", [], {}, True, [1], {"a": 1}])
+def test_no_value_in_a_file_ends_in_another_error_than_a_refusal(wrong: Any) -> None:
+    document = written("SELECT item, count(*) AS c FROM orders WHERE n > 1 GROUP BY item")
+    for path in places(document):
+        changed = copy.deepcopy(document)
+        holder: Any = changed
+        for key in path[:-1]:
+            holder = holder[key]
+        holder[path[-1]] = wrong
+        with suppress(PlanError):
+            from_json(changed, NAMES)
