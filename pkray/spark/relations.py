@@ -100,13 +100,12 @@ def _rows(session: SparkSession, scan: Scan) -> DataFrame:
     source, columns = scan.source, scan.fields.names
     if isinstance(source, DataFrameSource):
         return source.in_session(session)
-    if isinstance(source, TableSource) and not source.reads_changes and columns:
-        view = source.view
-        at = source.at
-        if view is not None and view.snapshot is not None:
-            at = {"snapshot_id": view.snapshot.id}
+    if isinstance(source, TableSource) and not source.reads_changes and not source.was_empty:
+        pinned = source.view and source.view.snapshot
+        at = {"snapshot_id": pinned.id} if pinned else source.at
         condition = pushed(scan.condition, source.schema).predicate
-        return read(session, source.table, columns=list(columns), filter=condition, **at)
+        names = list(columns or source.primary_key[:1])
+        return read(session, source.table, columns=names, filter=condition, **at)
     batches = list(source.batches(columns, scan.condition))
     schema = pa.schema([scan.fields.arrow.field(name) for name in columns])
     rows = pa.Table.from_batches(batches, schema)

@@ -107,9 +107,8 @@ class _Group:
 
     def _cheapest(self, parts: list[_Part], conditions: list[Expression]) -> tuple[_Part, _Part]:
         if len(self.inputs) > MOST_ORDERED:
-            return parts[-1] if len(parts) < len(self.inputs) else parts[0], parts[
-                0 if len(parts) < len(self.inputs) else 1
-            ]
+            first, second, *_ = sorted(parts, key=_place)
+            return first, second
 
         def cost(pair: tuple[_Part, _Part]) -> tuple[bool, float]:
             node, _ = self._join(*pair, conditions)
@@ -140,6 +139,11 @@ class _Group:
         )
         later = [each for each in conditions if each not in here]
         return _Part(join, one.members | other.members), later
+
+
+def _place(part: _Part) -> int:
+    """Say where its first input is written."""
+    return min(part.members)
 
 
 def _called(node: Node, names: dict[str, str]) -> Node:

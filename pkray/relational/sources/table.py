@@ -85,6 +85,11 @@ class TableSource(Source):
         """Whether options ask for what changed between two snapshots."""
         return not self.at and names_changes(self.table.schema.core)
 
+    @property
+    def was_empty(self) -> bool:
+        """Whether the table had no snapshot when a run pinned it."""
+        return self.view is not None and self.view.snapshot is None
+
     def pinned(self, **at: Any) -> TableSource:
         """Give the table at one snapshot: that of `at`, or of the query, or the newest one."""
         if self.view is not None or self.reads_changes:

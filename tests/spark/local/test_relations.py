@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 import pkray
 import pkray.spark
 from pkray.errors import UnsupportedError
+from pkray.relational.sources.table import TableSource
 from tests.golden.case import Case
 from tests.golden.run import run_case
 from tests.golden.test_bounded import CASES, EXCEPTED
@@ -107,3 +108,16 @@ def test_a_session_that_has_read_a_table_runs_queries_of_it_and_stays_active(
     assert both.to_spark(spark).toArrow().to_pylist() == [{"a": 2, "b": 2}]
     assert SparkSession.getActiveSession()._jsparkSession.equals(spark._jsparkSession)
     assert pkray.spark.read(spark, table).count() == 2
+
+
+def test_rows_of_a_table_are_counted_by_executors(spark, catalog, monkeypatch) -> None:
+    table = catalog.create_table("db.t", {"k": "BIGINT", "v": "INT"}, primary_keys=["k"])
+    table.upsert([{"k": 1, "v": 1}, {"k": 2, "v": 2}])
+    table.upsert([{"k": 2, "v": 3}])
+
+    def refused(*arguments):
+        raise AssertionError("the driver reads the table's rows")
+
+    monkeypatch.setattr(TableSource, "batches", refused)
+    counted = catalog.sql("SELECT count(*) AS n FROM db.t").to_spark(spark)
+    assert counted.collect()[0].n == 2

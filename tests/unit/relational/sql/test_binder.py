@@ -8,7 +8,6 @@ import pytest
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.function import is_function
 from pkray.relational.udf import udaf, udtf
 from tests.unit.relational.sql.plans import Schemas, bound, columns, plan, schemas, shown, table
 from tests.unit.relational.sql.tpch import QUERIES, TPCH
@@ -43,8 +42,6 @@ def test_a_query_becomes_the_plan(query: str, wanted: str, types: str) -> None:
 
 @pytest.mark.parametrize("path", QUERIES, ids=lambda path: path.stem)
 def test_a_query_of_tpch_becomes_a_plan(path: Path) -> None:
-    if path.stem == "q22" and not is_function("substring", Dialect.SPARK):
-        pytest.skip("the functions of texts are not there")
     assert bound(path.read_text(), TPCH).fields
 
 
