@@ -63,7 +63,12 @@ def _size(text: str) -> int:
     return number << shift
 
 
-def _duration(text: str) -> int:
+def duration_millis(text: str) -> int:
+    """Read a duration in milliseconds.
+
+    Raises:
+        ValueError: the text is no duration.
+    """
     number, nanos = _quantity(text, _NANOS)
     return number * nanos // 1_000_000
 
@@ -76,7 +81,7 @@ def duration_text(text: str) -> str:
     """
     number, nanos = _quantity(text, _NANOS)
     named = {_NANOS[unit]: unit for unit in ("ms", "s", "min", "h", "d")}
-    return f"{number} {named[nanos]}" if nanos in named else f"{_duration(text)} ms"
+    return f"{number} {named[nanos]}" if nanos in named else f"{duration_millis(text)} ms"
 
 
 def _part_of_path(text: str) -> str:
@@ -116,7 +121,9 @@ FOLDER_NAME = Kind(
 NAMES = Kind("columns", _names, "column names separated by commas")
 BY_LEVEL = Kind("by level", _by_level, "a value by level, such as 0:lz4,5:zstd")
 SIZE = Kind("size", _size, "a size such as 256 mb, 8MB or 65536 (bytes)")
-DURATION = Kind("duration", _duration, "a duration such as 1 h, 30min, 7 d or 500 (milliseconds)")
+DURATION = Kind(
+    "duration", duration_millis, "a duration such as 1 h, 30min, 7 d or 500 (milliseconds)"
+)
 
 
 def integer(low: int | None = None, high: int | None = None) -> Kind:

@@ -99,7 +99,7 @@ class Engine:
         yield from held.rows
 
     def _computed(self, node: Node) -> Iterator[pa.RecordBatch]:
-        _load()
+        load()
         steps: list[Step] = []
         while (maker := STEPS.get(type(node))) is not None:
             if (step := maker(node)) is not None:
@@ -183,7 +183,7 @@ os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on 
 
 
 @cache
-def _load() -> None:
+def load() -> None:
     """Import the operators, which put themselves into OPERATORS and STEPS."""
     import importlib
 

@@ -40,14 +40,10 @@ def to_json(
         ttl: of state for which no hint says another.
         before: of each root, whether what takes its changes needs the rows before updates.
     """
-    known: dict[Node, Node] = {}
-    shared = [root.transform(lambda node: known.setdefault(node, node)) for root in roots]
-    order = list(_in_order(shared))
+    shared = shared_nodes(roots)
+    order = list(in_order(shared))
     ids = {id(node): index for index, node in enumerate(order, 1)}
-    modes: dict[int, ChangelogMode] = {}
-    for root, needed in zip(shared, before, strict=True):
-        for place, mode in changelog_modes(root, before=needed).items():
-            modes[place] = modes[place] | mode if place in modes else mode
+    modes = modes_of(shared, before)
     digests: dict[int, str] = {}
     for node in order:
         digests[id(node)] = _digest(node, [digests[id(each)] for each in node.inputs])
@@ -69,7 +65,26 @@ def to_json(
     }
 
 
-def _in_order(roots: Sequence[Node]) -> Iterator[Node]:
+def shared_nodes(roots: Sequence[Node]) -> list[Node]:
+    """Make equal nodes of several plans one node."""
+    known: dict[Node, Node] = {}
+    return [root.transform(lambda node: known.setdefault(node, node)) for root in roots]
+
+
+def modes_of(roots: Sequence[Node], before: Sequence[bool]) -> dict[int, ChangelogMode]:
+    """Work out the mode of each node of several plans, by the node's ``id``.
+
+    Args:
+        before: of each root, whether what takes its changes needs the rows before updates.
+    """
+    modes: dict[int, ChangelogMode] = {}
+    for root, needed in zip(roots, before, strict=True):
+        for place, mode in changelog_modes(root, before=needed).items():
+            modes[place] = modes[place] | mode if place in modes else mode
+    return modes
+
+
+def in_order(roots: Sequence[Node]) -> Iterator[Node]:
     """List the nodes, inputs before what takes them, each once."""
     seen: set[int] = set()
     waiting: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]

@@ -1,0 +1,186 @@
+"""Changes: rows with their kinds, as they flow from operator to operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.relational.local.batches import batch_of
+from pkray.relational.local.keys import codes
+from pkray.relational.plan.fields import Fields
+from pkray.schema.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE
+
+SIGNS = np.array([1, -1, 1, -1], np.int64)
+"""What a change of each kind does to the number of its row."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Rows of one node's columns, each added or retracted, in the order in which they came.
+
+    Attributes:
+        rows: a batch of the node's schema.
+        kinds: int8, one a row: as `pkray.schema.row_kind` numbers them.
+    """
+
+    rows: pa.RecordBatch
+    kinds: np.ndarray
+
+    @classmethod
+    def none(cls, fields: Fields) -> Changes:
+        """Make changes without a row."""
+        empty = [pa.array([], field.type) for field in fields.arrow]
+        return cls(batch_of(empty, fields.arrow, 0), np.zeros(0, np.int8))
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch, kind: int = INSERT) -> Changes:
+        """Make changes of one kind."""
+        return cls(rows, np.full(rows.num_rows, kind, np.int8))
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @cached_property
+    def adds(self) -> np.ndarray:
+        """Whether each row is added (+I, +U), not retracted."""
+        return (self.kinds == INSERT) | (self.kinds == UPDATE_AFTER)
+
+    @cached_property
+    def signs(self) -> np.ndarray:
+        """1 for each row that is added, -1 for one that is retracted; int64."""
+        return SIGNS[self.kinds]
+
+    @property
+    def is_append(self) -> bool:
+        """Whether every row is added."""
+        return bool(self.adds.all())
+
+    def column(self, name: str) -> pa.Array:
+        """Give one column."""
+        return self.rows.column(self.rows.schema.get_field_index(name))
+
+    def columns(self, names: Sequence[str]) -> list[pa.Array]:
+        """Give some columns."""
+        return [self.column(name) for name in names]
+
+    def take(self, numbers: np.ndarray) -> Changes:
+        """Take changes by number, in the order given."""
+        return Changes(take(self.rows, numbers), self.kinds[numbers])
+
+    def where(self, mask: np.ndarray) -> Changes:
+        """Keep the changes for which a mask is true."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def with_rows(self, rows: pa.RecordBatch) -> Changes:
+        """Give other rows the same kinds."""
+        return replace(self, rows=rows)
+
+
+def take(rows: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
+    """Take rows of a batch by number, also of one without columns."""
+    if not rows.num_columns:
+        return batch_of((), rows.schema, len(numbers))
+    return rows.take(pa.array(numbers))
+
+
+def concatenated(fields: Fields, parts: Sequence[Changes]) -> Changes:
+    """Join changes, one after another."""
+    filled = [each for each in parts if len(each)]
+    if not filled:
+        return Changes.none(fields)
+    if len(filled) == 1:
+        return filled[0]
+    kinds = np.concatenate([each.kinds for each in filled])
+    if not len(fields):
+        return Changes(batch_of((), fields.arrow, len(kinds)), kinds)
+    table = pa.Table.from_batches([each.rows.cast(fields.arrow) for each in filled])
+    return Changes(table.combine_chunks().to_batches()[0], kinds)
+
+
+def interleaved(fields: Fields, parts: Sequence[tuple[Changes, np.ndarray]]) -> Changes:
+    """Join changes in the order of numbers.
+
+    Args:
+        parts: changes, each with int64 numbers, one a row, by which all are put in order; of equal
+            numbers the earlier part comes first.
+    """
+    joined = concatenated(fields, [changes for changes, _ in parts])
+    filled = [numbers for changes, numbers in parts if len(changes)]
+    places = np.concatenate([np.zeros(0, np.int64), *filled])
+    order = np.argsort(places, kind="stable")
+    return joined if bool((order[1:] > order[:-1]).all()) else joined.take(order)
+
+
+def netted(changes: Changes, key: Sequence[str] | None) -> Changes:
+    """Leave the net change of each key, or of each row where there is no key.
+
+    By key: the first row that is retracted and the last that is added; nothing where both are
+    equal. Without a key: as many equal rows as are left when additions and retractions cancel. What
+    is left keeps its kind, but that an addition after an update's retraction is +U. A key's
+    retraction stands right before its addition, where the last change of the key was.
+    """
+    if len(changes) < 2:
+        return changes
+    if key is None:
+        return _netted_rows(changes)
+    return _netted_keys(changes, key)
+
+
+def _netted_rows(changes: Changes) -> Changes:
+    groups = codes(changes.rows.columns, len(changes)).of_row
+    if len(np.unique(groups)) == len(groups):
+        return changes
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
+    sizes = np.diff(np.r_[starts, len(order)])
+    net = np.repeat(np.add.reduceat(changes.signs[order], starts), sizes)
+    same = np.where(net > 0, changes.adds[order], (net < 0) & ~changes.adds[order])
+    # of the changes that go the way of the net, keep the last ones, as many as it says
+    counted = np.cumsum(same[::-1])[::-1]
+    after = np.repeat(np.r_[counted[starts[1:]], 0], sizes)
+    kept = same & (counted - after <= np.abs(net))
+    return changes.take(np.sort(order[kept]))
+
+
+def _netted_keys(changes: Changes, key: Sequence[str]) -> Changes:
+    groups = codes(changes.columns(key), len(changes)).of_row
+    if len(np.unique(groups)) == len(groups):
+        return changes
+    rows = np.arange(len(groups))
+    count = int(groups.max()) + 1
+    adds = changes.adds
+    first = np.full(count, -1)
+    first[groups[::-1]] = rows[::-1]  # the first change of each key
+    last = np.full(count, -1)
+    last[groups] = rows
+    before = np.where(adds[first], -1, first)
+    after = np.where(adds[last], last, -1)
+    whole = codes(changes.rows.columns, len(changes)).of_row
+    both = (before >= 0) & (after >= 0)
+    unchanged = both & (whole[before] == whole[after])
+    kept = np.sort(np.flatnonzero(~unchanged))
+    places = np.concatenate([last[kept] * 2, last[kept] * 2 + 1])
+    chosen = np.concatenate([before[kept], after[kept]])
+    there = chosen >= 0
+    order = np.argsort(places[there], kind="stable")
+    numbers = chosen[there][order]
+    result = changes.take(numbers)
+    kinds = result.kinds.copy()
+    paired = np.concatenate([both[kept], both[kept]])[there][order]
+    follows = np.flatnonzero(paired & result.adds)
+    kinds[follows] = np.where(
+        (kinds[follows - 1] == UPDATE_BEFORE) | (kinds[follows] == UPDATE_AFTER),
+        UPDATE_AFTER,
+        kinds[follows],
+    )
+    kinds[follows - 1] = np.where(kinds[follows] == UPDATE_AFTER, UPDATE_BEFORE, kinds[follows - 1])
+    return replace(result, kinds=kinds)
+
+
+def row_codes(changes: Changes) -> np.ndarray:
+    """Number rows so that equal rows have equal numbers; int64, one a row."""
+    return codes(changes.rows.columns, len(changes)).of_row

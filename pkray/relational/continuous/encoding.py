@@ -1,0 +1,232 @@
+"""Rows as bytes that compare as the rows do.
+
+Each value begins with a byte that says whether it is NULL and where NULLs stand; then come numbers,
+dates and times as big-endian bytes with the sign turned, texts and bytes with their zeros escaped
+and two zeros at the end, the parts of ROWs one after the other, the elements of ARRAYs and MAPs
+with a zero at the end. Equal rows give equal bytes: NaN is one value and greater than others; 0.0
+and -0.0 differ, -0.0 being less, unless they are to be alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import UnsupportedError
+from pkray.relational.local.batches import spread, whole
+from pkray.relational.local.keys import list_parts
+
+_NULL_FIRST, _VALID, _NULL_LAST = 1, 2, 3
+_END = 0
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Bytes of n rows.
+
+    Attributes:
+        data: uint8; of rows of one width (n, width), else all bytes, one row after another.
+        lengths: int64, one a row; None where `data` has two dimensions.
+    """
+
+    data: np.ndarray
+    lengths: np.ndarray | None = None
+
+    def sizes(self, rows: int) -> np.ndarray:
+        if self.lengths is not None:
+            return self.lengths
+        return np.full(rows, self.data.shape[1], np.int64)
+
+
+def encoded(
+    columns: Sequence[pa.Array | pa.ChunkedArray],
+    rows: int | None = None,
+    *,
+    descending: Sequence[bool] = (),
+    nulls_first: Sequence[bool] = (),
+    equal_zeros: bool = False,
+) -> pa.Array:
+    """Encode rows.
+
+    Args:
+        columns: arrays of one length.
+        rows: that length; needed where there is no column.
+        descending, nulls_first: one a column; by default ascending and NULLs first.
+        equal_zeros: 0.0 and -0.0 are alike, as they are when rows are sorted.
+
+    Returns:
+        a BINARY array: its values compare byte by byte as the rows do.
+
+    Raises:
+        UnsupportedError: a column's type has no order.
+    """
+    count = len(columns[0]) if columns else int(rows or 0)
+    down = descending or [False] * len(columns)
+    first = nulls_first or [True] * len(columns)
+    blocks = [
+        _with_nulls(whole(column), turned, placed, equal_zeros)
+        for column, turned, placed in zip(columns, down, first, strict=True)
+    ]
+    return _as_binary(_joined(blocks, count), count)
+
+
+def _as_binary(block: _Block, rows: int) -> pa.Array:
+    offsets = np.zeros(rows + 1, np.int64)
+    np.cumsum(block.sizes(rows), out=offsets[1:])
+    data = np.ascontiguousarray(block.data).reshape(-1)
+    if offsets[-1] >= 2**31:
+        raise UnsupportedError(
+            f"the keys of one epoch take {offsets[-1]} bytes: give fewer rows an epoch"
+        )
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), rows, buffers)
+
+
+def _joined(blocks: Sequence[_Block], rows: int) -> _Block:
+    """Put the bytes of several values of a row one after the other."""
+    if not blocks:
+        return _Block(np.zeros((rows, 0), np.uint8))
+    if len(blocks) == 1:
+        return blocks[0]
+    if all(block.lengths is None for block in blocks):
+        return _Block(np.concatenate([block.data for block in blocks], axis=1))
+    sizes = [block.sizes(rows) for block in blocks]
+    total = np.sum(sizes, axis=0)
+    starts = np.cumsum(total) - total
+    data = np.empty(int(total.sum()), np.uint8)
+    for block, size in zip(blocks, sizes, strict=True):
+        data[spread(starts, size)] = block.data.reshape(-1)
+        starts = starts + size
+    return _Block(data, total)
+
+
+def _with_nulls(array: pa.Array, descending: bool, nulls_first: bool, equal_zeros: bool) -> _Block:
+    """Encode a column with the byte that says which values are NULL."""
+    rows = len(array)
+    marks = np.full((rows, 1), _VALID, np.uint8)
+    values = _values(array, equal_zeros)
+    if descending:
+        values = _Block(~values.data, values.lengths)
+    if not array.null_count:
+        return _joined([_Block(marks), values], rows)
+    null = np.asarray(array.is_null())
+    marks[null, 0] = _NULL_FIRST if nulls_first else _NULL_LAST
+    sizes = values.sizes(rows)
+    kept = values.data.reshape(-1)[np.repeat(~null, sizes)]
+    return _joined([_Block(marks), _Block(kept, np.where(null, 0, sizes))], rows)
+
+
+def _values(array: pa.Array, equal_zeros: bool) -> _Block:
+    """Encode values; what stands in the place of a NULL does not matter."""
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        bits = np.asarray(pc.fill_null(array, False)).astype(np.uint8)
+        return _Block(bits.reshape(-1, 1))
+    if pa.types.is_null(kind):
+        return _Block(np.zeros((len(array), 0), np.uint8))
+    if pa.types.is_floating(kind):
+        return _Block(_floats(array, equal_zeros))
+    if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
+        width = kind.bit_width // 8
+        plain = array.view(pa.int32() if width == 4 else pa.int64()) if _is_time(kind) else array
+        return _Block(_integers(np.asarray(pc.fill_null(plain, 0)), width))
+    if pa.types.is_decimal(kind):
+        return _Block(_decimals(array))
+    if _is_bytes(kind):
+        return _texts(array)
+    if pa.types.is_struct(kind):
+        parts = [pc.struct_field(array, [i]) for i in range(kind.num_fields)]
+        return _joined([_with_nulls(whole(p), False, True, equal_zeros) for p in parts], len(array))
+    if pa.types.is_list(kind) or pa.types.is_map(kind) or pa.types.is_large_list(kind):
+        return _lists(array, equal_zeros)
+    raise UnsupportedError(f"values of type {kind} have no order to make keys of")
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    checks = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_fixed_size_binary,
+    )
+    return any(check(kind) for check in checks)
+
+
+def _integers(values: np.ndarray, width: int) -> np.ndarray:
+    """Turn the sign bit and write big-endian bytes: (n, width)."""
+    unsigned = np.ascontiguousarray(values).view(f"u{width}")
+    turned = unsigned ^ unsigned.dtype.type(1 << (8 * width - 1))
+    return turned.astype(f">u{width}").view(np.uint8).reshape(-1, width)
+
+
+def _floats(array: pa.Array, equal_zeros: bool) -> np.ndarray:
+    width = array.type.bit_width // 8
+    values = np.array(pc.fill_null(array, 0.0))
+    if equal_zeros:
+        values = values + values.dtype.type(0)
+    values[np.isnan(values)] = np.nan
+    bits = values.view(f"i{width}")
+    greatest = bits.dtype.type(np.iinfo(bits.dtype).max)
+    return _integers(np.where(bits < 0, bits ^ greatest, bits), width)
+
+
+def _decimals(array: pa.Array) -> np.ndarray:
+    width = array.type.bit_width // 8
+    filled = pc.fill_null(array, pa.scalar(0, array.type)) if array.null_count else array
+    data = np.frombuffer(filled.buffers()[1], np.uint8)
+    start = filled.offset * width
+    values = data[start : start + width * len(filled)].reshape(-1, width)[:, ::-1].copy()
+    values[:, 0] ^= 0x80
+    return values
+
+
+def _texts(array: pa.Array) -> _Block:
+    """Escape zeros as 00 FF, and end with 00 00."""
+    plain = array.cast(pa.large_binary())
+    if plain.null_count:
+        plain = pc.fill_null(plain, b"")
+    rows = len(plain)
+    offsets = np.frombuffer(plain.buffers()[1], np.int64)[plain.offset : plain.offset + rows + 1]
+    buffer = plain.buffers()[2]
+    data = np.zeros(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
+    data = data[offsets[0] : offsets[-1]]
+    lengths = np.diff(offsets)
+    zeros = data == 0
+    if zeros.any():
+        repeats = 1 + zeros
+        owner = np.repeat(np.arange(rows), lengths)
+        lengths = np.bincount(owner, weights=repeats, minlength=rows).astype(np.int64)
+        places = np.cumsum(repeats) - repeats
+        escaped = np.empty(int(repeats.sum()), np.uint8)
+        escaped[places] = data
+        escaped[places[zeros] + 1] = 0xFF
+        data = escaped
+    ends = _Block(np.zeros((rows, 2), np.uint8))
+    return _joined([_Block(data, lengths), ends], rows)
+
+
+def _lists(array: pa.Array, equal_zeros: bool) -> _Block:
+    starts, lengths, children = list_parts(array)
+    chosen = pa.array(spread(starts, lengths))
+    blocks = [_with_nulls(whole(c.take(chosen)), False, True, equal_zeros) for c in children]
+    elements = _joined(blocks, len(chosen))
+    sizes = elements.sizes(len(chosen))
+    ends = np.cumsum(lengths)
+    running = np.r_[0, np.cumsum(sizes)]
+    whole_sizes = running[ends] - running[ends - lengths]
+    return _joined(
+        [
+            _Block(elements.data.reshape(-1), whole_sizes),
+            _Block(np.full((len(array), 1), _END, np.uint8)),
+        ],
+        len(array),
+    )

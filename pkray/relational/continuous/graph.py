@@ -1,0 +1,134 @@
+"""A plan as operators: changes of sources go in, changes of the roots come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pkray.options.values import duration_millis
+from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.operator import Context, Epoch, Operator, operator_of
+from pkray.relational.continuous.state import State, StateSpec
+from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
+from pkray.relational.plan.nodes import Node, Scan, Values
+from pkray.relational.plan.state import state_ttls, states
+
+OpenState = Callable[[str, StateSpec, int], State]
+"""Opens a state: its name (``3``, ``3_right``), what it holds, its TTL in milliseconds."""
+
+
+@dataclass
+class Stage:
+    """One operator among others.
+
+    Attributes:
+        number: of the node in the compiled plan, from 1.
+        inputs: numbers of the stages that it takes changes of.
+        states: by their names.
+        rows_in, rows_out: changes so far.
+        seconds: of work so far.
+    """
+
+    number: int
+    node: Node
+    operator: Operator
+    inputs: tuple[int, ...]
+    states: dict[str, State]
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+
+
+class Graph:
+    """The operators of a plan. For one thread.
+
+    Attributes:
+        scans: what changes come from, by number.
+
+    Args:
+        roots: physical plans; what is equal in several of them runs once.
+        before: of each root, whether what takes its changes needs the rows before updates.
+        open_state: opens the states.
+        ttl: of states for which neither hint nor plan says another.
+        ttls: as the compiled plan says them, by a node's number: one a state.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[Node],
+        before: Sequence[bool],
+        open_state: OpenState,
+        ttl: str = "0 ms",
+        ttls: Mapping[int, Sequence[str]] | None = None,
+    ) -> None:
+        shared = shared_nodes(roots)
+        order = list(in_order(shared))
+        modes = modes_of(shared, before)
+        numbers = {id(node): number for number, node in enumerate(order, 1)}
+        self.stages: list[Stage] = []
+        self.scans: dict[int, Scan | Values] = {}
+        self._roots = [numbers[id(root)] for root in shared]
+        for number, node in enumerate(order, 1):
+            if isinstance(node, Scan | Values):
+                self.scans[number] = node
+                continue
+            said = (ttls or {}).get(number) or state_ttls(node, ttl)
+            opened: dict[str, State] = {}
+            context = Context(
+                modes[id(node)],
+                tuple(modes[id(each)] for each in node.inputs),
+                _opener(number, node, said, open_state, opened),
+                any(duration_millis(each) for each in said),
+            )
+            inputs = tuple(numbers[id(each)] for each in node.inputs)
+            operator = operator_of(node)(node, context)
+            self.stages.append(Stage(number, node, operator, inputs, opened))
+
+    def run(self, changes: Mapping[int, Changes], epoch: Epoch) -> list[Changes]:
+        """Take the changes of one epoch, or of a part of it, through all operators.
+
+        Args:
+            changes: by the number in `scans`; those that are left out have none.
+
+        Returns:
+            changes of each root.
+        """
+        made: dict[int, Changes] = {
+            number: changes.get(number, Changes.none(scan.fields))
+            for number, scan in self.scans.items()
+        }
+        for stage in self.stages:
+            given = [made[number] for number in stage.inputs]
+            for state in stage.states.values():
+                state.now = epoch.time
+            made[stage.number] = stage.operator.apply(given, epoch)
+            stage.rows_in += sum(map(len, given))
+            stage.rows_out += len(made[stage.number])
+        return [made[number] for number in self._roots]
+
+    def states(self) -> dict[str, State]:
+        """List all states by their names."""
+        return {name: state for stage in self.stages for name, state in stage.states.items()}
+
+
+def _opener(
+    number: int,
+    node: Node,
+    ttls: Sequence[str],
+    open_state: OpenState,
+    opened: dict[str, State],
+) -> Callable[[StateSpec], State]:
+    by_ttl = [index for index, each in enumerate(states(node)) if each.cleaned_by == "ttl"]
+
+    def open_one(spec: StateSpec) -> State:
+        name = "_".join([str(number), *([str(spec.index)] if spec.index else []), *_part(spec)])
+        expires = spec.index in by_ttl and by_ttl.index(spec.index) < len(ttls)
+        ttl = duration_millis(ttls[by_ttl.index(spec.index)]) if expires else 0
+        opened[name] = open_state(name, spec, ttl)
+        return opened[name]
+
+    return open_one
+
+
+def _part(spec: StateSpec) -> list[str]:
+    return [spec.name] if spec.name else []

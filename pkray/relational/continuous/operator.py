@@ -1,0 +1,120 @@
+"""What an operator is: changes of its inputs and its state become changes and a newer state.
+
+An operator is a pure kernel over Arrow arrays. It is made for one node of a physical plan, opens
+the states that it keeps, and is then given the changes of its inputs, epoch by epoch. It knows
+nothing of sources, commits, owners or threads. `operates` says for which kind of node it is.
+
+What holds for all of them:
+
+- A retraction (-U, -D) takes away one equal row that was added before; one that finds nothing is
+  swallowed, and stops no other change.
+- What comes out is in the order of what caused it. A row whose value changes comes as -U and +U,
+  one right after the other; where only +U is wanted (``context.mode.before`` is false), -U may be
+  left out. A result that did not change does not come out (unless state expires, where it is
+  written again).
+- Of several changes of a key in one epoch only the net change need come out.
+- Costs follow the changes, not the rows that are kept; nothing loops over rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pkray.errors import UnsupportedError
+from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.state import State, StateSpec
+from pkray.relational.plan.changelog_modes import ChangelogMode
+from pkray.relational.plan.nodes import Node
+
+OPERATORS: dict[type[Node], type[Operator]] = {}
+Kind = TypeVar("Kind", bound="type[Operator]")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What an operator may know of the epoch that it works on; the same when it is run again.
+
+    Attributes:
+        number: from 0, which is the backfill.
+        time: the processing time, fixed for the epoch: epoch milliseconds.
+        arrival: the number of the first row of each input in this call: row i of an input arrived
+            as number ``arrival + i``; later calls have greater numbers.
+        watermark: event time in microseconds that all sources had passed when the epoch began; None
+            before the first.
+        next_watermark: what it is at the end of the epoch.
+    """
+
+    number: int
+    time: int
+    arrival: int = 0
+    watermark: int | None = None
+    next_watermark: int | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What surrounds an operator.
+
+    Attributes:
+        mode: of the changes that it gives.
+        inputs: modes of the changes that it is given.
+        expires: whether state has a TTL: results are then written again where they did not change.
+        open_state: opens a state of this operator.
+    """
+
+    mode: ChangelogMode
+    inputs: tuple[ChangelogMode, ...]
+    open_state: Callable[[StateSpec], State]
+    expires: bool = False
+    options: dict[str, str] = field(default_factory=dict)
+
+
+class Operator(ABC):
+    """Computes the changes of one node."""
+
+    def __init__(self, node: Any, context: Context) -> None:
+        self.node = node
+        self.context = context
+
+    @abstractmethod
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        """Take the changes of the inputs, in the order of ``node.inputs``; give one's own.
+
+        Called in each epoch once or, where an epoch has many rows, several times; also with no
+        changes, as time goes on.
+
+        Raises:
+            EvaluationError: a row cannot be computed: the query stops, and the state is that of
+                the last checkpoint again.
+        """
+
+
+def operates(*kinds: type[Node]) -> Callable[[Kind], Kind]:
+    """Say that a class computes these kinds of nodes."""
+
+    def put(operator: Kind) -> Kind:
+        OPERATORS.update(dict.fromkeys(kinds, operator))
+        return operator
+
+    return put
+
+
+def operator_of(node: Node) -> type[Operator]:
+    """Find what computes a node.
+
+    Raises:
+        UnsupportedError: nothing does continuously.
+    """
+    from pkray.relational.continuous import operators
+
+    operators.load()
+    found = OPERATORS.get(type(node))
+    if found is None:
+        raise UnsupportedError(
+            f"{type(node).__name__} does not run continuously: run the query bounded",
+            node=type(node).__name__,
+        )
+    return found

@@ -1,0 +1,92 @@
+"""Operators that remember nothing: each row by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.relational.continuous.changes import Changes, concatenated, take
+from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
+from pkray.relational.local.batches import with_schema
+from pkray.relational.local.engine import STEPS, load
+from pkray.relational.plan.expressions import ColumnRef
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.nodes import (
+    BIGINT,
+    Calc,
+    Exchange,
+    Expand,
+    Filter,
+    Hint,
+    Project,
+    Sink,
+    Sort,
+    Unnest,
+    Values,
+    WatermarkAssign,
+)
+
+_NUMBER = "$number"
+"""The column that carries the number of a row's cause through a step."""
+
+
+@operates(Filter, Project, Calc, Expand, Unnest)
+class Stateless(Operator):
+    """Takes rows through the step that the local engine takes them through."""
+
+    def __init__(self, node: Any, context: Context) -> None:
+        super().__init__(node, context)
+        self._step = _numbered_step(node)
+
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        (changes,) = inputs
+        if not len(changes):
+            return Changes.none(self.node.fields)
+        numbers = pa.array(np.arange(len(changes)))
+        made = self._step(
+            pa.RecordBatch.from_arrays(
+                [*changes.rows.columns, numbers],
+                names=[*changes.rows.schema.names, _NUMBER],
+            )
+        )
+        causes = made.column(_NUMBER).to_numpy()
+        rows = with_schema(made.select(self.node.fields.names), self.node.fields.arrow)
+        if not made.num_columns - 1:
+            rows = take(rows, causes)
+        result = Changes(rows, changes.kinds[causes])
+        if isinstance(self.node, Expand):
+            return result.take(np.argsort(causes, kind="stable"))
+        return result
+
+
+def _numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Make a node's step over rows that carry numbers."""
+    load()
+    number = Fields((Field(_NUMBER, BIGINT),))
+    numbered = replace(node, input=Values(node.input.fields + number, ()))
+    if isinstance(node, Project):
+        numbered = replace(numbered, columns=(*node.columns, (_NUMBER, ColumnRef(BIGINT, _NUMBER))))
+    made = STEPS[type(node)](numbered)
+    assert made is not None
+    return made
+
+
+@operates(Exchange, Hint, WatermarkAssign, Sink, Sort)
+class Passing(Operator):
+    """Passes changes on: a table has no order, and what is said of rows changes none."""
+
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        return inputs[0]
+
+
+class Union(Operator):
+    """Gives the changes of all inputs: UNION ALL."""
+
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        schema = self.node.fields.arrow
+        parts = [each.with_rows(with_schema(each.rows, schema)) for each in inputs]
+        return concatenated(self.node.fields, parts)

@@ -1,0 +1,263 @@
+"""What operators remember between epochs: rows by encoded keys, in a log-structured merge tree.
+
+A state of shape ``fold`` has one row a key; of the other shapes one a key and *row key*, which says
+where in its key's rows it stands. Both are bytes (``encoding``), so that NULLs, whole rows and
+orders are keys like others; what people read stands in the columns beside them. Rows are in memory
+up to a bound, then in data files of the table format, which a checkpoint names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.format.binary_row import EMPTY_ROW
+from pkray.format.data_file import DataFileMeta
+from pkray.lookup.bucket_lookup import BucketLookup
+from pkray.lookup.store import LookupStore
+from pkray.lookup.store_lookup import StoreLookup
+from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
+from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.engines import merge_engine
+from pkray.lsm.levels import Levels
+from pkray.lsm.merge.merge_read import merge_read
+from pkray.lsm.writer.bucket_writer import BucketWriter
+from pkray.lsm.writer.uncommitted import Uncommitted
+from pkray.relational.local.batches import batch_of
+from pkray.relational.plan.fields import distinct_names
+from pkray.schema.row_kind import DELETE, INSERT
+from pkray.schema.table_schema import KIND, TableSchema
+from pkray.storage.object_store import ObjectStore
+
+KEY, ROW, WRITTEN = "_key", "_row", "_written"
+"""The columns of encoded keys, of row keys, and of the time of writing in epoch milliseconds."""
+
+
+@dataclass(frozen=True)
+class StateSpec:
+    """What one state holds.
+
+    Attributes:
+        columns: beside the keys; all may be NULL.
+        by_row: whether a key has several rows, told apart and ordered by row keys.
+        index: which of the operator's inputs it is about: its TTL applies.
+        name: tells states of one operator and input apart; empty for the main one.
+    """
+
+    columns: pa.Schema
+    by_row: bool = False
+    index: int = 0
+    name: str = ""
+
+
+class Found(NamedTuple):
+    """Rows that were asked for.
+
+    Attributes:
+        positions: int64, for each row the number of the key that was asked for, ascending; those
+            of one key in the order of their row keys.
+        rows: the state's columns, in the order of its spec.
+        row_keys: BINARY, one a row; None for a state without row keys.
+    """
+
+    positions: np.ndarray
+    rows: pa.RecordBatch
+    row_keys: pa.Array | None = None
+
+    def column(self, name: str) -> pa.Array:
+        """Give one column."""
+        return self.rows.column(self.rows.schema.get_field_index(name))
+
+
+class State:
+    """One state of an operator. For one thread.
+
+    Args:
+        store: the folder of its files.
+        lookups: copies of files on the local disk, which states share.
+        files: the data files of the checkpoint that it goes on from.
+        memory: bytes of rows that are held in memory before they go to a file.
+        ttl: milliseconds after which a row that was not written again is not found any more; 0:
+            never.
+        local_directory: on the local disk, for rows set aside.
+    """
+
+    def __init__(
+        self,
+        spec: StateSpec,
+        store: ObjectStore,
+        lookups: LookupStore,
+        files: Sequence[DataFileMeta] = (),
+        *,
+        memory: int = 64 << 20,
+        ttl: int = 0,
+        local_directory: str | None = None,
+    ) -> None:
+        self.spec = spec
+        self.ttl = ttl
+        self.now = 0
+        self._keys = [KEY, ROW] if spec.by_row else [KEY]
+        self._names = distinct_names(spec.columns.names, [KEY, ROW, WRITTEN])
+        self._written = [WRITTEN] if ttl else []
+        self._schema = self._table_schema(memory)
+        cache = FlushedRowsCache(memory, lambda: self._writer.memory_bytes)
+        source = DataFileStore(store, self._schema, EMPTY_ROW, 0, flushed_rows=cache)
+        engine = merge_engine(self._schema)
+        self._lookup = BucketLookup(lookups, source, self._schema, engine)
+        self._source = source
+        self._levels = Levels(files)
+        self._writer = BucketWriter(
+            self._schema,
+            source,
+            self._levels,
+            StoreLookup(lookups, self._schema, source, engine),
+            local_directory=local_directory,
+        )
+        self._row_schema = pa.schema(
+            [self._schema.row_schema.field(name) for name in (*self._keys, *self._all_names)]
+        )
+
+    def get(self, keys: pa.Array, row_keys: pa.Array | None = None) -> Found:
+        """Find rows by their whole keys.
+
+        Args:
+            keys: BINARY, without NULLs; one asked twice is answered twice.
+            row_keys: beside them, of a state that has row keys.
+        """
+        arrays = [keys] if row_keys is None else [keys, row_keys]
+        asked = pa.RecordBatch.from_arrays(arrays, names=self._keys)
+        return self._found(*self._lookup.find(self._levels, asked, self._asked, self._held))
+
+    def rows_of(
+        self, keys: pa.Array, *, first: int | None = None, last: int | None = None
+    ) -> Found:
+        """Find all rows of keys, of a state that has row keys.
+
+        Args:
+            keys: BINARY, without NULLs.
+            first, last: so many rows of each key at most, by their row keys from the least or the
+                greatest on; default all. They come in ascending order.
+        """
+        asked = pa.RecordBatch.from_arrays([keys], names=[KEY])
+        found = self._found(
+            *self._lookup.find_prefixes(self._levels, asked, self._asked, self._held)
+        )
+        if first is None and last is None:
+            return found
+        places, sizes = _places(found.positions)
+        kept = places < first if first is not None else places >= sizes - (last or 0)
+        return _taken(found, np.flatnonzero(kept))
+
+    def put(
+        self, keys: pa.Array, values: Sequence[pa.Array], row_keys: pa.Array | None = None
+    ) -> None:
+        """Insert rows, or replace those of the same keys; of one key twice the last counts.
+
+        Args:
+            values: one array a column of the spec.
+        """
+        self._write(keys, row_keys, values, INSERT)
+
+    def remove(self, keys: pa.Array, row_keys: pa.Array | None = None) -> None:
+        """Remove rows by their whole keys; those that are not there are ignored."""
+        nothing = [pa.nulls(len(keys), field.type) for field in self.spec.columns]
+        self._write(keys, row_keys, nothing, DELETE)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Read all rows, merged, in the order of their keys: keys first, then the columns.
+
+        What is in memory is written to a file for that.
+        """
+        self._writer.flush()
+        names = [*self._keys, *self._all_names]
+        runs = self._writer.levels.runs()
+        yield from merge_read(runs, self._source, self._lookup.engine, self._schema, names)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of rows that are in memory."""
+        return self._writer.memory_bytes
+
+    def checkpoint(self) -> tuple[DataFileMeta, ...]:
+        """Write what is in memory to files; list the files that hold all rows."""
+        self._writer.prepare_commit()
+        self._levels = self._writer.levels
+        self._writer.committed(self._levels)
+        return self._levels.files
+
+    def close(self) -> None:
+        """Forget what no checkpoint has, and delete its files."""
+        self._writer.abort()
+
+    @property
+    def _all_names(self) -> list[str]:
+        return [*self._names, *self._written]
+
+    @property
+    def _asked(self) -> list[str]:
+        return [*([ROW] if self.spec.by_row else []), *self._all_names]
+
+    @property
+    def _held(self) -> list[Uncommitted]:
+        return [self._writer.uncommitted]
+
+    def _table_schema(self, memory: int) -> TableSchema:
+        fields = [pa.field(name, pa.binary(), nullable=False) for name in self._keys]
+        fields += [
+            pa.field(name, field.type)
+            for name, field in zip(self._names, self.spec.columns, strict=True)
+        ]
+        fields += [pa.field(name, pa.int64()) for name in self._written]
+        options = {"write-buffer-size": f"{memory} b"}
+        return TableSchema.create(pa.schema(fields), self._keys, (), options)
+
+    def _write(
+        self, keys: pa.Array, row_keys: pa.Array | None, values: Sequence[pa.Array], kind: int
+    ) -> None:
+        if not len(keys):
+            return
+        rows = len(keys)
+        arrays = [keys, *([row_keys] if self.spec.by_row else []), *values]
+        if self.ttl:
+            arrays.append(pa.repeat(pa.scalar(self.now, pa.int64()), rows))
+        named = batch_of(arrays, self._row_schema, rows)
+        kinds = pa.array(np.full(rows, kind, np.int8))
+        self._writer.write(
+            pa.RecordBatch.from_arrays([kinds, *named.columns], names=[KIND, *named.schema.names])
+        )
+
+    def _found(self, positions: np.ndarray, table: pa.Table) -> Found:
+        if not np.all(positions[1:] >= positions[:-1]):
+            order = np.argsort(positions, kind="stable")
+            positions, table = positions[order], table.take(pa.array(order))
+        table = table.combine_chunks()
+        row_keys = _one(table.column(ROW)) if self.spec.by_row else None
+        columns = [_one(table.column(name)) for name in self._names]
+        found = Found(positions, batch_of(columns, self.spec.columns, table.num_rows), row_keys)
+        if not self.ttl or not table.num_rows:
+            return found
+        written = _one(table.column(WRITTEN)).to_numpy(zero_copy_only=False)
+        live = written + self.ttl > self.now
+        return found if live.all() else _taken(found, np.flatnonzero(live))
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _taken(found: Found, numbers: np.ndarray) -> Found:
+    chosen = pa.array(numbers)
+    rows = found.rows.take(chosen) if found.rows.num_columns else found.rows
+    keys = None if found.row_keys is None else found.row_keys.take(chosen)
+    return Found(found.positions[numbers], rows, keys)
+
+
+def _places(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Number the rows of each position from 0; give beside each how many its position has."""
+    begins = np.flatnonzero(np.r_[True, positions[1:] != positions[:-1]])[: len(positions)]
+    sizes = np.diff(np.r_[begins, len(positions)])
+    return np.arange(len(positions)) - np.repeat(begins, sizes), np.repeat(sizes, sizes)
