@@ -1,0 +1,193 @@
+"""Run a query's operators over histories in memory, and compare with the bounded run."""
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.clock import now_millis
+from pkray.lookup.local_file_cache import CopyLimits
+from pkray.lookup.store import LookupStore
+from pkray.relational import Relation
+from pkray.relational.continuous.changes import Changes, concatenated
+from pkray.relational.continuous.graph import Graph
+from pkray.relational.continuous.operator import Epoch
+from pkray.relational.continuous.state import State, StateSpec
+from pkray.relational.inputs import Changelog
+from pkray.relational.local.batches import batch_of
+from pkray.relational.optimizer import optimize
+from pkray.relational.plan.nodes import Node, Scan, Values
+from pkray.relational.plan.physical import to_physical
+from pkray.relational.sources.changelog import ROW_KIND
+from pkray.schema.row_kind import SHORT, parse
+from pkray.storage.opening import open_store
+
+Row = tuple[Any, ...]
+
+
+class Continuous:
+    """The operators of one query, fed epoch by epoch.
+
+    Args:
+        memory: bytes of each state before it goes to files: little, so that files are met.
+        parts: in so many calls each epoch is given to the graph.
+    """
+
+    def __init__(
+        self,
+        relation: Relation,
+        sources: Mapping[str, Changelog],
+        *,
+        ttl: str = "0 ms",
+        before: bool = True,
+        memory: int = 64 << 10,
+        parts: int = 1,
+    ) -> None:
+        self.relation = relation
+        self.sources = sources
+        self.parts = parts
+        self.folder = tempfile.TemporaryDirectory()
+        limits = CopyLimits(1 << 30, 1 << 26, 3_600_000)
+        self._lookups = LookupStore(f"{self.folder.name}/lookups", limits, clock=now_millis)
+        self._memory = memory
+        self.plan = to_physical(optimize(relation.plan), before=before, by_key=not before)
+        self.graph = Graph([self.plan], [before], self._open, ttl)
+        self.fields = self.plan.fields
+        self.epoch = 0
+        self.content: Counter[Row] = Counter()
+        self._taken = dict.fromkeys(sources, 0)
+
+    def _open(self, name: str, spec: StateSpec, ttl: int) -> State:
+        store = open_store(f"{self.folder.name}/{name}")
+        return State(spec, store, self._lookups, memory=self._memory, ttl=ttl)
+
+    def push(self, source: str, rows: Sequence[Mapping[str, Any]], time: int = 0) -> Changes:
+        """Give one source an epoch, and run it."""
+        self.sources[source].push(list(rows))
+        return self.run(time)
+
+    def run(self, time: int = 0) -> Changes:
+        """Run what was pushed since as one epoch."""
+        arrived = {name: self._arrived(each) for name, each in self.sources.items()}
+        made = []
+        for part in range(self.parts):
+            changes = {
+                number: self._of_scan(node, arrived, part)
+                for number, node in self.graph.scans.items()
+            }
+            arrival = (self.epoch << 32) + (part << 24)
+            made += self.graph.run(changes, Epoch(self.epoch, time, arrival))
+        self.epoch += 1
+        result = concatenated(self.fields, made)
+        self._replay(result)
+        return result
+
+    def _arrived(self, changelog: Changelog) -> pa.Table:
+        name = next(name for name, each in self.sources.items() if each is changelog)
+        epochs = changelog.source.epochs[self._taken[name] :]
+        self._taken[name] = len(changelog.source.epochs)
+        empty = changelog.source.fields.arrow.empty_table()
+        return pa.concat_tables(
+            epochs or [empty.append_column(ROW_KIND, pa.chunked_array([[]], pa.string()))]
+        )
+
+    def _of_scan(self, node: Node, arrived: Mapping[str, pa.Table], part: int) -> Changes:
+        if isinstance(node, Values):
+            return Changes.none(node.fields)
+        assert isinstance(node, Scan)
+        table = arrived[next(n for n, each in self.sources.items() if each.source is node.source)]
+        size = -(-table.num_rows // self.parts)
+        rows = table.slice(part * size, size).combine_chunks()
+        if not rows.num_rows:
+            return Changes.none(node.fields)
+        kinds = parse(rows.column(ROW_KIND), ROW_KIND).to_numpy()
+        columns = [rows.column(name) for name in node.fields.names]
+        return Changes(batch_of(columns, node.fields.arrow, rows.num_rows), kinds)
+
+    def _replay(self, changes: Changes) -> None:
+        for row, sign in zip(rows_of(changes.rows), changes.signs, strict=True):
+            self.content[row] += int(sign)
+        wrong = [row for row, count in self.content.items() if count < 0]
+        assert not wrong, f"{wrong[:5]} are retracted and were not there"
+        self.content = +self.content
+
+    def check(self) -> None:
+        """Compare the changes so far, replayed, with the bounded run over the sources' content."""
+        bounded = Counter(rows_of(self.relation.to_arrow(engine="local")))
+        missing, extra = bounded - self.content, self.content - bounded
+        assert not missing + extra, f"missing {list(missing)[:5]}, extra {list(extra)[:5]}"
+
+
+def rows_of(table: pa.Table | pa.RecordBatch) -> list[Row]:
+    """Give rows as tuples that can be counted; floats that differ in the last bits are equal."""
+    names = table.schema.names
+    return [tuple(_plain(row[name]) for name in names) for row in table.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return "nan" if value != value else float(f"{value:.9g}")
+    if isinstance(value, list):
+        return tuple(map(_plain, value))
+    if isinstance(value, dict):
+        return tuple((name, _plain(each)) for name, each in value.items())
+    return value
+
+
+def kinds_of(changes: Changes) -> list[tuple[str, Row]]:
+    """Give changes as pairs of kind and row."""
+    pairs = zip(changes.kinds, rows_of(changes.rows), strict=True)
+    return [(SHORT[kind], row) for kind, row in pairs]
+
+
+class RandomHistory:
+    """Random changes of one table: inserts, updates (-U, +U), deletes, moves of keys.
+
+    Args:
+        make: a random row of the table; its first column counts up where `keyed`.
+        keyed: rows have a unique first column; else equal rows occur.
+    """
+
+    def __init__(self, rng: random.Random, make: Any, *, keyed: bool = False) -> None:
+        self._rng = rng
+        self._make = make
+        self._keyed = keyed
+        self._next = 0
+        self.rows: list[dict[str, Any]] = []
+
+    def epoch(self, size: int, *, inserts: bool = False) -> list[dict[str, Any]]:
+        """Make the changes of one epoch.
+
+        Args:
+            inserts: insert only.
+        """
+        changes: list[dict[str, Any]] = []
+        for _ in range(size):
+            choice = self._rng.random()
+            if inserts or not self.rows or choice < 0.5:
+                changes.append({**self._insert(), ROW_KIND: "+I"})
+                continue
+            place = self._rng.randrange(len(self.rows))
+            old = self.rows[place]
+            if choice < 0.75:
+                new = self._make(self._rng)
+                if self._keyed:
+                    first = next(iter(old))
+                    new[first] = old[first]
+                self.rows[place] = new
+                changes += [{**old, ROW_KIND: "-U"}, {**new, ROW_KIND: "+U"}]
+            else:
+                self.rows.pop(place)
+                changes.append({**old, ROW_KIND: "-D"})
+        return changes
+
+    def _insert(self) -> dict[str, Any]:
+        row = self._make(self._rng)
+        if self._keyed:
+            row[next(iter(row))] = self._next
+            self._next += 1
+        self.rows.append(row)
+        return row
