@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import pkray
-from pkray.relational import Relation, Tumble, func, when
+from pkray.relational import Relation, Tumble, when
+from pkray.relational.api import func
 
 console = Console()
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 import pkray
-from pkray.cli import (
+from pkray.cli.commands import (
     alter,
     changes,
     compaction,

@@ -97,7 +97,7 @@ class Shell:
 
 def is_whole(text: str, dialect: str) -> bool:
     """Whether text ends a statement: by a semicolon, or as a word that the shell knows."""
-    from pkray.relational.composing import in_dialect
+    from pkray.relational.api.composing import in_dialect
     from pkray.relational.sql.statements import ends_statement
 
     bare = text.strip()
@@ -120,7 +120,7 @@ def completions(catalog: Catalog, before: str) -> Iterator[str]:
 
 
 def _candidates(catalog: Catalog, before: str) -> Iterator[str]:
-    from pkray.relational import func
+    from pkray.relational.api import func
 
     session = catalog.session
     for name in dict.fromkeys(_TABLES.findall(before)):

@@ -18,7 +18,7 @@ def run(
     catalog: Catalog, statement: str, dialect: str, printer: Printer, *, continuous: bool
 ) -> None:
     """Run one statement and print what it gives."""
-    from pkray.relational.statements import Statement
+    from pkray.relational.statements.statement import Statement
 
     made = catalog.sql(statement, dialect)
     if isinstance(made, Statement):

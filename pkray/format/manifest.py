@@ -1,7 +1,7 @@
 """Manifests, manifest lists and index manifests: lists of files in Avro.
 
 Reads what Java 0.9 (newer fields absent), pypaimon 2.1 and pypaimon-rust 0.4 (fields added)
-wrote; writes the schemas of :mod:`pkray.format.avro_schemas`, compressed as
+wrote; writes the schemas of :mod:`pkray.format.avro.schemas`, compressed as
 ``manifest.compression`` says (zstd, snappy, none or default, which is zstd).
 """
 
@@ -14,8 +14,8 @@ import msgspec
 
 from pkray.arguments.file_names import checked
 from pkray.errors import CorruptFileError
-from pkray.format import avro_schemas
-from pkray.format.avro_file import Expected, read_records, write_records
+from pkray.format.avro import schemas as avro_schemas
+from pkray.format.avro.files import Expected, read_records, write_records
 from pkray.format.data_file import DataFileMeta, ManifestEntry, SimpleStats
 from pkray.format.index_file import DeletionVectorRange, IndexFileMeta
 

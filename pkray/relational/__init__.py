@@ -16,6 +16,7 @@ same syntax that a text is parsed into, so that both give the same plan.
 - **node** (`plan.nodes`): what is done to rows. The columns of a node have distinct names, and only
   filters, projections and the further conditions of joins hold expressions: all else names columns.
 - **source** (`sources`): where rows come from.
+- **statement** (`statements`): what ``catalog.sql`` does besides queries. `api` has the methods.
 - **function** (`functions`): a name, its typing, its kernel over Arrow arrays and its Spark SQL.
 """
 
@@ -25,14 +26,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pkray.relational import func as func
-    from pkray.relational.column import Column, col, exists, lit, when
-    from pkray.relational.grouped import Grouped, cube, grouping_sets, rollup
-    from pkray.relational.inputs import Changelog, changelog, from_arrow, query
+    from pkray.relational.api import func as func
+    from pkray.relational.api.column import Column, col, exists, lit, when
+    from pkray.relational.api.grouped import Grouped, cube, grouping_sets, rollup
+    from pkray.relational.api.inputs import Changelog, changelog, from_arrow, query
+    from pkray.relational.api.relation import Relation
+    from pkray.relational.api.windows import Cumulate, Session, Slide, Tumble
     from pkray.relational.plans import Plan
-    from pkray.relational.relation import Relation
-    from pkray.relational.statements import Statement
-    from pkray.relational.windows import Cumulate, Session, Slide, Tumble
+    from pkray.relational.statements.statement import Statement
 
 __all__ = [
     "Changelog",
@@ -59,20 +60,20 @@ __all__ = [
 ]
 
 _MEMBERS = {
-    "column": ("Column", "col", "exists", "lit", "when"),
-    "grouped": ("Grouped", "cube", "grouping_sets", "rollup"),
-    "inputs": ("Changelog", "changelog", "from_arrow", "query"),
+    "api.column": ("Column", "col", "exists", "lit", "when"),
+    "api.grouped": ("Grouped", "cube", "grouping_sets", "rollup"),
+    "api.inputs": ("Changelog", "changelog", "from_arrow", "query"),
     "plans": ("Plan",),
-    "relation": ("Relation",),
-    "statements": ("Statement",),
-    "windows": ("Cumulate", "Session", "Slide", "Tumble"),
+    "api.relation": ("Relation",),
+    "statements.statement": ("Statement",),
+    "api.windows": ("Cumulate", "Session", "Slide", "Tumble"),
 }
 _MODULES = {name: module for module, names in _MEMBERS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name == "func":
-        return importlib.import_module("pkray.relational.func")
+        return importlib.import_module("pkray.relational.api.func")
     if name not in _MODULES:
         raise AttributeError(f"module 'pkray.relational' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"pkray.relational.{_MODULES[name]}"), name)

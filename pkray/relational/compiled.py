@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError
 from pkray.relational.functions import function
-from pkray.relational.functions.cast_kernels import cast_can_fail, cast_kernel
+from pkray.relational.functions.casts.kernels import cast_can_fail, cast_kernel
 from pkray.relational.functions.function import Value
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import (

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.compiled import fold
-from pkray.relational.functions.patterns import like_prefix
+from pkray.relational.functions.text.patterns import like_prefix
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
 
 _COMPARED: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {

@@ -22,8 +22,6 @@ from pkray.errors import (
     UnsupportedError,
 )
 from pkray.relational import running
-from pkray.relational.changing import BoundInsert, write_sink
-from pkray.relational.definitions import DONE
 from pkray.relational.dialect import Dialect
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_reader import PlanNames, from_json
@@ -37,12 +35,14 @@ from pkray.relational.session import Environment, QuerySession
 from pkray.relational.sources import Source
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sql import statements as said
+from pkray.relational.statements.changing import BoundInsert, write_sink
+from pkray.relational.statements.definitions import DONE
 from pkray.storage.opening import open_store
 from pkray.table.catalog import Catalog
 from pkray.version import __version__
 
 if TYPE_CHECKING:
-    from pkray.relational.relation import Relation
+    from pkray.relational.api.relation import Relation
 
 PLAN_PATHS = "sql.plan-paths"
 """The option that lists, by commas, the folders where statements may write and read plans."""

@@ -16,9 +16,9 @@ from pkray.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from pkray.relational.api.queried import Queried
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.nodes import Node, Scan
-from pkray.relational.queried import Queried
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sources.watermarks import declared_watermark
@@ -193,7 +193,7 @@ class QuerySession:
         return ".".join(parts if len(parts) == 2 else (database or self.database, *parts))
 
     def _view(self, name: str, view: StoredView, asking: Environment) -> Node:
-        from pkray.relational.sql.binder import Binder
+        from pkray.relational.sql.binder.binder import Binder
         from pkray.relational.sql.parser import parse_query
 
         if asking.depth >= MAX_VIEWS:

@@ -33,11 +33,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError
-from pkray.relational.column import Column, expression
+from pkray.relational.api.column import Column, expression
+from pkray.relational.api.syntax import UserCall
 from pkray.relational.functions.arguments import cast_to
 from pkray.relational.plan.expressions import Expression, UdfCall
 from pkray.relational.plan.fields import Field
-from pkray.relational.syntax import UserCall
 from pkray.schema.types import DataType
 
 ROW = "_row"

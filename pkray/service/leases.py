@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pkray.service.elapsed import elapsed
 from pkray.service.protocol import SessionId
+from pkray.service.timing.elapsed import elapsed
 
 LOOK_SECONDS = 1.0
 """How often it is looked for leases that have run out, and how often writers renew theirs."""

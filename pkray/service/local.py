@@ -24,7 +24,6 @@ from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.coordinator.maintenance import TableMaintenance
-from pkray.service.debounced_timer import DebouncedTimer
 from pkray.service.dedicated_compaction import spread_over_threads
 from pkray.service.handle import Handle
 from pkray.service.leases import beat_seconds
@@ -38,6 +37,7 @@ from pkray.service.runtime import (
     checked_owners,
     default_owners,
 )
+from pkray.service.timing.debounced_timer import DebouncedTimer
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 

@@ -27,7 +27,7 @@ from pkray.spark.source import read
 from pkray.spark.types import exchange_schema, incoming_schema, spark_schema
 
 if TYPE_CHECKING:
-    from pkray.relational.relation import Relation
+    from pkray.relational.api.relation import Relation
 
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -198,7 +198,7 @@ def relation(frame: Any, *, name: str = "dataframe") -> Relation:
         UnsupportedError: it is a stream, which continuous queries will read.
         SchemaError: a column's type has no Arrow form, or a name appears twice.
     """
-    from pkray.relational.relation import of_source
+    from pkray.relational.api.relation import of_source
 
     if not isinstance(frame, DataFrame):
         raise InputError(

@@ -338,7 +338,7 @@ class Catalog(Closeable):
         Raises:
             QueryError: it is not understood; line and column say where.
         """
-        from pkray.relational.statements import run_statement
+        from pkray.relational.statements.statement import run_statement
 
         return run_statement(self, text, dialect)
 
@@ -354,7 +354,7 @@ class Catalog(Closeable):
             QueryError: the query is wrong, or reads what the warehouse does not hold.
             TableExistsError: a table or a stored view has the name.
         """
-        from pkray.relational.views import create_view
+        from pkray.relational.statements.views import create_view
 
         create_view(self, name, query, temporary=temporary)
 
@@ -364,7 +364,7 @@ class Catalog(Closeable):
         Raises:
             TableNotFoundError: there is none and ``if_exists`` is false.
         """
-        from pkray.relational.views import drop_view
+        from pkray.relational.statements.views import drop_view
 
         drop_view(self, name, if_exists=if_exists)
 
@@ -406,7 +406,7 @@ class Catalog(Closeable):
         Raises:
             QueryError: SQL has a function of this name.
         """
-        from pkray.relational.views import register_function
+        from pkray.relational.statements.views import register_function
 
         register_function(self, name, function)
 

@@ -107,7 +107,7 @@ class SystemTable:
 
     def relation(self) -> Any:
         """Query it: a lazy `pkray.relational.Relation`."""
-        from pkray.relational.relation import of_system_table
+        from pkray.relational.api.relation import of_system_table
 
         return of_system_table(self)
 

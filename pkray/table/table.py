@@ -470,7 +470,7 @@ class Table:
 
     def relation(self) -> Any:
         """Query the table: a lazy `pkray.relational.Relation` over its newest snapshot."""
-        from pkray.relational.relation import of_table
+        from pkray.relational.api.relation import of_table
 
         return of_table(self)
 

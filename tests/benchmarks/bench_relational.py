@@ -32,7 +32,7 @@ from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources import ColumnStatistics, Source
 from pkray.relational.sources.arrow import ArrowSource
-from pkray.relational.sql.binder import Binder
+from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.parser import parse_query
 from pkray.schema.types import DataType
 from tests.tpch.generator import KEYS, NUMBERS, Tpch, differences

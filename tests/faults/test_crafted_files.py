@@ -15,8 +15,8 @@ import pytest
 import pkray
 from pkray.checksums import KEY, seal_json
 from pkray.errors import OptionError, PkrayError, StorageError
-from pkray.format import avro_schemas
-from pkray.format.avro_file import read_records, write_records
+from pkray.format.avro import schemas as avro_schemas
+from pkray.format.avro.files import read_records, write_records
 from tests.faults.script import (
     FOREVER,
     NAME,

@@ -5,8 +5,8 @@
     name, arguments ──resolve──▶ Call with casts ──kernel──▶ Arrow arrays
                                         └────────spark───▶ Spark SQL
 
-- **function** (`function`): one entry of a table; a module a family (``text``, ``time`` …) adds its
-  own when it is imported.
+- **function** (`function`): one entry of a table; a module a family (``text.strings``,
+  ``json.functions`` …) adds its own when it is imported.
 - **resolver**: checks a call's arguments, casts them by the dialect's rules (`coercion`) and gives
   the result's type.
 - **kernel**: computes a batch from arrays and scalars, without a loop over rows.

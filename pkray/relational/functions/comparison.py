@@ -22,8 +22,8 @@ from pkray.relational.functions.coercion import (
     wider,
 )
 from pkray.relational.functions.function import Function, Resolver, Value, define
-from pkray.relational.functions.patterns import by_pattern, like_regex, match_regex, plain_like
 from pkray.relational.functions.signatures import anything, boolean, check_count, takes, text
+from pkray.relational.functions.text.patterns import by_pattern, like_regex, match_regex, plain_like
 from pkray.relational.functions.values import as_array
 from pkray.relational.local.keys import codes
 from pkray.relational.plan.expressions import Call, Expression, Literal

@@ -22,19 +22,19 @@ from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
 
 FAMILIES = (
-    "arithmetic",
-    "mathematics",
-    "rounding",
-    "bits",
+    "numbers.arithmetic",
+    "numbers.mathematics",
+    "numbers.rounding",
+    "numbers.bits",
     "comparison",
     "conditional",
-    "text",
-    "search",
-    "regular_expressions",
-    "encodings",
-    "time",
-    "json",
-    "nested",
+    "text.strings",
+    "text.search",
+    "text.regular_expressions",
+    "text.encodings",
+    "time.time",
+    "json.functions",
+    "nested.nested",
     "hashing",
 )
 """The modules that define functions; aggregates and window functions are in `aggregates`."""

@@ -18,7 +18,6 @@ from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.arguments import constant
 from pkray.relational.functions.coercion import BIGINT, INT, STRING, any_nullable
-from pkray.relational.functions.exact_sums import decimal_words
 from pkray.relational.functions.function import (
     NO_SPARK,
     Function,
@@ -28,7 +27,8 @@ from pkray.relational.functions.function import (
     Value,
     define,
 )
-from pkray.relational.functions.lists import Lists
+from pkray.relational.functions.nested.lists import Lists
+from pkray.relational.functions.numbers.exact_sums import decimal_words
 from pkray.relational.functions.signatures import binary, check_count, wrong_argument
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal

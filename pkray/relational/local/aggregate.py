@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.functions.aggregate_kernels import grouped_aggregate
+from pkray.relational.functions.aggregates.kernels import grouped_aggregate
 from pkray.relational.local.batches import (
     batch_of,
     batches_of,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError
-from pkray.relational.functions.exact_sums import decimal_words, decimals_of
+from pkray.relational.functions.numbers.exact_sums import decimal_words, decimals_of
 from pkray.relational.local.frames import Frames
 from pkray.relational.plan.expressions import WindowCall
 

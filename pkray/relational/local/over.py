@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.functions.aggregate_kernels import grouped_aggregate
-from pkray.relational.functions.exact_sums import divide_decimals
+from pkray.relational.functions.aggregates.kernels import grouped_aggregate
+from pkray.relational.functions.numbers.exact_sums import divide_decimals
 from pkray.relational.local.aggregate import CODE, folded
 from pkray.relational.local.batches import (
     batches_of,

@@ -32,7 +32,7 @@ def watermark(fields: Fields, column: str, text: str | None) -> Watermark:
     """
     from sqlglot import exp
 
-    from pkray.relational.sql.expressions import ExpressionBinder
+    from pkray.relational.sql.expressions.expressions import ExpressionBinder
     from pkray.relational.sql.parser import nearest, parse_expression
 
     def find(name: str) -> Expression:

@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from pkray.errors import PkrayError, QueryError, SchemaError, UnsupportedError
 from pkray.relational.dialect import Dialect
+from pkray.relational.sql.expressions.types import type_of
 from pkray.relational.sql.parser import (
     DIALECTS,
     MISPLACED_HINT,
@@ -23,7 +24,6 @@ from pkray.relational.sql.parser import (
     position,
     tokenize,
 )
-from pkray.relational.sql.types import type_of
 from pkray.schema.types import DataType
 
 _SPARK_TYPE = re.compile(r"\b(TIMESTAMP|BINARY)\b(?!\s*\()|\bTIMESTAMP\s*\(|\bSTRUCT\b", re.I)

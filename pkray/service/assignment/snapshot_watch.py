@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pkray.service.elapsed import elapsed
 from pkray.service.protocol import SessionId
+from pkray.service.timing.elapsed import elapsed
 
 PENDING_MILLIS = 60_000
 """After so long without an answer, a commit's coordinator is taken for dead."""

@@ -32,7 +32,7 @@ from pkray.service.protocol import (
     RoutedBatch,
     SessionId,
 )
-from pkray.service.pulse import Pulse
+from pkray.service.timing.pulse import Pulse
 
 UNASSIGNED = -1
 """In the place of an owner: rows that wait for a dynamic bucket."""

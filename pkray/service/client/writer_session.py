@@ -35,7 +35,7 @@ from pkray.service.protocol import (
     RoutedBatch,
     SessionId,
 )
-from pkray.service.pulse import Pulse
+from pkray.service.timing.pulse import Pulse
 
 _ATTEMPTS = 8
 """Times that work is begun while owners restart; the waits between them add up to 16 s."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pkray.metadata.live import BucketId
-from pkray.service.elapsed import elapsed
+from pkray.service.timing.elapsed import elapsed
 
 _log = logging.getLogger(__name__)
 

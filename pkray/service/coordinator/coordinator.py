@@ -24,10 +24,10 @@ from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.fencing import WriterFencing
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.coordinator.two_phase_commit import TwoPhaseCommit
-from pkray.service.debounced_timer import DebouncedTimer
 from pkray.service.handle import gather
 from pkray.service.protocol import BucketSelection, CommitOutcome, CommitRequest, SessionId
 from pkray.service.stats import CoordinatorStats
+from pkray.service.timing.debounced_timer import DebouncedTimer
 
 _log = logging.getLogger(__name__)
 

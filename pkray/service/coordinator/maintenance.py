@@ -14,8 +14,8 @@ from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.tags import TagStore
 from pkray.schema.table_schema import TableSchema
-from pkray.service.elapsed import elapsed
 from pkray.service.progress import BESIDE_CALLS
+from pkray.service.timing.elapsed import elapsed
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pkray.lookup.store import LookupStore
-from pkray.service.debounced_timer import DebouncedTimer
+from pkray.service.timing.debounced_timer import DebouncedTimer
 
 _LEAST_SECONDS = 0.1
 _MOST_SECONDS = 60.0

@@ -51,9 +51,9 @@ from pkray.service.protocol import (
     RowsPlaced,
     SessionId,
 )
-from pkray.service.pulse import Pulse
 from pkray.service.schema_cache import SchemaCache
 from pkray.service.stats import OwnerStats
+from pkray.service.timing.pulse import Pulse
 from pkray.storage.location import TableLocation
 
 

@@ -32,8 +32,8 @@ from enum import Enum
 from pkray.errors import ServiceError
 from pkray.format.commit_message import CommitMessage
 from pkray.service.assignment.snapshot_watch import PENDING_MILLIS
-from pkray.service.elapsed import elapsed
 from pkray.service.protocol import PrepareRequest
+from pkray.service.timing.elapsed import elapsed
 
 
 class CommitState(Enum):

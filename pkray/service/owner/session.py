@@ -13,12 +13,12 @@ from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.lsm.writer.uncommitted import Uncommitted
 from pkray.metadata.live import BucketId
 from pkray.service.compaction.job import UNNAMED_MILLIS
-from pkray.service.elapsed import elapsed
 from pkray.service.owner.applied_batches import AppliedBatches
 from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.prepared_commit import PreparedCommit
 from pkray.service.protocol import DRIVER, Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
+from pkray.service.timing.elapsed import elapsed
 
 _RENEWED_EVERY_MILLIS = 60 * 60 * 1000
 """Well below the time after which files are old (`UNNAMED_MILLIS`)."""

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.compactions import Compactions
-from pkray.service.elapsed import elapsed
 from pkray.service.owner.sessions import OwnerSessions
 from pkray.service.schema_cache import SchemaCache
+from pkray.service.timing.elapsed import elapsed
 
 
 class SnapshotRefresher:

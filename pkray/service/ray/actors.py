@@ -17,7 +17,6 @@ from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.coordinator.maintenance import TableMaintenance
-from pkray.service.debounced_timer import DebouncedTimer
 from pkray.service.handle import Client, Group, Method, methods_of
 from pkray.service.late import Late
 from pkray.service.local_handle import LocalHandle
@@ -25,6 +24,7 @@ from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.progress import LOOKUPS, START, CallProgress, in_group
 from pkray.service.ray.handle import RayHandle
+from pkray.service.timing.debounced_timer import DebouncedTimer
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 

@@ -19,7 +19,7 @@ from pkray.errors import (
     UnsupportedError,
 )
 from pkray.relational import col, from_arrow
-from pkray.relational import func as f
+from pkray.relational.api import func as f
 
 COLUMNS = [("id", "INT"), ("region", "STRING"), ("amount", "DECIMAL(10, 2)")]
 ROWS = [

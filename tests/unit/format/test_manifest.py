@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.errors import CorruptFileError
-from pkray.format import avro_schemas
-from pkray.format.avro_file import _plain, read_records, write_records
+from pkray.format.avro import schemas as avro_schemas
+from pkray.format.avro.files import _plain, read_records, write_records
 from pkray.format.data_file import ADD, DELETE, DataFileMeta, ManifestEntry, SimpleStats
 from pkray.format.index_file import (
     DELETION_VECTORS,

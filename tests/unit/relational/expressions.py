@@ -13,7 +13,7 @@ from pkray.relational.compiled import compile_expression
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import ColumnRef, Expression
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.sql.expressions import ExpressionBinder
+from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.parser import parse_expression
 from pkray.schema.types import DataType
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pkray.errors import EvaluationError, QueryError
-from pkray.relational.functions.aggregate_kernels import grouped_aggregate
+from pkray.relational.functions.aggregates.kernels import grouped_aggregate
 from pkray.relational.plan.expressions import AggregateCall, Cast, ColumnRef
 from pkray.relational.udf import Udf, udaf, udf, udtf
 from pkray.schema.types import DataType

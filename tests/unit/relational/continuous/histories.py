@@ -12,11 +12,11 @@ from pkray.clock import now_millis
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.relational import Relation
+from pkray.relational.api.inputs import Changelog
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.state import State, StateSpec
-from pkray.relational.inputs import Changelog
 from pkray.relational.local.batches import batch_of
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import Node, Scan, Values

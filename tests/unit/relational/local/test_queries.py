@@ -20,7 +20,7 @@ from pkray.relational.local import run
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.arrow import ArrowSource
-from pkray.relational.sql.binder import Binder
+from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.parser import parse_query
 
 QUERIES = (Path(__file__).parent / "data" / "queries.sql").read_text().strip().split(";\n")

@@ -17,7 +17,7 @@ from pkray.relational.plan.nodes import Node, Scan, Sink
 from pkray.relational.plan.physical import to_logical, to_physical
 from pkray.relational.plan.plan_diff import diff_of
 from pkray.relational.sources import Source
-from pkray.relational.sql.binder import Binder
+from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.parser import parse_query
 from tests.unit.relational.plan.sample_plans import scan
 

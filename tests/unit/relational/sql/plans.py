@@ -45,9 +45,9 @@ from pkray.relational.plan.nodes import (
     Values,
     Window,
 )
-from pkray.relational.sql.binder import Binder
+from pkray.relational.sql.binder.binder import Binder
+from pkray.relational.sql.binder.scope import OuterRef
 from pkray.relational.sql.parser import nearest, parse_query
-from pkray.relational.sql.scope import OuterRef
 from pkray.schema.types import DataType
 
 

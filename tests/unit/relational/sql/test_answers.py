@@ -18,7 +18,7 @@ from pkray.relational.local.engine import run
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.arrow import ArrowSource
-from pkray.relational.sql.binder import Binder
+from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.parser import parse_query
 from tests.unit.relational.sql.plans import check
 

@@ -1,0 +1,13 @@
+"""What people write in Python: relations, columns, groups, windows; all of it becomes syntax.
+
+::
+
+    rel.filter(rel.x > 1) ──▶ Column ──▶ syntax ─┐
+                    Relation ──▶ composing ──────┴▶ SELECT … FROM (the relation) ──▶ sql.binder
+
+- **relation** (`relation.Relation`): a query and its plan; `queried` says what every relation is.
+- **column** (`column.Column`): an expression over the relation that a method belongs to; `func` has
+  the functions, `windows` the windows of time, `grouped` the groups of a relation.
+- `composing` writes a query around a query, `rewriting` what takes more than a line of SQL.
+- `inputs` makes relations of rows, changes and texts.
+"""

@@ -1,0 +1,32 @@
+"""Functions as Python calls: ``f.sum("a")``, ``f.upper(rel.name)``.
+
+Every function of SQL is here under its name, users' own too; ``pkray sql --functions`` lists them.
+Arguments are columns, SQL text, or constants by ``lit``; ``f.count()`` counts rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from pkray.relational.api.column import Column, called
+
+
+def __getattr__(name: str) -> Callable[..., Column]:
+    if name.startswith("_"):
+        raise AttributeError(f"no function is called {name!r}")
+    return partial(called, name)
+
+
+def __dir__() -> list[str]:
+    from pkray.relational.dialect import Dialect
+    from pkray.relational.functions import function
+    from pkray.relational.functions.aggregates import aggregates
+
+    every: list[Any] = [
+        *function.written(Dialect.SPARK),
+        *aggregates.written_aggregates(Dialect.SPARK),
+        *aggregates.written_windows(),
+    ]
+    return sorted({each.name for each in every})

@@ -1,0 +1,731 @@
+"""Relations: lazy, immutable queries that methods and SQL write alike."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pkray.arguments.facade import SnapshotId, checked_class
+from pkray.errors import ColumnNotFoundError, OptionError, QueryError
+from pkray.extras import require_extra
+from pkray.relational import running
+from pkray.relational.api import composing, rewriting, syntax
+from pkray.relational.api.column import Column, expression, listed, ordering
+from pkray.relational.api.composing import Side, Writer, opened, passed_on, star
+from pkray.relational.api.grouped import Grouped
+from pkray.relational.api.queried import AsOf, Queried
+from pkray.relational.api.syntax import ORIGIN, column, identifier
+from pkray.relational.api.windows import Window
+from pkray.relational.dialect import Dialect
+from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.session import Environment, table_scan
+from pkray.relational.sources.source import Source
+from pkray.relational.sources.system import SystemSource
+from pkray.relational.sources.table import TableSource
+from pkray.relational.sql.binder.binder import Binder
+from pkray.relational.sql.parser import DIALECTS, nearest
+from pkray.scan.snapshot_selector import Timestamp
+from pkray.shown import html_table
+from pkray.table.system_table import SystemTable
+from pkray.table.table import Table
+
+if TYPE_CHECKING:
+    from pkray.relational.udf import Udf
+
+How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
+Engine: TypeAlias = Literal["local", "spark"]
+Snapshots: TypeAlias = SnapshotId | Mapping[str, int]
+
+_SHOWN = 20
+MAX_STEPS = 60
+"""Most relations below one whose plan is bound as a whole; of more, each is bound by itself, as
+binding a query takes some of Python's stack for each of its levels."""
+_numbers = itertools.count(1)
+
+
+@checked_class
+class Relation(Queried):
+    """A query: rows of columns, computed when they are asked for.
+
+    Made by ``table.relation()``, ``catalog.sql("SELECT …")`` and ``from_arrow``. Methods give other
+    relations. A column is ``rel["a"]``, ``rel.a`` where no method has the name, or ``col("a")``;
+    where an expression fits, SQL text does.
+
+    Attributes:
+        tree: the query's syntax; nothing changes it.
+        names: what the names in it stand for.
+        origins: by number of each relation that this one was made of, what its columns are called
+            here.
+    """
+
+    def __init__(
+        self,
+        tree: exp.Query,
+        names: Environment,
+        origins: Mapping[int, Mapping[str, str]] | None = None,
+    ) -> None:
+        number = next(_numbers)
+        try:
+            bound = Binder(names).query(composing.shortened(tree, names))
+        except RecursionError:
+            raise _too_deep() from None
+        tree.meta[composing.NUMBER] = number
+        self.tree = tree
+        self.names = replace(names, plans={**names.plans, number: bound})
+        self._number = number
+        self._fields = bound.fields
+        self._is_long = len(names.plans) > MAX_STEPS
+        own = {name: name for name in bound.fields.names}
+        self.origins: dict[int, Mapping[str, str]] = {**(origins or {}), number: own}
+
+    @cached_property
+    def plan(self) -> Node:
+        """What it means, as a whole."""
+        if self._is_long:
+            return self.names.plans[self._number]
+        return Binder(self.names).query(self.tree.copy())
+
+    @property
+    def fields(self) -> Fields:
+        """The columns with their types."""
+        return self._fields
+
+    # Columns
+
+    def __getitem__(self, name: str) -> Column:
+        """Take a column by name.
+
+        Raises:
+            ColumnNotFoundError: there is none; the nearest names are said.
+        """
+        found = self._name(name)
+        made = column(found)
+        made.meta[ORIGIN] = self._number
+        return Column(made)
+
+    def __getattr__(self, name: str) -> Column:
+        if name.startswith("_") or "_fields" not in vars(self):
+            raise AttributeError(f"a relation has no attribute {name!r}")
+        return self[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.columns})
+
+    def __iter__(self) -> NoReturn:
+        raise QueryError("a relation is not iterated over: take to_batches(), or rel['column']")
+
+    def __bool__(self) -> NoReturn:
+        raise QueryError("a relation has no truth of its own: ask count() or columns")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as Arrow has them."""
+        return self.fields.arrow
+
+    # What it is
+
+    def sql(self, pretty: bool = False) -> str:
+        """Write it as SQL, in its dialect."""
+        try:
+            return self.tree.copy().sql(dialect=DIALECTS[self.dialect], pretty=pretty)
+        except RecursionError:
+            raise _too_deep() from None
+
+    def explain(self) -> Any:
+        """Say how it would run: types, changes, keys and state of each node; print it."""
+        from pkray.relational.explanation import Explanation
+
+        session = self.names.session
+        return Explanation(self.plan, session.options if session else {})
+
+    def describe(self) -> pa.Table:
+        """List the columns: name, type, null, key, extras and watermark."""
+        return rewriting.described(self.plan)
+
+    def __repr__(self) -> str:
+        columns = "\n".join(f"    {field}" for field in self.fields)
+        return f"Relation: {self._shown()}\n{columns}"
+
+    def _repr_html_(self) -> str:
+        rows = [(field.name, field.type) for field in self.fields]
+        return html_table(self._shown(), rows, ("column", "type"))
+
+    def _shown(self) -> str:
+        try:
+            return self.sql()
+        except QueryError:  # a chain of hundreds of methods
+            return "…"
+
+    # Rows
+
+    def to_batches(
+        self,
+        engine: Engine | None = None,
+        *,
+        snapshot: Snapshots | None = None,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Compute the rows, batch by batch.
+
+        Args:
+            engine: ``local`` (the default) runs in this process, ``spark`` on the active session.
+            snapshot, tag, timestamp: the moment at which its tables are read; by default one
+                instant now. `snapshot` is an id, or ids by table where it reads several.
+
+        Raises:
+            EvaluationError: a row cannot be computed: an overflow, a value that does not fit a
+                cast.
+        """
+        if engine == "spark":
+            rendering = importlib.import_module("pkray.spark.relations")  # a door upwards
+            batches: Iterator[pa.RecordBatch] = rendering.to_batches(
+                running.prepare(running.pinned(self.plan, snapshot, tag, timestamp))
+            )
+            return batches
+        return running.run(running.pinned(self.plan, snapshot, tag, timestamp))
+
+    def to_arrow(
+        self,
+        engine: Engine | None = None,
+        *,
+        snapshot: Snapshots | None = None,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> pa.Table:
+        """Compute the rows as a pyarrow Table; as of `to_batches`."""
+        found = self.to_batches(engine, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        return pa.Table.from_batches(found, self.schema)
+
+    def to_pandas(
+        self,
+        engine: Engine | None = None,
+        *,
+        snapshot: Snapshots | None = None,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> Any:
+        """Compute the rows as a pandas DataFrame; as of `to_batches`.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        require_extra("pandas", "pandas", "to_pandas()")
+        found = self.to_arrow(engine, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        return found.to_pandas()
+
+    def to_polars(
+        self,
+        engine: Engine | None = None,
+        *,
+        snapshot: Snapshots | None = None,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> Any:
+        """Compute the rows as a polars DataFrame; as of `to_batches`.
+
+        Raises:
+            MissingExtraError: polars is not installed.
+        """
+        require_extra("polars", "polars", "to_polars()")
+        import polars
+
+        found = self.to_arrow(engine, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        return polars.from_arrow(found)
+
+    def to_spark(
+        self,
+        spark: Any = None,
+        *,
+        snapshot: Snapshots | None = None,
+        tag: str | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> Any:
+        """Give it as a lazy Spark DataFrame.
+
+        Args:
+            spark: the session; by default the active one.
+            snapshot, tag, timestamp: as of `to_batches`; the tables are bound now.
+        """
+        rendering = importlib.import_module("pkray.spark.relations")  # a door upwards
+        bound = running.pinned(self.plan, snapshot, tag, timestamp)
+        return rendering.to_spark(running.prepare(bound), spark)
+
+    def count(self) -> int:
+        """Count the rows."""
+        counted = exp.Select(expressions=[syntax.aliased(syntax.call("count", exp.Star()), "n")])
+        counted.set("from_", exp.From(this=composing.subquery(self.tree)))
+        number: int = Relation(counted, self.names).to_arrow().column(0)[0].as_py()
+        return number
+
+    def show(self, n: int = _SHOWN) -> None:
+        """Print the first rows."""
+        print(rewriting.printed(self.limit(n).to_arrow()))
+
+    # Relational base
+
+    def select(self, *columns: object, **named: object) -> Relation:
+        """Compute columns.
+
+        Args:
+            columns: columns, or SQL text such as ``"a"``, ``"a + b AS c"`` or ``"*"``.
+            named: columns by the names that they get.
+        """
+        values = [*_expressions(columns), *_named(named)]
+        if not values:
+            raise QueryError("select takes a column at least; '*' is all of them")
+        return self._selected(values)
+
+    def filter(self, *conditions: object) -> Relation:
+        """Keep the rows for which all conditions are true."""
+        if not conditions:
+            raise QueryError("filter takes a condition, such as 'a > 10'")
+        writer = self._writer()
+        wanted = [writer.settled(expression(each)) for each in conditions]
+        made = opened(self.tree)
+        where = made.args.get("where")
+        wanted = [where.this, *wanted] if where else wanted
+        made.set("where", exp.Where(this=syntax.joined(exp.And, wanted)))
+        return self._made(made, writer, {name: name for name in self.columns})
+
+    def where(self, *conditions: object) -> Relation:
+        """Keep the rows for which all conditions are true; another name of `filter`."""
+        return self.filter(*conditions)
+
+    def with_columns(self, *columns: object, **named: object) -> Relation:
+        """Add columns, or replace those of the same names; all are computed of the old ones.
+
+        Args:
+            columns: columns with names: ``(rel.a + 1).alias("b")`` or ``"a + 1 AS b"``.
+            named: columns by name.
+        """
+        writer = self._writer()
+        made = [writer.settled(each) for each in [*_expressions(columns), *_named(named)]]
+        values = {self._same(_alias(each)): each for each in made}
+        if len(values) < len(made):
+            raise QueryError("with_columns gives one column twice: give each name once")
+        kept: list[exp.Expr] = []
+        for name in self.columns:
+            kept.append(values.pop(name, column(name)))
+        passed = [name for name in self.columns if name not in map(_alias, made)]
+        return self._rewritten([*kept, *values.values()], writer, {name: name for name in passed})
+
+    def drop_columns(self, *names: str) -> Relation:
+        """Leave columns out."""
+        dropped = {self._name(name) for name in names}
+        kept = [name for name in self.columns if name not in dropped]
+        if not kept:
+            raise QueryError("all columns are dropped: keep one at least")
+        return self._selected([column(name) for name in kept])
+
+    def rename_columns(self, names: Mapping[str, str] | None = None, **named: str) -> Relation:
+        """Give columns other names: ``{"old": "new"}``, or ``old="new"``."""
+        given = {self._name(old): new for old, new in {**(names or {}), **named}.items()}
+        renamed = [given.get(name, name) for name in self.columns]
+        for name in given.values():
+            if renamed.count(name) > 1:
+                raise QueryError(
+                    f"two columns would be called {name!r}: rename or drop the other one",
+                    column_name=name,
+                )
+        values = [
+            syntax.aliased(column(old), new) for old, new in zip(self.columns, renamed, strict=True)
+        ]
+        return self._selected(values)
+
+    def group_by(self, *keys: object) -> Grouped:
+        """Bring rows of equal keys together: then ``agg`` or ``select``.
+
+        Args:
+            keys: columns or SQL text; `rollup`, `cube` and `grouping_sets` of
+                `pkray.relational` among them. Without keys all rows are one group.
+        """
+        return Grouped(self, _flattened(keys))
+
+    def distinct(self) -> Relation:
+        """Keep one of equal rows."""
+        made = opened(self.tree)
+        made.set("distinct", exp.Distinct())
+        return self._made(made, self._writer(), {name: name for name in self.columns})
+
+    def order_by(self, *columns: object) -> Relation:
+        """Order the rows: ``rel.order_by(rel.a.desc(), "b ASC NULLS LAST")``."""
+        keys = [ordering(each) for each in _flattened(columns)]
+        if not keys:
+            raise QueryError("order_by takes a column at least")
+        writer = self._writer()
+        made = opened(self.tree)
+        made.set("order", exp.Order(expressions=[writer.ordering(key) for key in keys]))
+        return self._made(made, writer, {name: name for name in self.columns})
+
+    def limit(self, n: int, offset: int = 0) -> Relation:
+        """Keep at most so many rows.
+
+        Args:
+            offset: how many rows are left out before.
+        """
+        start = self.offset(offset) if offset else self
+        _check_count("n", n)
+        made = rewriting.limitable(start.tree, ("limit",))
+        made.set("limit", exp.Limit(expression=exp.Literal.number(n)))
+        return self._made(made, self._writer(), {name: name for name in self.columns})
+
+    def offset(self, n: int) -> Relation:
+        """Leave the first rows out."""
+        _check_count("n", n)
+        made = rewriting.limitable(self.tree, ("limit", "offset"))
+        made.set("offset", exp.Offset(expression=exp.Literal.number(n)))
+        return self._made(made, self._writer(), {name: name for name in self.columns})
+
+    def alias(self, name: str) -> Relation:
+        """Give it a name for SQL text: ``left.alias("o").join(…, "o.id = l.id")``.
+
+        Columns that were taken from it before are not those of the alias.
+        """
+        item: exp.Expr = composing.subquery(self.tree, name)
+        table = composing.table_of(self.tree)
+        if table is not None:
+            item = table.copy()
+            item.set("alias", exp.TableAlias(this=identifier(name)))
+        return Relation(star(item), self.names)
+
+    # Sets
+
+    def union(self, *others: Relation, all: bool = False) -> Relation:
+        """Unite rows: each once, or with `all` as often as they occur."""
+        return self._with_others(exp.Union, others, all)
+
+    def intersect(self, *others: Relation, all: bool = False) -> Relation:
+        """Keep rows that the others have too."""
+        return self._with_others(exp.Intersect, others, all)
+
+    def except_(self, *others: Relation, all: bool = False) -> Relation:
+        """Leave out rows that the others have."""
+        return self._with_others(exp.Except, others, all)
+
+    # Joins
+
+    def join(
+        self,
+        right: Relation | AsOf,
+        on: object = None,
+        how: How = "inner",
+        suffixes: Sequence[str] | None = None,
+    ) -> Relation:
+        """Pair rows with those of another relation.
+
+        Args:
+            right: the other; ``right.as_of(left.order_time)`` is its version at that time.
+            on: names of columns that both have, which come out once; or conditions, as columns
+                (``left.id == right.k``) or SQL text, in which a side is called by its alias or its
+                table's name, or else ``l`` and ``r``.
+            how: what comes of rows without a match; ``semi`` and ``anti`` give left rows alone.
+            suffixes: of columns that both sides have, left and right; by default left ones keep
+                their names, and right ones get a number: ``id``, ``id0``.
+
+        Raises:
+            QueryError: no condition, or one with ``cross``.
+        """
+        return rewriting.join(self, right, on, how, suffixes)
+
+    def interval_join(
+        self,
+        right: Relation,
+        on: object,
+        left_time: object,
+        right_time: object,
+        lower: object,
+        upper: object,
+        how: How = "inner",
+    ) -> Relation:
+        """Pair rows whose times are near: ``right_time + lower <= left_time <= right_time +
+        upper``.
+
+        Args:
+            on: as of `join`.
+            left_time, right_time: columns of each side.
+            lower, upper: durations: text (``"-10 minutes"``), ``lit(10).minutes``, timedelta.
+            how: as of `join`.
+        """
+        return rewriting.interval_join(self, right, on, left_time, right_time, lower, upper, how)
+
+    def as_of(self, time: object) -> AsOf:
+        """Give its version at a time of the rows that it is joined with.
+
+        Args:
+            time: a time column of the left side.
+        """
+        return AsOf(self, time)
+
+    # The methods of the Table API proposal
+
+    def deduplicate(self, keys: object, order_by: object, keep_first: bool = True) -> Relation:
+        """Keep the first or the last row of each key.
+
+        Args:
+            keys: columns or SQL text, one or a list.
+            order_by: a column, from whose least value on rows are first.
+        """
+        order = exp.Ordered(this=expression(order_by), desc=not keep_first, nulls_first=keep_first)
+        return rewriting.numbered(self, listed(keys), [order], (1, 1), with_rank=False)
+
+    def topn(
+        self,
+        n: int | tuple[int, int],
+        partition_by: object = (),
+        order_by: object = (),
+        with_rank: bool = False,
+    ) -> Relation:
+        """Keep the first rows of each partition.
+
+        Args:
+            n: how many; or from which to which, counted from 1.
+            partition_by: columns or SQL text, one or a list; by default all rows are one.
+            order_by: as of `order_by`.
+            with_rank: add each row's number as ``rownum``.
+        """
+        numbers = n if isinstance(n, tuple) else (1, n)
+        if not 1 <= numbers[0] <= numbers[1]:
+            raise OptionError(
+                f"topn takes a number of at least 1, or a range such as (2, 5): not {n!r}",
+                arguments=("n",),
+            )
+        order = [ordering(each) for each in listed(order_by)]
+        if not order:
+            raise QueryError("topn takes order_by: which rows are first")
+        return rewriting.numbered(self, listed(partition_by), order, numbers, with_rank)
+
+    def window(self, window: Window) -> Relation:
+        """Assign rows to windows of time: adds window_start, window_end and window_time.
+
+        Args:
+            window: ``Tumble.over("10 minutes").on("bidtime")``, or a Slide, Session or Cumulate.
+        """
+        return rewriting.windowed(self, window)
+
+    def hint(self, name: str, options: Mapping[str, str] | None = None) -> Relation:
+        """Add a hint: ``OPTIONS`` of a table's read, or ``STATE_TTL`` by alias or column.
+
+        Raises:
+            QueryError: no such hint, or OPTIONS of what is no table.
+        """
+        return rewriting.hinted(self, name, options or {})
+
+    def dropna(self, thresh: int | None = None, fields: Sequence[str] | None = None) -> Relation:
+        """Leave rows with NULLs out.
+
+        Args:
+            thresh: how many columns have to be not NULL; by default all, -1 is one at least.
+            fields: the columns that count; by default all.
+        """
+        return rewriting.dropna(self, thresh, fields)
+
+    def fillna(self, value: object, fields: Sequence[str] | None = None) -> Relation:
+        """Put values in the place of NULLs.
+
+        Args:
+            value: a constant, or constants by column.
+            fields: which columns; by default all of the constant's type.
+        """
+        return rewriting.fillna(self, value, fields)
+
+    def replace(self, mapping: Mapping[Any, Any], fields: Sequence[str] | None = None) -> Relation:
+        """Put values in the place of others.
+
+        Args:
+            mapping: new values by old ones.
+            fields: in which columns; by default all of the values' type.
+        """
+        return rewriting.replace(self, mapping, fields)
+
+    def sample(self, fraction: float, seed: int | None = None) -> Relation:
+        """Keep a part of the rows, the same ones whenever it runs.
+
+        Args:
+            fraction: from 0 to 1.
+            seed: another gives other rows; by default one by chance, fixed for this relation.
+        """
+        return rewriting.sample(self, fraction, seed)
+
+    def split(self, weights: Sequence[float], seed: int | None = None) -> list[Relation]:
+        """Divide the rows: each comes out in one part, the same one whenever it runs.
+
+        Args:
+            weights: the shares of the parts.
+            seed: as of `sample`.
+        """
+        return rewriting.split(self, weights, seed)
+
+    def map(self, function: Udf, *columns: object) -> Relation:
+        """Make one row of each row, by a user's function that gives a ROW.
+
+        Args:
+            columns: its arguments; by default all columns.
+        """
+        return rewriting.map_rows(self, function, columns or self.columns)
+
+    def flat_map(self, function: Udf, *columns: object) -> Relation:
+        """Make rows of each row, by a user's table function; as of `map`."""
+        return rewriting.flat_map(self, function, columns or self.columns)
+
+    # Plans
+
+    def compile_plan(self, into: str | None = None) -> Any:
+        """Write its plan as JSON.
+
+        Args:
+            into: the table that its rows go to.
+        """
+        plans = importlib.import_module("pkray.relational.plans")  # a door upwards
+        return plans.compile_relation(self, into)
+
+    @property
+    def reads_memory(self) -> bool:
+        """Whether it reads rows, or calls functions, that this process alone has."""
+        kept = (TableSource, SystemSource)
+        scans = (node for node in self.plan.walk() if isinstance(node, Scan))
+        return bool(self.names.functions) or any(not isinstance(s.source, kept) for s in scans)
+
+    def fresh_plan(self) -> Node:
+        """Bind it anew: to tables and views as they are now."""
+        return Binder(replace(self.names, found={})).query(self.tree.copy())
+
+    # How methods write
+
+    def _writer(self) -> Writer:
+        return Writer([Side(self)], self.names)
+
+    def _made(self, tree: exp.Query, writer: Writer, passed: Mapping[str, str]) -> Relation:
+        return Relation(tree, writer.names, passed_on(self.origins, passed))
+
+    def _selected(self, values: Sequence[exp.Expr]) -> Relation:
+        writer = self._writer()
+        settled = [writer.settled(each) for each in values]
+        passed: dict[str, str] = {}
+        for each in settled:
+            bare = each.this if isinstance(each, exp.Alias) else each
+            if isinstance(bare, exp.Star):
+                passed |= {name: name for name in self.columns}
+            elif isinstance(bare, exp.Column) and not bare.table:
+                passed.setdefault(bare.name, each.alias_or_name)
+        return self._rewritten(settled, writer, passed)
+
+    def _rewritten(
+        self, values: Sequence[exp.Expr], writer: Writer, passed: Mapping[str, str]
+    ) -> Relation:
+        made = opened(self.tree)
+        made.set("expressions", list(values))
+        return self._made(made, writer, passed)
+
+    def _with_others(
+        self, kind: type[exp.SetOperation], others: Sequence[Relation], all: bool
+    ) -> Relation:
+        if not others:
+            raise QueryError(f"{kind.__name__.lower()} takes another relation")
+        names, tree = self.names, self.tree
+        for other in others:
+            names, taken = composing.absorbed(names, other)
+            tree = kind(
+                this=composing.select_of(tree),
+                expression=composing.select_of(taken),
+                distinct=not all,
+            )
+        return Relation(tree, names, self.origins)
+
+    def _name(self, name: object) -> str:
+        """Find a column's name as it is written in the plan."""
+        if isinstance(name, str) and name in self.fields:
+            return name
+        found = self._same(name) if isinstance(name, str) else None
+        if found is None or found not in self.fields:
+            known = self.columns
+            hint = nearest(str(name), known) or f"; there are {', '.join(known)}"
+            raise ColumnNotFoundError(
+                f"no column is called {name!r}{hint}", column_name=name, nearest=known
+            )
+        return found
+
+    def _same(self, name: str) -> str:
+        """Give the name of the column that this name replaces; itself if there is none."""
+        if name in self.fields or self.dialect is Dialect.FLINK:
+            return name
+        matching = (each for each in self.columns if each.lower() == name.lower())
+        return next(matching, name)
+
+
+def of_query(tree: exp.Query, names: Environment) -> Relation:
+    """Make a relation of a query's syntax."""
+    return Relation(tree, names)
+
+
+def of_table(table: Table) -> Relation:
+    """Make a relation of a table, or a branch."""
+    return of_node(tuple(table.name.split(".", 1)), table_scan(table))
+
+
+def of_system_table(table: SystemTable) -> Relation:
+    """Make a relation of a system table."""
+    return of_node(tuple(table.name.split(".", 1)), Scan(SystemSource(table)))
+
+
+def of_source(source: Source, dialect: Dialect = Dialect.SPARK) -> Relation:
+    """Make a relation of a source."""
+    return of_node((source.name,), Scan(source), dialect)
+
+
+def of_node(parts: tuple[str, ...], node: Node, dialect: Dialect = Dialect.SPARK) -> Relation:
+    """Make a relation of what a plan's node gives, under a name."""
+    db = identifier(parts[0]) if len(parts) > 1 else None
+    table = exp.Table(this=identifier(parts[-1]), db=db)
+    return Relation(star(table), Environment(dialect).with_bound(parts, node))
+
+
+def _too_deep() -> QueryError:
+    return QueryError(
+        "the relation is nested too deeply: put fewer steps on top of each other, or go on from "
+        "from_arrow(relation.to_arrow())"
+    )
+
+
+def _expressions(values: Sequence[object]) -> list[exp.Expr]:
+    return [expression(each) for each in _flattened(values)]
+
+
+def _named(values: Mapping[str, object]) -> list[exp.Expr]:
+    return [
+        exp.Alias(this=_bare(expression(value)), alias=identifier(name))
+        for name, value in values.items()
+    ]
+
+
+def _bare(value: exp.Expr) -> exp.Expr:
+    return value.this if isinstance(value, exp.Alias) else value
+
+
+def _flattened(values: Sequence[object]) -> list[object]:
+    return [each for value in values for each in listed(value)]
+
+
+def _alias(value: exp.Expr) -> str:
+    name = value.alias_or_name
+    if not name or not isinstance(value, exp.Alias | exp.Column):
+        raise QueryError(
+            f"a column that is added has no name: write .alias('name') after "
+            f"{value.sql(dialect='spark')}, or give it as name=…"
+        )
+    return name
+
+
+def _check_count(argument: str, value: int) -> None:
+    if value < 0:
+        raise OptionError(
+            f"{argument} cannot be {value}: give 0 or more", value=value, arguments=(argument,)
+        )

@@ -1,0 +1,273 @@
+"""Functions of JSON text.
+
+Text that is no JSON gives NULL. Each distinct text of a batch is read once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.errors import QueryError, SchemaError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.arguments import constant
+from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, any_nullable
+from pkray.relational.functions.function import (
+    NO_SPARK,
+    Function,
+    Kernel,
+    Resolver,
+    SparkText,
+    Value,
+    define,
+)
+from pkray.relational.functions.json.values import (
+    decode,
+    encode,
+    exists_at,
+    from_plain,
+    object_at,
+    of_distinct,
+    path_steps,
+    query_at,
+    to_plain,
+    value_at,
+)
+from pkray.relational.functions.signatures import check_count, text, wrong_argument
+from pkray.relational.functions.values import as_array
+from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import DataType
+
+Values = Sequence[Value]
+
+
+def _text(name: str, argument: Expression) -> Expression:
+    taken = text(argument)
+    if taken is None:
+        raise wrong_argument(name, 0, argument, "text")
+    return taken
+
+
+def _with_path(name: str, kind: DataType, nullable: bool = True) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 2, 2)
+        path = constant(name, arguments[1], "the path")
+        if not isinstance(path, str):
+            raise QueryError(f"the path of {name} must be text such as '$.a'", function=name)
+        path_steps(path)
+        literal = Literal(STRING.with_nullable(False), path)
+        value = _text(name, arguments[0])
+        return Call(kind.with_nullable(nullable or value.type.nullable), name, (value, literal))
+
+    return resolve
+
+
+def _by_path(compute: Callable[[str, tuple[Any, ...]], Any]) -> Kernel:
+    def kernel(call: Call, values: Values, rows: int) -> Value:
+        path = call.arguments[1]
+        assert isinstance(path, Literal)
+        steps = path_steps(path.value)
+        array = as_array(values[0], rows)
+        return of_distinct(array, lambda each: compute(each, steps), call.type.arrow)
+
+    return kernel
+
+
+def _of_text(name: str, kind: DataType, nullable: bool) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 1, 1)
+        value = _text(name, arguments[0])
+        return Call(kind.with_nullable(nullable or value.type.nullable), name, (value,))
+
+    return resolve
+
+
+def _by_text(compute: Callable[[str], Any]) -> Kernel:
+    return lambda call, values, rows: of_distinct(
+        as_array(values[0], rows), compute, call.type.arrow
+    )
+
+
+def _add(
+    name: str,
+    usage: str,
+    about: str,
+    resolve: Resolver,
+    kernel: Kernel,
+    typing: Callable[[tuple[Expression, ...]], DataType],
+    spark: SparkText | None = None,
+) -> None:
+    define(
+        Function(
+            name,
+            usage,
+            about,
+            resolve,
+            kernel,
+            spark,
+            family="json",
+            fallible=False,
+            typing=typing,
+        )
+    )
+
+
+def _gives(kind: DataType, nullable: bool) -> Callable[[tuple[Expression, ...]], DataType]:
+    return lambda arguments: kind.with_nullable(nullable or any_nullable(arguments))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        decode(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read(text: str) -> Any:
+    try:
+        return decode(text)
+    except ValueError:
+        return None
+
+
+def _length(text: str) -> int | None:
+    value = _read(text)
+    return len(value) if isinstance(value, list) else None
+
+
+def _keys(text: str) -> list[str] | None:
+    value = _read(text)
+    return list(value) if isinstance(value, dict) else None
+
+
+_KEYS = DataType("ARRAY", element=STRING)
+for _name, _about, _compute, _kind, _spark in (
+    (
+        "get_json_object",
+        "Give what a path leads to: text as it is, else JSON; NULL where there is nothing.",
+        object_at,
+        STRING,
+        None,
+    ),
+    ("json_value", "Give the scalar that a path leads to, as text.", value_at, STRING, NO_SPARK),
+    ("json_query", "Give the object or array that a path leads to.", query_at, STRING, NO_SPARK),
+    ("json_exists", "Whether a path leads to something.", exists_at, BOOLEAN, NO_SPARK),
+):
+    _nullable = _kind is STRING
+    _add(
+        _name,
+        f"{_name}(text, path) -> {_kind}",
+        _about,
+        _with_path(_name, _kind, _nullable),
+        _by_path(_compute),
+        _gives(_kind, _nullable),
+        _spark,
+    )
+_add("is_json", "is_json(text) -> BOOLEAN", "Whether text is JSON.",
+     _of_text("is_json", BOOLEAN, False), _by_text(_is_json), _gives(BOOLEAN, False),
+     NO_SPARK)  # fmt: skip
+_add("json_array_length", "json_array_length(text) -> INT", "Count the elements of an array.",
+     _of_text("json_array_length", INT, True), _by_text(_length), _gives(INT, True))  # fmt: skip
+_add("json_object_keys", "json_object_keys(text) -> ARRAY<STRING>", "Give an object's names.",
+     _of_text("json_object_keys", _KEYS, True), _by_text(_keys), _gives(_KEYS, True))  # fmt: skip
+
+
+# --- Rows -----------------------------------------------------------------------------------------
+
+
+def _to_json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("to_json", arguments, 1, 1)
+    if not arguments[0].type.is_nested:
+        raise wrong_argument("to_json", 0, arguments[0], "a ROW, an ARRAY or a MAP")
+    return Call(STRING.with_nullable(arguments[0].type.nullable), "to_json", arguments)
+
+
+def _to_json_kernel(call: Call, values: Values, rows: int) -> Value:
+    kind = call.arguments[0].type
+    written = (
+        None if value is None else encode(to_plain(value, kind))
+        for value in as_array(values[0], rows).to_pylist()
+    )
+    return pa.array(list(written), pa.string())
+
+
+def _from_json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "from_json"
+    check_count(name, arguments, 2, 2)
+    schema = constant(name, arguments[1], "the schema")
+    if not isinstance(schema, str):
+        raise QueryError(f"the schema of {name} must be text such as 'a INT'", function=name)
+    kind = _schema(schema, dialect)
+    literal = Literal(STRING.with_nullable(False), str(kind))
+    return Call(kind, name, (_text(name, arguments[0]), literal))
+
+
+def _schema(text: str, dialect: Dialect) -> DataType:
+    """Read a type, or the fields of a ROW: ``a INT, b ARRAY<STRING>``."""
+    plain = re.sub(r"\bSTRUCT\s*<", "ROW<", re.sub(r":", " ", text), flags=re.I)
+    if dialect is Dialect.SPARK:
+        plain = re.sub(r"\bTIMESTAMP\b(?!_)", "TIMESTAMP_LTZ", plain, flags=re.I)
+        plain = re.sub(r"\bTIMESTAMP_NTZ\b", "TIMESTAMP", plain, flags=re.I)
+    for said in (plain, f"ROW<{plain}>"):
+        try:
+            kind = DataType.parse(said)
+        except SchemaError as error:
+            last = error
+            continue
+        if kind.is_nested:
+            return _all_nullable(kind)
+    raise QueryError(f"{text!r} is no schema: write 'a INT, b STRING' ({last.message})")
+
+
+def _all_nullable(kind: DataType) -> DataType:
+    """Let every part be NULL: what does not fit becomes it."""
+    fields = kind.fields and tuple(
+        replace(each, type=_all_nullable(each.type)) for each in kind.fields
+    )
+    return replace(
+        kind,
+        nullable=True,
+        element=kind.element and _all_nullable(kind.element),
+        value=kind.value and _all_nullable(kind.value),
+        fields=fields,
+    )
+
+
+def _type_of_schema(arguments: tuple[Expression, ...]) -> DataType:
+    return DataType.parse(str(getattr(arguments[1], "value", "")))
+
+
+def _from_json_kernel(call: Call, values: Values, rows: int) -> Value:
+    empty = {each.name: None for each in call.type.fields or ()} or None
+
+    def read(text: str) -> Any:
+        if not text.strip():
+            return None
+        found = from_plain(_read(text), call.type)
+        return empty if found is None else found
+
+    return of_distinct(as_array(values[0], rows), read, call.type.arrow)
+
+
+_add(
+    "to_json",
+    "to_json(ROW | ARRAY | MAP) -> STRING",
+    "Write JSON; NULL fields are left out.",
+    _to_json,
+    _to_json_kernel,
+    _gives(STRING, False),
+)
+_add(
+    "from_json",
+    "from_json(text, schema) -> ROW | ARRAY | MAP",
+    "Read JSON by a schema such as 'a INT, b STRING'; what does not fit is NULL.",
+    _from_json,
+    _from_json_kernel,
+    _type_of_schema,
+    NO_SPARK,
+)

@@ -1,0 +1,357 @@
+"""Functions that turn text into codes, digits and bytes, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import EvaluationError, QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.casts.writing import write
+from pkray.relational.functions.coercion import (
+    BYTES,
+    INT,
+    STRING,
+    any_nullable,
+    cast_to,
+)
+from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.numbers import decimals
+from pkray.relational.functions.numbers.bits import digits_text
+from pkray.relational.functions.signatures import (
+    Parameter,
+    bigint,
+    binary,
+    check_count,
+    number,
+    takes,
+    text,
+    wrong_argument,
+)
+from pkray.relational.functions.text.slices import (
+    join_bytes,
+)
+from pkray.relational.functions.text.text_function import text_function
+from pkray.relational.functions.values import as_array, numpy_of, zero
+from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import INTEGERS, DataType
+
+
+def _ascii(call: Call, values: Sequence[Value], rows: int) -> Value:
+    value = values[0]
+    if isinstance(value, pa.Scalar):
+        return pa.scalar(ord(value.as_py()[0]) if value.as_py() else None if value.as_py() is None
+                         else 0, pa.int32())  # fmt: skip
+    first = pc.utf8_slice_codeunits(value, 0, 1)
+    known = first.dictionary_encode()
+    codes = [ord(letter) if letter else 0 for letter in known.dictionary.to_pylist()]
+    table = pa.array(codes, pa.int32())
+    return table.take(known.indices)
+
+
+text_function(
+    "ascii", "ascii(text) -> INT", "Give the code of the first character; 0 for no text.", [text],
+    _ascii, gives=INT,
+)  # fmt: skip
+_LETTERS = pa.array([chr(number) for number in range(256)] + [""])
+
+
+def _chr(call: Call, values: Sequence[Value], rows: int) -> Value:
+    codes = np.atleast_1d(numpy_of(values[0]))
+    letters = _LETTERS.take(pa.array(np.where(codes < 0, 256, codes & 255)))
+    if isinstance(values[0], pa.Scalar):
+        return letters[0] if values[0].is_valid else pa.scalar(None, pa.string())
+    return pc.if_else(values[0].is_valid(), letters, pa.scalar(None, pa.string()))
+
+
+text_function(
+    "chr", "chr(code BIGINT) -> STRING", "Give the character of a code, modulo 256.", [bigint],
+    _chr, synonyms=("char",),
+)  # fmt: skip
+
+
+def _bytes(value: Value, rows: int) -> tuple[pa.Array, Any, Any]:
+    """Give an array of BYTES without offset, its offsets (int64) and its bytes."""
+    array = as_array(value, 1 if isinstance(value, pa.Scalar) else rows)
+    array = pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array
+    _, offsets, data = array.buffers()
+    starts = np.frombuffer(offsets, np.int32)[: len(array) + 1].astype(np.int64)
+    raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    return array, starts, raw
+
+
+def _made(
+    value: Value, array: pa.Array, raw: Any, offsets: Any, kind: pa.DataType, bad: Any = None
+) -> Value:
+    """Make text or BYTES of bytes; NULL where the argument is NULL or `bad`."""
+    found = join_bytes(raw, offsets[:-1], offsets[1:], kind)
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    missing = missing if bad is None else missing | bad
+    if missing.any():
+        found = pc.if_else(pa.array(missing), pa.scalar(None, kind), found)
+    return found[0] if isinstance(value, pa.Scalar) else found
+
+
+_HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+_UNHEX = np.full(256, 255, np.uint8)
+for _number, _letter in enumerate(b"0123456789ABCDEF"):
+    _UNHEX[_letter] = _UNHEX[ord(chr(_letter).lower())] = _number
+
+
+def _hex(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("hex", arguments, 1, 1)
+    if arguments[0].type.root in (*INTEGERS, "DECIMAL", "FLOAT", "DOUBLE"):
+        return takes("hex", bigint, gives=STRING)(arguments, dialect)
+    return takes("hex", binary, gives=STRING)(arguments, dialect)
+
+
+def _hex_digits(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if call.arguments[0].type.root == "BIGINT":
+        return digits_text(call, values, rows)
+    array, starts, raw = _bytes(values[0], rows)
+    letters = np.stack([_HEX[raw >> 4], _HEX[raw & 15]], axis=1).ravel()
+    return _made(values[0], array, letters, starts * 2, pa.string())
+
+
+define(
+    Function(
+        "hex",
+        "hex(number BIGINT | text | bytes) -> STRING",
+        "Write an integer, or bytes, in hexadecimal digits.",
+        _hex,
+        _hex_digits,
+        family="text",
+        fallible=False,
+    )
+)
+
+
+def _unhex(call: Call, values: Sequence[Value], rows: int) -> Value:
+    odd = pc.equal(pc.bit_wise_and(pc.binary_length(values[0]), 1), 1)
+    even = pc.if_else(odd, pc.binary_join_element_wise("0", values[0], ""), values[0])
+    array, starts, raw = _bytes(even, rows)
+    raw = raw[: starts[-1]]
+    digits = _UNHEX[raw]
+    wrong = np.concatenate(([0], np.cumsum(digits == 255)))
+    bad = wrong[starts[1:]] > wrong[starts[:-1]]
+    data = (digits[::2] << 4) | (digits[1::2] & 15)
+    return _made(even, array, data, starts // 2, pa.binary(), bad)
+
+
+text_function(
+    "unhex", "unhex(digits STRING) -> BYTES",
+    "Read bytes in hexadecimal digits; NULL where there are others.", [text], _unhex, gives=BYTES,
+    nullable=True,
+)  # fmt: skip
+_BASE64 = np.frombuffer(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8
+)
+_UNBASE64 = np.full(256, 255, np.uint8)
+_UNBASE64[_BASE64] = np.arange(64)
+
+
+def _base64(call: Call, values: Sequence[Value], rows: int) -> Value:
+    array, starts, raw = _bytes(values[0], rows)
+    size = np.diff(starts)
+    blocks = (size + 2) // 3
+    ends = np.concatenate(([0], np.cumsum(blocks)))
+    padded = np.zeros(ends[-1] * 3, np.uint8)
+    shift = ends[:-1] * 3 - starts[:-1] + starts[0]
+    places = np.arange(starts[-1] - starts[0]) + np.repeat(shift, size)
+    padded[places] = raw[starts[0] : starts[-1]]
+    one, two, three = padded[0::3], padded[1::3], padded[2::3]
+    sixes = [one >> 2, (one & 3) << 4 | two >> 4, (two & 15) << 2 | three >> 6, three & 63]
+    letters = _BASE64[np.stack(sixes, axis=1)]
+    rest = size % 3
+    last = ends[1:] - 1
+    letters[last[rest == 1], 2:] = ord("=")
+    letters[last[rest == 2], 3] = ord("=")
+    return _made(values[0], array, letters.ravel(), ends * 4, pa.string())
+
+
+text_function("base64", "base64(bytes) -> STRING", "Write bytes in base 64.", [binary], _base64)
+
+
+def _unbase64(call: Call, values: Sequence[Value], rows: int) -> Value:
+    bare = pc.replace_substring_regex(values[0], "[^A-Za-z0-9+/=]", "")
+    bare = pc.utf8_rtrim(bare, "=")
+    array, starts, raw = _bytes(bare, rows)
+    size = np.diff(starts)
+    letters = _UNBASE64[raw[: starts[-1]]]
+    wrong = np.concatenate(([0], np.cumsum(letters == 255)))
+    bad = (wrong[starts[1:]] > wrong[starts[:-1]]) | (size % 4 == 1)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise EvaluationError(
+            f"unbase64({as_array(values[0], rows)[row].as_py()!r}) is not written in base 64",
+            function="unbase64",
+            row=row,
+        )
+    blocks = (size + 3) // 4
+    ends = np.concatenate(([0], np.cumsum(blocks)))
+    padded = np.zeros(ends[-1] * 4, np.uint8)
+    padded[np.arange(len(letters)) + np.repeat(ends[:-1] * 4 - starts[:-1], size)] = letters
+    a, b, c, d = (padded[number::4] for number in range(4))
+    data = np.stack([a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d], axis=1).ravel()
+    stops = ends[:-1] * 3 + size * 3 // 4
+    found = join_bytes(data, ends[:-1] * 3, stops, pa.binary())
+    found = pc.if_else(array.is_valid(), found, pa.scalar(None, pa.binary()))
+    return found[0] if isinstance(values[0], pa.Scalar) else found
+
+
+text_function(
+    "unbase64", "unbase64(text) -> BYTES", "Read bytes in base 64.", [text], _unbase64,
+    gives=BYTES, fallible=True,
+)  # fmt: skip
+_CHARSETS = ("UTF-8", "UTF8", "US-ASCII", "ASCII")
+
+
+def _in_charset(name: str, parameter: Parameter, gives: DataType) -> Resolver:
+    plain = takes(name, parameter, text, gives=gives)
+
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name.removesuffix("_text"), arguments, 2, 2)
+        charset = arguments[1]
+        if not isinstance(charset, Literal) or str(charset.value).upper() not in _CHARSETS:
+            raise UnsupportedError("text is encoded and decoded as 'UTF-8' or 'US-ASCII' only")
+        return plain(arguments, dialect)
+
+    return resolve
+
+
+def _encode(call: Call, values: Sequence[Value], rows: int) -> Value:
+    return values[0].cast(pa.binary())
+
+
+def _decode(call: Call, values: Sequence[Value], rows: int) -> Value:
+    try:
+        return values[0].cast(pa.string())
+    except pa.ArrowInvalid:
+        problem = "decode was given BYTES that are no UTF-8"
+        raise EvaluationError(problem, function="decode") from None
+
+
+define(
+    Function(
+        "encode",
+        "encode(text, charset) -> BYTES",
+        "Give the bytes of text.",
+        _in_charset("encode", text, BYTES),
+        _encode,
+        family="text",
+        fallible=False,
+    )
+)
+define(
+    Function(
+        "decode_text",
+        "",
+        "Read bytes as text.",
+        _in_charset("decode_text", binary, STRING),
+        _decode,
+        lambda call, arguments: f"decode({', '.join(arguments)})",
+        family="text",
+    )
+)
+
+
+# Numbers as text
+
+
+def _format_number(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("format_number", arguments, 2, 2)
+    value = number(arguments[0])
+    if value is None:
+        raise wrong_argument("format_number", 0, arguments[0], "a number")
+    digits = arguments[1]
+    if not isinstance(digits, Literal) or type(digits.value) is not int:
+        raise QueryError("the digits of format_number must be a constant INT")
+    if value.type.root in INTEGERS:
+        value = cast_to(value, DataType("DECIMAL", precision=19, scale=0))
+    pair = value, cast_to(digits, INT)
+    nullable = any_nullable(pair) or digits.value < 0
+    return Call(STRING.with_nullable(nullable), "format_number", pair)
+
+
+def _formatted(call: Call, values: Sequence[Value], rows: int) -> Value:
+    digits = values[1].as_py()
+    if digits is None or digits < 0:
+        return pa.scalar(None, pa.string())
+    value = values[0]
+    array = as_array(value, 1 if isinstance(value, pa.Scalar) else rows)
+    if pa.types.is_floating(array.type):
+        return _formatted_floats(value, array, digits)
+    scale = array.type.scale
+    wide = array.cast(pa.decimal256(decimals.WIDE, scale))
+    near = pc.abs(pc.round(wide, digits, "half_to_even") if digits < scale else wide)
+    kind = DataType("DECIMAL", precision=38, scale=min(digits, 37))
+    texts = write(near.cast(pa.decimal256(decimals.WIDE, min(digits, 37))), kind)
+    parts = pc.extract_regex(texts, r"^(?P<whole>\d+)(?P<rest>.*)$")
+    groups = pc.replace_substring_regex(pc.utf8_reverse(parts.field("whole")), r"(\d{3})", r"\1,")
+    whole = pc.utf8_ltrim(pc.utf8_reverse(groups), ",")
+    sign = pc.if_else(pc.less(array, zero(array.type)), "-", "")
+    found = pc.binary_join_element_wise(sign, whole, parts.field("rest"), "")
+    found = pc.if_else(array.is_valid(), found, pa.scalar(None, pa.string()))
+    return found[0] if isinstance(value, pa.Scalar) else found
+
+
+def _formatted_floats(value: Value, array: pa.Array, digits: int) -> Value:
+    """Write each distinct float, rounded by the exact value that its bits have."""
+    known = array.dictionary_encode()
+    names = {"nan": "NaN", "inf": "∞", "-inf": "-∞"}
+    texts = [format(each, f",.{digits}f") for each in known.dictionary.to_pylist()]
+    table = pa.array([names.get(each, each) for each in texts], pa.string())
+    found = table.take(known.indices)
+    return found[0] if isinstance(value, pa.Scalar) else found
+
+
+define(
+    Function(
+        "format_number",
+        "format_number(number, digits INT) -> STRING",
+        "Write a number with commas between thousands, rounded to digits after the point.",
+        _format_number,
+        _formatted,
+        family="text",
+    )
+)
+
+
+def _flink_text(call: Call, values: Sequence[Value], rows: int) -> Value:
+    value, kind = values[0], call.arguments[0].type
+    if kind.root == "BOOLEAN":
+        return pc.if_else(value, "TRUE", "FALSE")
+    array = as_array(value, 1 if isinstance(value, pa.Scalar) else rows)
+    texts = array.cast(pa.timestamp(array.type.unit)).cast(pa.string())
+    digits = {"ms": 3, "us": 6, "ns": 9}[array.type.unit]
+    precision = kind.precision or 0
+    cut = digits - precision if precision else digits + 1
+    found = pc.utf8_slice_codeunits(texts, 0, -cut) if cut else texts
+    return found[0] if isinstance(value, pa.Scalar) else found
+
+
+def _spark_flink_text(call: Call, arguments: Sequence[str]) -> str:
+    kind = call.arguments[0].type
+    if kind.root == "BOOLEAN":
+        return f"upper(CAST({arguments[0]} AS STRING))"
+    fraction = "." + "S" * kind.precision if kind.precision else ""
+    return f"date_format({arguments[0]}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
+
+
+define(
+    Function(
+        "flink_text",
+        "",
+        "Write booleans in capitals, and timestamps with all digits of their precision.",
+        None,
+        _flink_text,
+        _spark_flink_text,
+        family="text",
+        fallible=False,
+        typing=lambda arguments: STRING.with_nullable(arguments[0].type.nullable),
+    )
+)

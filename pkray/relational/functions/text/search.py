@@ -1,0 +1,325 @@
+"""Functions that look for parts of text, replace them, and split text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import EvaluationError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import (
+    BOOLEAN,
+    INT,
+    STRING,
+)
+from pkray.relational.functions.function import Function, Value, define
+from pkray.relational.functions.signatures import (
+    check_count,
+    integer,
+    text,
+)
+from pkray.relational.functions.text.patterns import regex
+from pkray.relational.functions.text.slices import (
+    characters_before,
+    lengths_of,
+    per_constants,
+    slice_rows,
+    sliced,
+)
+from pkray.relational.functions.text.text_function import mask_of, never, text_function
+from pkray.relational.functions.values import as_array, from_numpy, numpy_of
+from pkray.relational.plan.expressions import Call, Expression
+from pkray.schema.types import DataType
+
+_FAR = pa.scalar(2**31 - 1, pa.int64())
+
+
+def _found(texts: Value, wanted: Value, rows: int) -> Value:
+    """Give the position (INT, from 1) of text in text; 0 where it is not there."""
+
+    def locate(some: Sequence[Value], count: int) -> Value:
+        array = as_array(some[0], count)
+        sought = some[1].as_py()
+        if not sought:
+            return pc.if_else(array.is_valid(), pa.scalar(1, pa.int32()), _NO_INT)
+        at = pc.find_substring(array, sought)
+        before = characters_before(array, at) + 1
+        numbers = np.where(at.fill_null(-1).to_numpy() < 0, 0, before)
+        return from_numpy(numbers, [array], pa.int32(), count)
+
+    size = 1 if isinstance(texts, pa.Scalar) and isinstance(wanted, pa.Scalar) else rows
+    return per_constants([texts, wanted], [1], locate, pa.int32(), size)
+
+
+_NO_INT = pa.scalar(None, pa.int32())
+
+
+def _locate(call: Call, values: Sequence[Value], rows: int) -> Value:
+    wanted, value = values[:2]
+    if len(values) == 2:
+        return _found(value, wanted, rows)
+    start = pc.fill_null(values[2], 0)
+    begin = pc.subtract(start, pa.scalar(1, pa.int32())).cast(pa.int64())
+    rest = sliced(value, begin, _FAR, rows)
+    at = as_array(_found(rest, wanted, rows), rows)
+    none, first = pa.scalar(0, pa.int32()), pa.scalar(1, pa.int32())
+    moved = pc.if_else(pc.greater(at, none), pc.add(at, begin.cast(pa.int32())), at)
+    moved = pc.if_else(pc.equal(lengths_of(wanted), none), first, moved)
+    moved = pc.if_else(pc.less(start, first), none, moved)
+    moved = pc.if_else(pc.is_null(at), at, moved)
+    return pc.if_else(pc.is_null(values[2]), none, moved)
+
+
+text_function(
+    "locate", "locate(part, text [, from INT]) -> INT",
+    "Give the position (from 1) of a part in text; 0 where it is not there.",
+    [text, text, integer], _locate, gives=INT, least=2, synonyms=("position", "charindex"),
+)  # fmt: skip
+
+
+def _instr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("instr", arguments, 2, 2)
+    return function.resolve("locate", arguments[::-1], dialect)
+
+
+define(
+    Function(
+        "instr",
+        "instr(text, part) -> INT",
+        "Give the position (from 1) of a part in text; 0 where it is not there.",
+        _instr,
+        never,
+        family="text",
+    )
+)
+
+
+def _has(call: Call, values: Sequence[Value], rows: int) -> Value:
+    value, part = values
+    if isinstance(part, pa.Scalar):
+        if not part.is_valid:
+            return pa.scalar(None, pa.bool_())
+        return _CONSTANT[call.function](value, part.as_py())
+    if call.function == "contains":
+        return pc.greater(_found(value, part, rows), 0)
+    array, size = as_array(value, rows), lengths_of(part).cast(pa.int64())
+    zero = pa.scalar(0, pa.int64())
+    if call.function == "startswith":
+        return pc.equal(sliced(array, pc.if_else(pc.is_valid(size), zero, size), size, rows), part)
+    begin = pc.subtract(lengths_of(array).cast(pa.int64()), size)
+    end = sliced(array, begin, pc.if_else(pc.is_valid(size), _FAR, size), rows)
+    return pc.and_(pc.equal(end, part), pc.greater_equal(begin, zero))
+
+
+_CONSTANT: dict[str, Callable[[Value, Any], Value]] = {
+    "contains": pc.match_substring,
+    "startswith": pc.starts_with,
+    "endswith": pc.ends_with,
+}
+for _name, _about, _synonym in (
+    ("contains", "Tell whether text has a part.", "contains_substr"),
+    ("startswith", "Tell whether text begins with a part.", "starts_with"),
+    ("endswith", "Tell whether text ends with a part.", "ends_with"),
+):
+    text_function(
+        _name,
+        f"{_name}(text, part) -> BOOLEAN",
+        _about,
+        [text, text],
+        _has,
+        gives=BOOLEAN,
+        synonyms=(_synonym,),
+    )
+
+
+def _replace(call: Call, values: Sequence[Value], rows: int) -> Value:
+    def replace(some: Sequence[Value], count: int) -> Value:
+        sought = some[1].as_py()
+        new = some[2].as_py() if len(some) > 2 else ""
+        return pc.replace_substring(some[0], sought, new) if sought else some[0]
+
+    return per_constants(values, range(1, len(values)), replace, pa.string(), rows)
+
+
+text_function(
+    "replace", "replace(text, part [, new]) -> STRING",
+    "Put new text (by default none) in the place of each part.", [text, text, text], _replace,
+    least=2,
+)  # fmt: skip
+
+
+def _translate(call: Call, values: Sequence[Value], rows: int) -> Value:
+    def translate(some: Sequence[Value], count: int) -> Value:
+        old, new = some[1].as_py(), some[2].as_py()
+        letters = list(dict.fromkeys(old))
+        result = some[0]
+        for place, letter in enumerate(letters):
+            result = pc.replace_substring(result, letter, chr(0xF0000 + place))
+        for place, letter in enumerate(letters):
+            target = new[old.index(letter) :][:1]
+            result = pc.replace_substring(result, chr(0xF0000 + place), target)
+        return result
+
+    return per_constants(values, [1, 2], translate, pa.string(), rows)
+
+
+text_function(
+    "translate", "translate(text, characters, others) -> STRING",
+    "Put for each of some characters the one at its place among others, or nothing.",
+    [text, text, text], _translate,
+)  # fmt: skip
+
+
+# Splitting
+
+
+def _parts(call: Call, values: Value, pattern: str, most: int) -> pa.Array:
+    if not re.search(r"[\\.^$|?*+()\[\]{}]", pattern):
+        if not pattern:
+            return pc.split_pattern_regex(values, "(?s)", max_splits=most)
+        return pc.split_pattern(values, pattern, max_splits=most)
+    return regex(call, pattern, lambda: pc.split_pattern_regex(values, pattern, max_splits=most))
+
+
+def _characters(values: pa.Array) -> pa.Array:
+    """Make a list of the characters of each text; of no text it holds no text."""
+    size = pc.max_element_wise(pc.utf8_length(values), 1, skip_nulls=False).fill_null(0).to_numpy()
+    offsets = np.concatenate(([0], np.cumsum(size)))
+    rows = pa.array(np.repeat(np.arange(len(values)), size))
+    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], size)
+    letters = slice_rows(values.take(rows), place, place + 1)
+    starts = pa.array(offsets.astype(np.int32))
+    return pa.ListArray.from_arrays(starts, letters, mask=mask_of(values))
+
+
+def _split(call: Call, values: Sequence[Value], rows: int) -> Value:
+    kind = call.type.arrow
+
+    def split(some: Sequence[Value], count: int) -> Value:
+        limit = some[2].as_py() if len(some) > 2 else -1
+        array = as_array(some[0], count)
+        if not some[1].as_py():
+            return _characters(array).cast(kind)
+        most = limit - 1 if limit > 0 else None
+        return _parts(call, array, some[1].as_py(), -1 if most is None else most).cast(kind)
+
+    return per_constants(values, range(1, len(values)), split, kind, rows)
+
+
+text_function(
+    "split", "split(text, pattern [, limit INT]) -> ARRAY<STRING>",
+    "Split text where a regular expression matches.", [text, text, integer], _split,
+    gives=DataType("ARRAY", element=STRING.with_nullable(False)), least=2, fallible=True,
+)  # fmt: skip
+
+
+def _split_part(call: Call, values: Sequence[Value], rows: int) -> Value:
+    size = 1 if all(isinstance(value, pa.Scalar) for value in values) else rows
+
+    def split(some: Sequence[Value], count: int) -> Value:
+        array = as_array(some[0], count)
+        delimiter = some[1].as_py()
+        whole = pa.ListArray.from_arrays(
+            pa.array(np.arange(count + 1, dtype=np.int32)), array, mask=mask_of(array)
+        )
+        lists = pc.split_pattern(array, delimiter) if delimiter else whole
+        wanted = numpy_of(as_array(some[2], count).fill_null(1)).astype(np.int64)
+        if (wanted == 0).any():
+            raise EvaluationError(
+                "split_part has no part 0: the first is 1, the last -1", function="split_part"
+            )
+        offsets = lists.offsets.to_numpy().astype(np.int64)
+        counts = np.diff(offsets)
+        index = np.where(wanted > 0, wanted - 1, counts + wanted)
+        there = (index >= 0) & (index < counts)
+        places = pa.array(np.where(there, offsets[:-1] + index, 0), mask=~there)
+        taken = lists.values.take(places) if len(lists.values) else pa.nulls(count, pa.string())
+        missing = pc.or_(array.is_null(), as_array(some[2], count).is_null())
+        return pc.if_else(missing, pa.scalar(None, pa.string()), pc.fill_null(taken, ""))
+
+    found = per_constants(values, [1], split, pa.string(), size)
+    return found if isinstance(found, pa.Scalar) or size == rows else found[0]
+
+
+text_function(
+    "split_part", "split_part(text, delimiter, part INT) -> STRING",
+    "Give one part (from 1; negative: from the end) of text that is split at a delimiter.",
+    [text, text, integer], _split_part, fallible=True,
+)  # fmt: skip
+
+
+def _substring_index(call: Call, values: Sequence[Value], rows: int) -> Value:
+    def cut(some: Sequence[Value], count: int) -> Value:
+        delimiter, wanted = some[1].as_py(), some[2].as_py()
+        array = as_array(some[0], count)
+        if not delimiter or not wanted:
+            return pc.if_else(array.is_valid(), "", pa.scalar(None, pa.string()))
+        lists = pc.split_pattern(array, delimiter)
+        offsets = lists.offsets.to_numpy().astype(np.int64)
+        counts = np.diff(offsets)
+        kept = np.minimum(counts, abs(wanted))
+        starts = offsets[:-1] if wanted > 0 else offsets[1:] - kept
+        ends = np.concatenate(([0], np.cumsum(kept)))
+        places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], kept)
+        some_parts = lists.values.take(pa.array(places))
+        lists = pa.ListArray.from_arrays(
+            pa.array(ends.astype(np.int32)), some_parts, mask=mask_of(array)
+        )
+        return pc.binary_join(lists, delimiter)
+
+    return per_constants(values, [1, 2], cut, pa.string(), rows)
+
+
+text_function(
+    "substring_index", "substring_index(text, delimiter, count INT) -> STRING",
+    "Take text up to the count-th delimiter (negative: counted from the end).",
+    [text, text, integer], _substring_index,
+)  # fmt: skip
+
+
+# Distance
+
+
+def _levenshtein(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Fill the table of distances a cell at a time, for all rows at once."""
+    size = 1 if all(isinstance(value, pa.Scalar) for value in values) else rows
+    left, right = (_code_points(as_array(value, size)) for value in values)
+    (one, one_size), (other, other_size) = left, right
+    previous = np.tile(np.arange(other.shape[1] + 1), (size, 1))
+    result = np.where(one_size == 0, other_size, 0)
+    for row in range(one.shape[1]):
+        current = np.empty_like(previous)
+        current[:, 0] = row + 1
+        for column in range(other.shape[1]):
+            same = one[:, row] == other[:, column]
+            current[:, column + 1] = np.minimum(
+                np.minimum(current[:, column], previous[:, column + 1]) + 1,
+                previous[:, column] + ~same,
+            )
+        previous = current
+        done = one_size == row + 1
+        result[done] = previous[done, other_size[done]]
+    found = from_numpy(result, [as_array(value, size) for value in values], pa.int32(), size)
+    return found[0] if size == 1 and rows != 1 else found
+
+
+def _code_points(texts: pa.Array) -> tuple[Any, Any]:
+    sizes = pc.utf8_length(texts).fill_null(0).to_numpy()
+    wide = np.zeros((len(texts), int(sizes.max(initial=0))), np.int32)
+    if wide.size:
+        points = "".join(texts.drop_null().to_pylist()).encode("utf-32-le")
+        wide[np.arange(wide.shape[1]) < sizes[:, None]] = np.frombuffer(points, np.int32)
+    return wide, sizes
+
+
+text_function(
+    "levenshtein", "levenshtein(text, text) -> INT",
+    "Count the characters to change, put in or take out to get from one text to another.",
+    [text, text], _levenshtein, gives=INT,
+)  # fmt: skip

@@ -1,0 +1,345 @@
+"""Functions of text: case, length, parts, joining."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import (
+    BYTES,
+    INT,
+    STRING,
+    cast_to,
+    is_null_literal,
+)
+from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.signatures import (
+    binary,
+    check_count,
+    integer,
+    takes,
+    text,
+    text_or_bytes,
+)
+from pkray.relational.functions.text.slices import (
+    is_ascii,
+    lengths_of,
+    per_constants,
+    sliced,
+)
+from pkray.relational.functions.text.text_function import mask_of, plainly, text_function
+from pkray.relational.functions.values import all_scalars, as_array
+from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import BINARIES, DataType
+
+SPACE = " "
+
+
+def _of_first(arguments: tuple[Expression, ...]) -> DataType:
+    return arguments[0].type
+
+
+# Case, length
+
+
+def _upper(value: Value) -> Value:
+    """Write in capitals; ß has none in one letter."""
+    if is_ascii(value):
+        return pc.ascii_upper(value)
+    return pc.utf8_upper(pc.replace_substring(value, "ß", "SS"))
+
+
+def _lower(value: Value) -> Value:
+    return pc.ascii_lower(value) if is_ascii(value) else pc.utf8_lower(value)
+
+
+def _initcap(value: Value) -> Value:
+    if isinstance(value, pa.Scalar):
+        return _initcap(as_array(value, 1))[0]
+    words = pc.split_pattern(value, SPACE)
+    capitals = pc.utf8_capitalize(pc.replace_substring_regex(words.values, "^ß", "ss"))
+    return pc.binary_join(
+        pa.ListArray.from_arrays(words.offsets, capitals, mask=mask_of(value)), SPACE
+    )
+
+
+def _octets(value: Value) -> Value:
+    return pc.binary_length(value)
+
+
+text_function(
+    "upper", "upper(text) -> STRING", "Write text in capital letters.", [text],
+    plainly(_upper), synonyms=("ucase",),
+)  # fmt: skip
+text_function(
+    "lower", "lower(text) -> STRING", "Write text in small letters.", [text],
+    plainly(_lower), synonyms=("lcase",),
+)  # fmt: skip
+text_function(
+    "initcap", "initcap(text) -> STRING",
+    "Begin each word, after a space, with a capital letter, and write the rest in small ones.",
+    [text], plainly(_initcap),
+)  # fmt: skip
+text_function(
+    "length", "length(text | bytes) -> INT", "Count the characters of text, the bytes of BYTES.",
+    [text_or_bytes], plainly(lengths_of), gives=INT,
+    synonyms=("char_length", "character_length", "len"),
+)  # fmt: skip
+text_function(
+    "octet_length", "octet_length(text | bytes) -> INT", "Count bytes.", [text_or_bytes],
+    plainly(_octets), gives=INT,
+)  # fmt: skip
+text_function(
+    "bit_length", "bit_length(text | bytes) -> INT", "Count bits.", [text_or_bytes],
+    lambda call, values, rows: pc.multiply(pc.binary_length(values[0]), pa.scalar(8, pa.int32())),
+    gives=INT,
+)  # fmt: skip
+
+
+def _reverse(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    if len(arguments) == 1 and arguments[0].type.root == "ARRAY":
+        return function.resolve("array_reverse", arguments, dialect)
+    return takes("reverse", text, gives=STRING)(arguments, dialect)
+
+
+define(
+    Function(
+        "reverse",
+        "reverse(text) -> STRING",
+        "Turn text (or an array) round.",
+        _reverse,
+        plainly(pc.utf8_reverse),
+        family="text",
+        fallible=False,
+    )
+)
+
+
+# Trimming and padding
+
+_TRIMS = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}
+
+
+def _trim(call: Call, values: Sequence[Value], rows: int) -> Value:
+    compute = _TRIMS[call.function]
+    if len(values) == 1:
+        return compute(values[0], SPACE)
+
+    def trim(some: Sequence[Value], count: int) -> Value:
+        letters = some[1].as_py()
+        return compute(some[0], letters) if letters else some[0]
+
+    return per_constants(values, [1], trim, pa.string(), rows)
+
+
+_SIDES = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
+
+
+def _spark_trim(call: Call, arguments: Sequence[str]) -> str:
+    if len(arguments) == 1:
+        return f"{call.function}({arguments[0]})"
+    return f"trim({_SIDES[call.function]} {arguments[1]} FROM {arguments[0]})"
+
+
+for _name, _where in (("trim", "both ends"), ("ltrim", "the beginning"), ("rtrim", "the end")):
+    text_function(
+        _name,
+        f"{_name}(text [, characters]) -> STRING",
+        f"Take spaces, or other characters, off {_where} of text.",
+        [text, text],
+        _trim,
+        least=1,
+        synonyms=("btrim",) if _name == "trim" else (),
+        spark=_spark_trim,
+    )
+
+
+def _pad(call: Call, values: Sequence[Value], rows: int) -> Value:
+    def pad(some: Sequence[Value], count: int) -> Value:
+        size, filling = max(some[1].as_py(), 0), some[2].as_py()
+        cut = pc.utf8_slice_codeunits(some[0], 0, size)
+        if len(filling) == 1:
+            compute = pc.utf8_lpad if call.function == "lpad" else pc.utf8_rpad
+            return compute(cut, size, filling)
+        if not filling:
+            return cut
+        line = pa.scalar(filling * (size // len(filling) + 1))
+        missing = pc.subtract(pa.scalar(size, pa.int32()), pc.utf8_length(cut))
+        nothing = pa.scalar(0, pa.int32())
+        side = sliced(line, nothing, missing, count)
+        parts = (side, cut) if call.function == "lpad" else (cut, side)
+        return pc.binary_join_element_wise(*parts, "")
+
+    return per_constants(values, [1, 2], pad, pa.string(), rows)
+
+
+def _pads(name: str) -> Resolver:
+    plain = takes(name, text, integer, text, gives=STRING)
+
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 2, 3)
+        space = Literal(STRING.with_nullable(False), SPACE)
+        return plain(arguments if len(arguments) == 3 else (*arguments, space), dialect)
+
+    return resolve
+
+
+for _name, _where in (("lpad", "left"), ("rpad", "right")):
+    define(
+        Function(
+            _name,
+            f"{_name}(text, length INT [, filling]) -> STRING",
+            f"Fill text up on the {_where} to a length, or cut it to that.",
+            _pads(_name),
+            _pad,
+            family="text",
+            fallible=False,
+        )
+    )
+
+
+# Parts
+
+_FAR = pa.scalar(2**31 - 1, pa.int64())
+
+
+def _substring(call: Call, values: Sequence[Value], rows: int) -> Value:
+    value, place = values[0], values[1].cast(pa.int64())
+    zero = pa.scalar(0, pa.int64())
+    from_end = pc.less(place, zero)
+    if isinstance(from_end, pa.Scalar) and not from_end.as_py():
+        start = pc.if_else(pc.greater(place, zero), pc.subtract(place, 1), place)
+    else:
+        size = lengths_of(value).cast(pa.int64())
+        positive = pc.if_else(pc.greater(place, zero), pc.subtract(place, 1), place)
+        start = pc.if_else(from_end, pc.add(size, place), positive)
+    stop = pc.add(start, values[2].cast(pa.int64())) if len(values) > 2 else _FAR
+    return sliced(value, start, stop, rows)
+
+
+def _end(call: Call, values: Sequence[Value], rows: int) -> Value:
+    value, count = values[0], values[1].cast(pa.int64())
+    zero = pa.scalar(0, pa.int64())
+    if call.function == "left":
+        return sliced(value, pc.if_else(pc.is_valid(count), zero, count), count, rows)
+    size = lengths_of(value).cast(pa.int64())
+    count = pc.if_else(pc.less(count, zero), zero, count)
+    return sliced(
+        value, pc.subtract(size, count), pc.if_else(pc.is_valid(count), _FAR, count), rows
+    )
+
+
+text_function(
+    "substring", "substring(text | bytes, position INT [, length INT]) -> STRING | BYTES",
+    "Take a part of text from a position (from 1; negative: from the end).",
+    [text_or_bytes, integer, integer], _substring, gives=_of_first, least=2,
+    synonyms=("substr", "mid"),
+)  # fmt: skip
+text_function(
+    "left", "left(text, count INT) -> STRING", "Take the first characters.",
+    [text_or_bytes, integer], _end, gives=_of_first,
+)  # fmt: skip
+text_function(
+    "right", "right(text, count INT) -> STRING", "Take the last characters.",
+    [text, integer], _end,
+)  # fmt: skip
+
+
+def _overlay(call: Call, values: Sequence[Value], rows: int) -> Value:
+    value, new, place = values[0], values[1], values[2].cast(pa.int64())
+    width = lengths_of(new).cast(pa.int64())
+    if len(values) > 3:
+        given = values[3].cast(pa.int64())
+        width = pc.if_else(pc.less(given, pa.scalar(0, pa.int64())), width, given)
+    zero = pa.scalar(0, pa.int64())
+    before = sliced(value, zero, pc.subtract(place, 1), rows)
+    after = sliced(value, pc.subtract(pc.add(place, width), 1), _FAR, rows)
+    return pc.binary_join_element_wise(before, new, after, "")
+
+
+text_function(
+    "overlay", "overlay(text PLACING new FROM position [FOR length]) -> STRING",
+    "Put new text in the place of a part.", [text, text, integer, integer], _overlay, least=3,
+)  # fmt: skip
+
+
+# Joining
+
+
+def _concat(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("concat", arguments, 1, None)
+    if any(argument.type.root == "ARRAY" for argument in arguments):
+        return function.resolve("array_concat", arguments, dialect)
+    if all(argument.type.root in BINARIES for argument in arguments):
+        return takes("concat", rest=binary, gives=BYTES, least=1)(arguments, dialect)
+    if len(arguments) == 1 and not is_null_literal(arguments[0]):
+        return cast_to(arguments[0], STRING)
+    return takes("concat", rest=text, gives=STRING, least=1)(arguments, dialect)
+
+
+def _concatenated(call: Call, values: Sequence[Value], rows: int) -> Value:
+    return pc.binary_join_element_wise(*values, pa.scalar("", values[0].type))
+
+
+define(
+    Function(
+        "concat",
+        "concat(text, …) -> STRING",
+        "Join texts (or BYTES, or arrays); NULL if one is NULL.",
+        _concat,
+        _concatenated,
+        synonyms=("||",),
+        family="text",
+        fallible=False,
+    )
+)
+
+
+def _concat_ws(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("concat_ws", arguments, 1, None)
+    if any(argument.type.root == "ARRAY" for argument in arguments):
+        raise UnsupportedError("concat_ws of arrays is not supported; use array_join")
+    plain = takes("concat_ws", text, rest=text, gives=STRING, nullable=arguments[0].type.nullable)
+    return plain(arguments, dialect)
+
+
+def _joined(call: Call, values: Sequence[Value], rows: int) -> Value:
+    separator, *parts = values
+    if not parts:
+        return pc.if_else(pc.is_valid(separator), "", pa.scalar(None, pa.string()))
+    if all_scalars(values):
+        return _joined(call, [as_array(value, 1) for value in values], 1)[0]
+    missing = reduce(pc.and_, [pc.is_null(part) for part in parts])  # Arrow leaves such rows out
+    first = pc.if_else(missing, "", parts[0])
+    return pc.binary_join_element_wise(first, *parts[1:], separator, null_handling="skip")
+
+
+define(
+    Function(
+        "concat_ws",
+        "concat_ws(separator, text, …) -> STRING",
+        "Join texts that are not NULL with a separator between them.",
+        _concat_ws,
+        _joined,
+        family="text",
+        fallible=False,
+    )
+)
+text_function(
+    "repeat", "repeat(text, count INT) -> STRING", "Repeat text.", [text, integer],
+    lambda call, values, rows: pc.binary_repeat(
+        values[0], pc.max_element_wise(values[1], pa.scalar(0, pa.int32()), skip_nulls=False)
+    ),
+)  # fmt: skip
+text_function(
+    "space", "space(count INT) -> STRING", "Give spaces.", [integer],
+    lambda call, values, rows: pc.binary_repeat(
+        SPACE, pc.max_element_wise(values[0], pa.scalar(0, pa.int32()), skip_nulls=False)
+    ),
+)  # fmt: skip

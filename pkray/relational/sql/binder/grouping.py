@@ -1,0 +1,361 @@
+"""GROUP BY and aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.aggregates.aggregates import (
+    PLACES,
+    Resolved,
+    resolve_aggregate,
+)
+from pkray.relational.functions.coercion import cast_to
+from pkray.relational.plan.expressions import (
+    AggregateCall,
+    Call,
+    ColumnRef,
+    Expression,
+    Literal,
+    SortKey,
+)
+from pkray.relational.plan.nodes import Aggregate, Expand
+from pkray.relational.sql.binder.calls import (
+    IGNORING,
+    WRAPPERS,
+    AggregateNames,
+    Written,
+    take_apart,
+)
+from pkray.relational.sql.binder.context import Queries
+from pkray.relational.sql.binder.grouping_sets import Groups
+from pkray.relational.sql.binder.joins import normalized
+from pkray.relational.sql.binder.scope import Correlation, Rows, Scope
+from pkray.relational.sql.expressions.expressions import ExpressionBinder
+from pkray.relational.sql.parser import position, shown
+from pkray.schema.types import DataType
+
+Bind: TypeAlias = Callable[[exp.Expr], Expression]
+BOOLEAN = DataType("BOOLEAN")
+BIGINT = DataType("BIGINT", nullable=False)
+TINYINT = DataType("TINYINT", nullable=False)
+
+
+class GroupedScope(Scope):
+    """Finds names in groups: a column must be a key, or stand in an aggregate."""
+
+    def __init__(self, grouping: Grouping, below: Scope, correlation: Correlation | None) -> None:
+        super().__init__(grouping.rows, below.columns, below.dialect, correlation, grouping.settle)
+        self.domain = grouping.domain
+        self._below = below
+        self._grouping = grouping
+
+    def find(self, parts: tuple[str, ...], node: exp.Expr) -> Expression | None:
+        """Find a key."""
+        found = self._below.find(parts, node)
+        if found is None:
+            return None
+        key = self._grouping.key_of(found)
+        if key is None and self.key(parts[0]) in self.aliases and len(parts) == 1:
+            return None
+        if key is None:
+            name = ".".join(parts)
+            raise QueryError(
+                f"column {name} is neither in GROUP BY nor in an aggregate: group by it, or write "
+                f"any_value({name})"
+                + ("" if self.dialect is Dialect.SPARK else f" or MAX({name})"),
+                **position(node),
+            )
+        return key
+
+
+class Grouping:
+    """Groups rows and computes aggregates.
+
+    Attributes:
+        rows: a row a group.
+    """
+
+    def __init__(
+        self,
+        queries: Queries,
+        below: Scope,
+        bind_below: ExpressionBinder,
+        settle_below: Callable[[Expression], Expression],
+        settle: Callable[[Expression], Expression],
+    ) -> None:
+        self.queries = queries
+        self.below = below
+        self.settle = settle
+        self._binder = bind_below
+        self._settle_below = settle_below
+        self._keys: list[tuple[Expression, str]] = []
+        self._shapes: set[type[exp.Expr]] = set()
+        self._written: dict[exp.Expr, str] = {}
+        self._calls: list[tuple[str, AggregateCall]] = []
+        self._columns: dict[int, str] = {}
+        self._set_keys: list[str] = []
+        self._id: str | None = None
+        self.groups = Groups()
+        self.rows = below.rows
+        self.domain = below.domain
+
+    def bind(self, groups: Groups, calls: Sequence[Written], correlated: Sequence[str]) -> None:
+        """Add the nodes.
+
+        Args:
+            calls: the aggregates.
+            correlated: columns that the rows of a subquery are joined to the query around by; they
+                are keys as well.
+        """
+        self.groups = groups
+        rows = self.below.rows
+        bound = [self._key(each) for each in groups.keys]
+        dialect = self.queries.dialect
+        keys = [normalized(each, dialect) for each in bound]
+        if groups.is_plain:
+            names = rows.compute(keys, "k")
+        else:
+            names = [rows.fresh("k") for _ in keys]
+            rows.add(zip(names, keys, strict=True))
+        self._keys = list(zip(bound, names, strict=True))
+        self._written = {
+            each: name
+            for each, name in zip(groups.keys, names, strict=True)
+            if each.find(exp.Query)
+        }
+        self._shapes = {type(_bare(each)) for each in groups.keys}
+        for call in calls:
+            self._columns[id(call.whole)] = self._call(call)
+        if not groups.keys and not self._calls:
+            self._calls.append((rows.fresh("s"), AggregateCall("count", (), BIGINT)))
+        extra = self._expand(names)
+        unique = tuple(dict.fromkeys((*names, *extra, *correlated)))
+        node = Aggregate(rows.node, unique, tuple(self._calls))
+        self.rows = Rows(node, self.queries.numbers)
+
+    def _key(self, node: exp.Expr) -> Expression:
+        key = self._settle_below(self._binder.bind(node))
+        if key.type.root == "MAP":
+            raise QueryError("a MAP cannot be grouped by", **position(node))
+        return key
+
+    def _expand(self, names: list[str]) -> list[str]:
+        """Repeat rows for grouping sets; give the columns that tell the sets apart."""
+        if self.groups.is_plain:
+            return []
+        rows, sets = self.below.rows, self.groups.sets
+        everywhere = set(range(len(names))).intersection(*map(set, sets))
+        places = [place for place in range(len(names)) if place not in everywhere]
+        self._set_keys = [names[place] for place in places]
+        self._id = rows.fresh("g")
+        number = rows.fresh("g") if len({frozenset(each) for each in sets}) < len(sets) else None
+        chosen = tuple(
+            tuple(new for new, place in enumerate(places) if place in each) for each in sets
+        )
+        rows.node = Expand(rows.node, tuple(self._set_keys), chosen, self._id, number)
+        return [self._id, *([number] if number else [])]
+
+    # Aggregates
+
+    def _call(self, call: Written) -> str:
+        condition = None
+        if call.filter is not None:
+            self._check_plain(call.filter)
+            bound = self._settle_below(self._binder.condition(call.filter))
+            (condition,) = self.below.rows.compute([bound], "a")
+        udf = self.queries.names.udf(call.name)
+        if udf is not None and str(udf.kind) == "aggregate":
+            made = self._of_udf(call, udf, condition)
+        else:
+            made = self._of_function(call, condition)
+        for name, known in self._calls:
+            if known == made:
+                return name
+        name = self.below.rows.fresh("s")
+        self._calls.append((name, made))
+        return name
+
+    def _of_udf(self, call: Written, udf: Any, condition: str | None) -> AggregateCall:
+        arguments = udf.typed(self._arguments(call))
+        return AggregateCall(
+            "udf",
+            tuple(self.below.rows.compute(arguments, "a")),
+            udf.type,
+            call.distinct,
+            condition,
+            self._order(call.order or call.within),
+            udf=udf,
+        )
+
+    def _of_function(self, call: Written, condition: str | None) -> AggregateCall:
+        arguments = self._arguments(call)
+        if call.ignore_nulls and call.name.lower() in IGNORING:
+            arguments = (*arguments, Literal(BOOLEAN.with_nullable(False), True))
+        within = tuple(self._argument(each.this) for each in call.within)
+        resolved = self._resolved(call, arguments, within)
+        counted = resolved.arguments
+        if resolved.function == "count" and not call.distinct:
+            counted = tuple(each for each in counted if each.type.nullable)
+        if call.distinct and self.queries.dialect is Dialect.SPARK:
+            counted = tuple(normalized(each, self.queries.dialect) for each in counted)
+        columns = tuple(self.below.rows.compute(counted, "a"))
+        order = call.order
+        is_place = resolved.function in ("percentile_cont", "percentile_disc", "mode")
+        if not is_place or any(each.args.get("desc") for each in call.within):
+            order = order or call.within
+        ignores = call.ignore_nulls or bool(resolved.function in PLACES and resolved.parameters)
+        return AggregateCall(
+            resolved.function,
+            columns,
+            resolved.type,
+            call.distinct,
+            condition,
+            self._order(order),
+            () if resolved.function in PLACES else resolved.parameters,
+            ignores,
+        )
+
+    def _resolved(
+        self, call: Written, arguments: tuple[Expression, ...], within: tuple[Expression, ...]
+    ) -> Resolved:
+        try:
+            return resolve_aggregate(
+                call.name,
+                arguments,
+                self.queries.dialect,
+                distinct=call.distinct,
+                within_group=within,
+            )
+        except (QueryError, UnsupportedError) as error:
+            if "line" in error.values:
+                raise
+            values = {**error.values, **position(call.node)}
+            raise type(error)(error.message, **values) from None
+
+    def _arguments(self, call: Written) -> tuple[Expression, ...]:
+        if len(call.arguments) == 1 and isinstance(call.arguments[0], exp.Star):
+            if call.name.lower() != "count":
+                raise QueryError(
+                    f"{call.name}(*) is not defined: name a column", **position(call.node)
+                )
+            if call.distinct:
+                raise QueryError(
+                    "COUNT(DISTINCT *) is not defined: name columns", **position(call.node)
+                )
+            return ()
+        return tuple(self._argument(each) for each in call.arguments)
+
+    def _argument(self, node: exp.Expr) -> Expression:
+        self._check_plain(node)
+        return self._settle_below(self._binder.bind(node))
+
+    def _check_plain(self, node: exp.Expr) -> None:
+        for inner in AggregateNames(self.queries).calls_in(node):
+            raise QueryError(
+                f"{inner.name} stands in another aggregate: compute it in a subquery first",
+                **position(inner.node),
+            )
+        if node.find(exp.Window):
+            raise QueryError(
+                "a window function stands in an aggregate: compute it in a subquery first",
+                **position(node),
+            )
+
+    def _order(self, order: Sequence[exp.Ordered]) -> tuple[SortKey, ...]:
+        values = [self._argument(each.this) for each in order]
+        names = self.below.rows.compute(values, "o")
+        return tuple(
+            SortKey(name, bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
+            for name, each in zip(names, order, strict=True)
+        )
+
+    # What groups know
+
+    def key_of(self, expression: Expression) -> ColumnRef | None:
+        """Find the key that an expression over the rows below is."""
+        for key, name in self._keys:
+            if key == expression:
+                return self.rows.ref(name)
+        return None
+
+    def replaced(self, node: exp.Expr) -> Expression | None:
+        """Find the column for an aggregate, a key or GROUPING(…); None for any other node."""
+        name = self._columns.get(id(node))
+        if name is not None:
+            return self.rows.ref(name)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in ("grouping", "grouping_id"):
+            return self._grouping(node)
+        if type(node) in self._shapes and not isinstance(node, exp.Column):
+            if node in self._written:
+                return self.rows.ref(self._written[node])
+            return self._as_key(node)
+        call = take_apart(node) if isinstance(node, (*WRAPPERS, exp.Anonymous)) else None
+        if call is not None and AggregateNames(self.queries).is_aggregate(call.name):
+            raise QueryError(
+                f"{call.name} cannot stand here: aggregates are of SELECT, HAVING and ORDER BY",
+                **position(call.node),
+            )
+        return None
+
+    def _as_key(self, node: exp.Expr) -> Expression | None:
+        if any(True for _ in AggregateNames(self.queries).calls_in(node)):
+            return None
+        if node.find(exp.Query, exp.Window):
+            return None
+        plain = ExpressionBinder(self.queries.names, self.below)
+        try:
+            return self.key_of(self._settle_below(plain.bind(node)))
+        except (QueryError, UnsupportedError):
+            return None
+
+    def _grouping(self, node: exp.Anonymous) -> Expression:
+        if self._id is None:
+            raise QueryError(
+                f"{node.name.upper()} is for GROUPING SETS, ROLLUP and CUBE: this query has none",
+                **position(node),
+            )
+        keys = [self._grouping_key(each) for each in node.expressions]
+        if not keys:
+            keys = [name for _, name in self._keys]
+        bits = [self._bit(name) for name in keys]
+        kind = BIGINT
+        spark = self.queries.dialect is Dialect.SPARK
+        if node.name.lower() == "grouping":
+            if len(keys) != 1 and spark:
+                raise QueryError("GROUPING takes one column", **position(node))
+            kind = TINYINT if spark and len(keys) == 1 else BIGINT
+        result = bits[0]
+        for bit in bits[1:]:
+            doubled = Call(BIGINT, "add", (result, result))
+            result = Call(BIGINT, "add", (doubled, bit))
+        return cast_to(result, kind)
+
+    def _grouping_key(self, node: exp.Expr) -> str:
+        below = self._settle_below(ExpressionBinder(self.queries.names, self.below).bind(node))
+        key = self.key_of(below)
+        if key is None:
+            raise QueryError(f"{shown(node)} is no column of GROUP BY", **position(node))
+        return key.name
+
+    def _bit(self, name: str) -> Expression:
+        if name not in self._set_keys:
+            return Literal(BIGINT, 0)
+        assert self._id is not None
+        place = len(self._set_keys) - 1 - self._set_keys.index(name)
+        shifted: Expression = self.rows.ref(self._id)
+        if place:
+            by = Literal(replace(BIGINT, root="INT"), place)
+            shifted = Call(BIGINT, "shiftright", (shifted, by))
+        return Call(BIGINT, "bitwise_and", (shifted, Literal(BIGINT, 1)))
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node

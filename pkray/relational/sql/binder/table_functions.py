@@ -1,0 +1,353 @@
+"""Table functions: windows over time, and functions that make rows of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
+from pkray.relational.plan.fields import Fields, distinct_names
+from pkray.relational.plan.nodes import Node, Unnest, Values, Window, WindowKind
+from pkray.relational.sql.binder.context import Queries
+from pkray.relational.sql.binder.scope import Rows, Scope, Visible
+from pkray.relational.sql.expressions.expressions import ExpressionBinder, access_field
+from pkray.relational.sql.expressions.intervals import read_interval
+from pkray.relational.sql.parser import WINDOW_FUNCTIONS, TableArgument, nearest, position, shown
+from pkray.schema.types import TIMESTAMPS, DataType
+
+Bind: TypeAlias = Callable[[exp.Expr], Expression]
+INT = DataType("INT", nullable=False)
+BIGINT = DataType("BIGINT", nullable=False)
+_ROWS_OF = ("explode", "posexplode", "inline")
+_SIGNATURES = {
+    "TUMBLE": ("DATA", "TIMECOL", "SIZE"),
+    "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE"),
+    "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE"),
+    "SESSION": ("DATA", "TIMECOL", "GAP"),
+}
+
+
+def unwrapped(call: exp.Anonymous) -> exp.Anonymous:
+    """Take the function out of ``TABLE(f(x))``."""
+    if call.name.upper() == "TABLE" and len(call.expressions) == 1:
+        inner = call.expressions[0]
+        if isinstance(inner, exp.Anonymous):
+            return inner
+    return call
+
+
+class TableFunctions:
+    """Binds table functions."""
+
+    def __init__(self, queries: Queries) -> None:
+        self.queries = queries
+        self.dialect = queries.dialect
+
+    # Windows over time
+
+    def is_window(self, call: exp.Anonymous) -> bool:
+        """Whether it is TUMBLE, HOP, SESSION or CUMULATE."""
+        return unwrapped(call).name.upper() in WINDOW_FUNCTIONS
+
+    def table_of(self, call: exp.Anonymous) -> exp.Expr:
+        """Find the table that a window function is over."""
+        data = self._arguments(unwrapped(call))["DATA"]
+        table: exp.Expr = data.this if isinstance(data, TableArgument) else data
+        if isinstance(table, exp.Table | exp.Subquery):
+            return table
+        raise QueryError(
+            f"argument DATA of {unwrapped(call).name.upper()} is a table: write TABLE name",
+            **position(call),
+        )
+
+    def window(self, call: exp.Anonymous, scope: Scope) -> Node:
+        """Bind a window function over the rows of `scope`."""
+        call = unwrapped(call)
+        name = call.name.upper()
+        arguments = self._arguments(call)
+        data = arguments["DATA"]
+        partition = data.args.get("partition_by") or ()
+        if partition and name != "SESSION":
+            raise QueryError(
+                f"PARTITION BY is of SESSION: {name} gives each row the same windows without it",
+                **position(call),
+            )
+        time = self._time(name, arguments["TIMECOL"], scope)
+        kind = WindowKind(name.lower())
+        step = self._micros(arguments.get("SLIDE") or arguments.get("STEP"))
+        size = self._micros(arguments.get("SIZE") or arguments.get("GAP"))
+        self._check_sizes(name, size, step, call)
+        old = scope.rows.node.fields.names
+        start, end, last = distinct_names(("window_start", "window_end", "window_time"), taken=old)
+        return Window(
+            scope.rows.node,
+            kind,
+            time.name,
+            size,
+            step,
+            self._micros(arguments.get("OFFSET")),
+            tuple(self._partition(each, scope) for each in partition),
+            (start, end, last),
+        )
+
+    def _arguments(self, call: exp.Anonymous) -> dict[str, exp.Expr]:
+        name = call.name.upper()
+        names = _SIGNATURES[name]
+        allowed = names if name == "SESSION" else (*names, "OFFSET")
+        usage = _usage(name)
+        found: dict[str, exp.Expr] = {}
+        for place, argument in enumerate(call.expressions):
+            if isinstance(argument, exp.Kwarg):
+                said, value = argument.this.name.upper(), argument.expression
+            elif place < len(allowed):
+                said, value = allowed[place], argument
+            else:
+                raise QueryError(f"{name} has too many arguments: {usage}", **position(call))
+            if said not in allowed:
+                hint = nearest(said, allowed)
+                raise QueryError(
+                    f"{name} has no argument {said}{hint}; {usage}", **position(argument)
+                )
+            if said in found:
+                raise QueryError(f"argument {said} is given twice", **position(argument))
+            found[said] = value
+        missing = [each for each in names if each not in found]
+        if missing:
+            raise QueryError(f"{name} lacks {' and '.join(missing)}: {usage}", **position(call))
+        return found
+
+    def _time(self, name: str, node: exp.Expr, scope: Scope) -> ColumnRef:
+        is_descriptor = isinstance(node, exp.Anonymous) and node.name.upper() == "DESCRIPTOR"
+        if not is_descriptor or len(node.expressions) != 1:
+            raise QueryError(
+                f"argument TIMECOL of {name} names one column: write DESCRIPTOR(column)",
+                **position(node),
+            )
+        column = ExpressionBinder(self.queries.names, scope).bind(node.expressions[0])
+        if not isinstance(column, ColumnRef) or column.type.root not in TIMESTAMPS:
+            times = [each.name for each in scope.rows.node.fields if each.type.root in TIMESTAMPS]
+            hint = f"; there are {', '.join(times)}" if times else ""
+            raise QueryError(
+                f"{name} is over a TIMESTAMP column, not {column.type}{hint}", **position(node)
+            )
+        return column
+
+    def _partition(self, node: exp.Expr, scope: Scope) -> str:
+        column = ExpressionBinder(self.queries.names, scope).bind(node)
+        if not isinstance(column, ColumnRef):
+            raise QueryError("PARTITION BY of SESSION takes columns", **position(node))
+        return column.name
+
+    def _micros(self, node: exp.Expr | None) -> int:
+        if node is None:
+            return 0
+        if not isinstance(node, exp.Interval):
+            raise QueryError(
+                "the length of a window is an INTERVAL: write INTERVAL '10' MINUTES",
+                **position(node),
+            )
+        months, micros = read_interval(node)
+        if months:
+            raise QueryError(
+                "the length of a window is in days or shorter units: months differ in length",
+                **position(node),
+            )
+        return micros
+
+    def _check_sizes(self, name: str, size: int, step: int, call: exp.Expr) -> None:
+        if size <= 0 or step < 0 or (name in ("HOP", "CUMULATE") and step == 0):
+            raise QueryError(f"the lengths of {name} must be positive", **position(call))
+        if name == "CUMULATE" and size % step:
+            raise QueryError(
+                "the SIZE of CUMULATE must be a multiple of its STEP", **position(call)
+            )
+
+    # Rows made of a row
+
+    def unnest(self, rows: Rows, tree: exp.Expr, bind: Bind, *, outer: bool) -> list[Visible]:
+        """Add the rows that a function makes of each row, and name their columns."""
+        alias = tree.args.get("alias")
+        given = [column.name for column in alias.columns] if alias is not None else []
+        qualifier = (alias.name,) if alias is not None and alias.name else ()
+        if isinstance(tree, exp.Unnest):
+            names = self._elements(rows, tree, given, bind, outer=outer)
+        else:
+            call = tree.this
+            if not isinstance(call, exp.Anonymous):
+                raise QueryError(
+                    f"{shown(tree)} is no table function: write explode(column) or UNNEST(column)",
+                    **position(tree),
+                )
+            names = self.generate(rows, unwrapped(call), given, bind, outer=outer)
+        return [Visible(shown, column, qualifier) for shown, column in names]
+
+    def range(self, tree: exp.Expr, bind: Bind) -> tuple[Node, list[Visible]]:
+        """Bind ``range([start,] end [, step])``: whole numbers, without the end."""
+        call = unwrapped(tree.this)
+        numbers = [bind(each) for each in call.expressions]
+        values = [
+            each.value for each in numbers if isinstance(each, Literal) and type(each.value) is int
+        ]
+        if not 1 <= len(values) <= 3 or len(values) < len(numbers):
+            raise QueryError(
+                "range takes whole numbers: range(end), range(start, end) or "
+                "range(start, end, step)",
+                **position(tree),
+            )
+        start, end, step = ([0, *values, 1] if len(values) == 1 else [*values, 1])[:3]
+        if step == 0:
+            raise QueryError("the step of range must not be 0", **position(tree))
+        last = end - (1 if step > 0 else -1)
+        rows = Rows(Values(Fields(()), ((),)), self.queries.numbers)
+        arguments = [Literal(BIGINT, number) for number in (start, last, step)]
+        added = self._add(rows, "sequence_rows", arguments, [("id", BIGINT)], (), tree, False, None)
+        alias = tree.args.get("alias")
+        name = alias.columns[0].name if alias is not None and alias.columns else "id"
+        qualifier = (alias.name,) if alias is not None and alias.name else ()
+        return rows.node, [Visible(name, column, qualifier) for _, column in added]
+
+    def is_generator(self, node: exp.Expr) -> bool:
+        """Whether it makes rows of a row: ``explode`` and the like, or a user's table function."""
+        if not isinstance(node, exp.Anonymous):
+            return False
+        if node.name.lower().removesuffix("_outer") in _ROWS_OF:
+            return True
+        udf = self.queries.names.udf(node.name)
+        return udf is not None and str(udf.kind) == "table"
+
+    def generate(
+        self,
+        rows: Rows,
+        call: exp.Anonymous,
+        given: Sequence[str],
+        bind: Bind,
+        *,
+        outer: bool,
+    ) -> list[tuple[str, str]]:
+        """Add the rows of a call; give the columns' names as written and as they are."""
+        name = call.name.lower()
+        arguments = tuple(bind(each) for each in call.expressions)
+        udf = self.queries.names.udf(call.name)
+        if udf is not None and str(udf.kind) == "table":
+            columns = [(each.name, each.type) for each in udf.columns]
+            return self._add(rows, "udtf", udf.typed(arguments), columns, given, call, outer, udf)
+        function = name.removesuffix("_outer")
+        if function not in _ROWS_OF:
+            hint = nearest(call.name, (*_ROWS_OF, *(each + "_outer" for each in _ROWS_OF)))
+            raise QueryError(f"no table function is called {call.name}{hint}", **position(call))
+        if len(arguments) != 1:
+            raise QueryError(f"{function} takes one argument", **position(call))
+        outer = outer or name.endswith("_outer")
+        columns = self._made(function, arguments[0], call)
+        return self._add(rows, function, arguments, columns, given, call, outer, None)
+
+    def _made(
+        self, function: str, argument: Expression, node: exp.Expr
+    ) -> list[tuple[str, DataType]]:
+        kind = argument.type
+        columns: list[tuple[str, DataType]]
+        if kind.root == "ARRAY" and kind.element is not None:
+            element = kind.element
+            if function == "inline":
+                if element.root != "ROW" or element.fields is None:
+                    raise QueryError(f"inline takes an ARRAY of ROWs, not {kind}", **position(node))
+                return [
+                    (each.name, each.type.with_nullable(each.type.nullable or element.nullable))
+                    for each in element.fields
+                ]
+            columns = [("col", element)]
+        elif kind.root == "MAP" and kind.key and kind.value and function != "inline":
+            columns = [("key", kind.key), ("value", kind.value)]
+        else:
+            raise QueryError(f"{function} takes an ARRAY or a MAP, not {kind}", **position(node))
+        return [("pos", INT), *columns] if function == "posexplode" else columns
+
+    def _add(
+        self,
+        rows: Rows,
+        function: str,
+        arguments: Sequence[Expression],
+        columns: Sequence[tuple[str, DataType]],
+        given: Sequence[str],
+        node: exp.Expr,
+        outer: bool,
+        udf: object,
+    ) -> list[tuple[str, str]]:
+        if given and len(given) != len(columns):
+            raise QueryError(
+                f"{len(given)} names are given for the {len(columns)} columns of {function}: "
+                f"{', '.join(name for name, _ in columns)}",
+                **position(node),
+            )
+        shown = list(given) or [name for name, _ in columns]
+        read = tuple(rows.compute(arguments, "a"))
+        names = distinct_names(shown, taken=rows.node.fields.names)
+        types = tuple(kind for _, kind in columns)
+        rows.node = Unnest(rows.node, function, read, names, types, outer, udf)
+        return list(zip(shown, names, strict=True))
+
+    def _elements(
+        self,
+        rows: Rows,
+        tree: exp.Unnest,
+        given: Sequence[str],
+        bind: Bind,
+        *,
+        outer: bool,
+    ) -> list[tuple[str, str]]:
+        """Bind UNNEST; the fields of ROWs become columns."""
+        if len(tree.expressions) != 1:
+            raise QueryError("UNNEST takes one ARRAY or MAP", **position(tree))
+        value = bind(tree.expressions[0])
+        element = value.type.element
+        offset = tree.args.get("offset")
+        is_rows = element is not None and element.root == "ROW"
+        if not offset:
+            function = "inline" if is_rows else "explode"
+            columns = self._made(function, value, tree)
+            return self._add(rows, function, (value,), columns, given, tree, outer, None)
+        columns = self._made("posexplode", value, tree)
+        added = self._add(rows, "posexplode", (value,), columns, (), tree, outer, None)
+        place, *values = (rows.ref(column) for _, column in added)
+        fields: list[tuple[str, Expression]] = [
+            (name, ref) for (name, _), ref in zip(added[1:], values, strict=True)
+        ]
+        if is_rows and element is not None and element.fields:
+            fields = [
+                (each.name, access_field(values[0], each.name, self.dialect))
+                for each in element.fields
+            ]
+        one = Literal(INT, 1)
+        number = Call(place.type, "add", (place, one))
+        shown = [name for name, _ in fields]
+        if given:
+            if len(given) not in (len(shown), len(shown) + 1):
+                raise QueryError(
+                    f"{len(given)} names are given for {len(shown) + 1} columns of UNNEST",
+                    **position(tree),
+                )
+            shown = list(given[: len(shown)])
+        ordinal = offset.name if isinstance(offset, exp.Expr) else "ORDINALITY"
+        if len(given) == len(fields) + 1:
+            ordinal = given[-1]
+        made = [*(value for _, value in fields), number]
+        names = rows.compute(made, "u")
+        return list(zip([*shown, ordinal], names, strict=True))
+
+
+def _usage(name: str) -> str:
+    if name == "SESSION":
+        return "write SESSION(TABLE t [PARTITION BY k], DESCRIPTOR(time), INTERVAL '5' MINUTES)"
+    between = "" if name == "TUMBLE" else "INTERVAL '1' MINUTE, "
+    return f"write {name}(TABLE t, DESCRIPTOR(time), {between}INTERVAL '10' MINUTES)"
+
+
+def default_names(dialect: Dialect, count: int) -> list[str]:
+    """Name columns that have no name: ``col1`` … in the spark dialect, ``EXPR$0`` … in flink."""
+    if dialect is Dialect.SPARK:
+        return [f"col{number + 1}" for number in range(count)]
+    return [f"EXPR${number}" for number in range(count)]

@@ -1,0 +1,62 @@
+"""VALUES: rows that are written in a query."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from pkray.errors import QueryError
+from pkray.relational.functions.coercion import coerced
+from pkray.relational.plan.expressions import Expression, Literal
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.nodes import Node, Project, SetKind, SetOperation, Values
+from pkray.relational.sql.binder.context import BoundQuery, Queries
+from pkray.relational.sql.binder.scope import Rows, Scope
+from pkray.relational.sql.binder.table_functions import default_names
+from pkray.relational.sql.expressions.expressions import ExpressionBinder
+from pkray.relational.sql.parser import position
+from pkray.schema.types import DataType
+
+
+def bind_values(queries: Queries, tree: exp.Values) -> BoundQuery:
+    """Bind VALUES; each column has the type that all its values can be cast to."""
+    scope = Scope(Rows(Values(Fields(()), ((),)), queries.numbers), (), queries.dialect)
+    binder = ExpressionBinder(queries.names, scope)
+    rows = [[binder.bind(each) for each in _cells(row)] for row in tree.expressions]
+    width = len(rows[0])
+    for row, written in zip(rows, tree.expressions, strict=True):
+        if len(row) != width:
+            raise QueryError(
+                f"a row of VALUES has {len(row)} values, the first has {width}",
+                **position(written),
+            )
+    columns = [
+        coerced([row[place] for row in rows], queries.dialect, f"column {place + 1} of VALUES")
+        for place in range(width)
+    ]
+    names = tuple(default_names(queries.dialect, width))
+    types = [_type(column) for column in columns]
+    fields = Fields(tuple(Field(name, kind) for name, kind in zip(names, types, strict=True)))
+    return BoundQuery(_node(fields, list(zip(*columns, strict=True))), names, names)
+
+
+def _cells(row: exp.Expr) -> list[exp.Expr]:
+    return list(row.expressions) if isinstance(row, exp.Tuple) else [row]
+
+
+def _type(column: tuple[Expression, ...]) -> DataType:
+    return column[0].type.with_nullable(any(each.type.nullable for each in column))
+
+
+def _node(fields: Fields, rows: list[tuple[Expression, ...]]) -> Node:
+    """Write rows of constants as Values, and rows of expressions as projections of one row."""
+    constants = [tuple(each for each in row if isinstance(each, Literal)) for row in rows]
+    if all(len(row) == len(fields) for row in constants):
+        return Values(fields, tuple(constants))
+    nodes: list[Node] = []
+    one = Values(Fields(()), ((),))
+    for row in rows:
+        nodes.append(Project(one, tuple(zip(fields.names, row, strict=True))))
+    node = nodes[0]
+    for other in nodes[1:]:
+        node = SetOperation(node, other, SetKind.UNION, True)
+    return node

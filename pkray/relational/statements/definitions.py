@@ -1,0 +1,352 @@
+"""Statements that define tables, databases and views, and set options."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pkray.errors import DatabaseNotFoundError, QueryError, UnsupportedError
+from pkray.relational.api import syntax
+from pkray.relational.api.relation import Relation, of_query
+from pkray.relational.dialect import Dialect
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.sources.watermarks import watermark
+from pkray.relational.sql import statements as said
+from pkray.relational.sql.parser import DIALECTS, nearest, quoted
+from pkray.relational.statements.listing import function_rows
+from pkray.relational.statements.settings import SETTINGS, checked_setting
+from pkray.relational.statements.views import create_view, drop_view
+from pkray.schema.changes import AddColumn, SchemaChange
+from pkray.schema.types import DataType
+
+if TYPE_CHECKING:
+    from pkray.table.catalog import Catalog
+    from pkray.table.table import Table
+
+_ROWTIME = "schema.watermark.0.rowtime"
+_EXPRESSION = "schema.watermark.0.strategy.expr"
+_TYPE = "schema.watermark.0.strategy.data-type"
+_OURS = ("pkray", "paimon")
+DONE = pa.table({"result": ["OK"]})
+
+
+def create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) -> None:
+    """Make a keyed table as CREATE TABLE says; of CREATE TABLE … AS, an empty one."""
+    name = catalog.session.full_name(asked.name)
+    options = dict(asked.options)
+    _check_format(name, asked.using, options.pop("connector", None))
+    keys = _keys(name, asked, options.pop("primary-key", None))
+    partitions = _partitions(asked, options.pop("partition", None))
+    if asked.tree is not None:
+        if asked.columns:
+            raise QueryError(f"table {name} is created AS a query: leave its columns out")
+        fields = of_query(asked.tree, catalog.session.environment(dialect)).fields
+    else:
+        fields = Fields(tuple(Field(each.name, each.type) for each in asked.columns))
+    _check_there(name, (*keys, *partitions), fields)
+    if asked.watermark is not None:
+        options |= watermark_options(fields, *asked.watermark)
+    comments = {each.name: each.comment for each in asked.columns if each.comment}
+    table = catalog.create_table(
+        name,
+        [(each.name, each.type) for each in fields],
+        keys,
+        partitions,
+        options,
+        asked.comment,
+        if_not_exists=asked.if_not_exists,
+    )
+    described = {field.name: field.description for field in table.schema.fields}
+    for column, comment in comments.items():
+        if described.get(column) is None:
+            table.alter.comment_column(column, comment)
+
+
+def watermark_options(fields: Fields, column: str, expression: str) -> dict[str, str]:
+    """Write a watermark as a table's options, under Paimon's keys."""
+    found = watermark(fields, column, expression)
+    kind = str(found.expression.type.with_nullable(True))
+    return {_ROWTIME: column, _EXPRESSION: expression, _TYPE: kind}
+
+
+def _check_format(name: str, using: str | None, connector: str | None) -> None:
+    for word, value in (("USING", using), ("connector", connector)):
+        if value is not None and value.lower() not in _OURS:
+            raise UnsupportedError(
+                f"table {name} cannot be made with {word} {value!r}: tables here are pkray's own; "
+                "write 'pkray', or leave it out",
+                table=name,
+            )
+
+
+def _keys(name: str, asked: said.CreateTable, option: str | None) -> tuple[str, ...]:
+    written = tuple(part.strip() for part in option.split(",")) if option else ()
+    keys = asked.primary_key or written
+    if written and asked.primary_key and written != asked.primary_key:
+        raise QueryError(
+            f"table {name} has two primary keys, ({', '.join(asked.primary_key)}) and "
+            f"({', '.join(written)}): give one"
+        )
+    if not keys:
+        raise QueryError(
+            f"table {name} has no primary key, by which rows are replaced and deleted: write "
+            "PRIMARY KEY (id) NOT ENFORCED among the columns, or TBLPROPERTIES ('primary-key' = "
+            "'id')",
+            table=name,
+        )
+    return keys
+
+
+def _partitions(asked: said.CreateTable, option: str | None) -> tuple[str, ...]:
+    return asked.partition_by or tuple(part.strip() for part in (option or "").split(",") if part)
+
+
+def _check_there(name: str, wanted: Sequence[str], fields: Fields) -> None:
+    for column in wanted:
+        if column not in fields:
+            raise QueryError(
+                f"table {name} has no column {column!r}{nearest(column, fields.names)}",
+                column_name=column,
+            )
+
+
+def alter_table(catalog: Catalog, asked: said.AlterTable) -> None:
+    """Change a table as ALTER TABLE says."""
+    name = catalog.session.full_name(asked.name)
+    table = catalog.load_table(name)
+    values: Any = asked.values
+    match asked.action:
+        case "add":
+            table.alter.apply([_added(each) for each in values])
+        case "drop":
+            for column in values:
+                table.alter.drop_column(column)
+        case "rename":
+            table.alter.rename_column(*values)
+        case "type":
+            column, kind = values
+            table.alter.change_type(column, kind)
+        case "comment":
+            table.alter.comment_column(*values)
+        case "move":
+            column, after = values
+            table.alter.move_column(column, first=after is None, after=after)
+        case "nullable":
+            table.alter.change_nullability(values[0])
+        case "set":
+            table.alter.set_options(list(values))
+        case "unset":
+            table.alter.unset_options(list(values))
+        case "rename_table":
+            catalog.rename_table(name, catalog.session.full_name(values))
+        case "drop_partition":
+            table.drop_partitions([constants(values)])
+        case "watermark":
+            _change_watermark(table, values)
+
+
+def _added(column: said.ColumnDefinition) -> SchemaChange:
+    if not column.type.nullable:
+        raise QueryError(
+            f"column {column.name} cannot be added as NOT NULL: rows that are there have no value"
+        )
+    after = column.place[0] if isinstance(column.place, tuple) else None
+    return AddColumn(column.name, column.type, column.comment, column.place == "FIRST", after)
+
+
+def _change_watermark(table: Table, values: tuple[str, ...]) -> None:
+    if not values:
+        there = [key for key in (_ROWTIME, _EXPRESSION, _TYPE) if key in table.options]
+        table.alter.unset_options(there)
+        return
+    fields = Fields(tuple(Field(each.name, each.type) for each in table.schema.fields))
+    table.alter.set_options(watermark_options(fields, values[0], values[1]))
+
+
+def constants(pairs: Sequence[tuple[str, exp.Expr | None]]) -> dict[str, object]:
+    """Read PARTITION (a = 1, b = 'x'); columns without values are left out."""
+    found: dict[str, object] = {}
+    for name, tree in pairs:
+        if tree is None:
+            continue
+        if isinstance(tree, exp.Literal):
+            found[name] = tree.this if tree.is_string else tree.to_py()
+        elif isinstance(tree, exp.Null):
+            found[name] = None
+        elif isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Literal):
+            found[name] = tree.this.this
+        else:
+            raise QueryError(f"a partition's value is a constant, not {tree.sql(dialect='spark')}")
+    return found
+
+
+def drop(catalog: Catalog, asked: said.Drop) -> None:
+    """Drop a table, view or database."""
+    if asked.what == "database":
+        catalog.drop_database(
+            ".".join(asked.name), if_exists=asked.if_exists, cascade=asked.cascade
+        )
+    elif asked.what == "view":
+        drop_view(catalog, ".".join(asked.name), if_exists=asked.if_exists)
+    else:
+        name = catalog.session.full_name(asked.name)
+        if catalog.find_view(name) is not None:
+            raise QueryError(f"{name} is a view: write DROP VIEW {name}")
+        catalog.drop_table(name, if_exists=asked.if_exists)
+
+
+def use(catalog: Catalog, name: str) -> None:
+    """Make a database the current one."""
+    if not catalog.database_exists(name) and name != catalog.session.database:
+        known = catalog.list_databases()
+        raise DatabaseNotFoundError(
+            f"database {name} does not exist{nearest(name, known)}; there are "
+            f"{', '.join(known) or 'none'}",
+            database=name,
+        )
+    catalog.session.database = name
+
+
+def make_view(catalog: Catalog, asked: said.CreateView, dialect: Dialect) -> None:
+    """Create a view."""
+    relation: Relation = of_query(asked.tree, catalog.session.environment(dialect))
+    if asked.columns:
+        if len(asked.columns) != len(relation.columns):
+            raise QueryError(
+                f"view {'.'.join(asked.name)} names {len(asked.columns)} columns: its query gives "
+                f"{len(relation.columns)}"
+            )
+        relation = relation.rename_columns(dict(zip(relation.columns, asked.columns, strict=True)))
+    create_view(
+        catalog,
+        ".".join(asked.name),
+        relation,
+        temporary=asked.temporary,
+        replace=asked.replace,
+        if_not_exists=asked.if_not_exists,
+    )
+
+
+def set_option(catalog: Catalog, asked: said.SetOption) -> pa.Table:
+    """Set an option, or list what is set."""
+    options = catalog.session.options
+    if asked.key is None:
+        return _pairs(options)
+    if asked.value is None:
+        if asked.key not in SETTINGS:
+            checked_setting(asked.key, "")
+        return _pairs({asked.key: options.get(asked.key, SETTINGS[asked.key].default or "")})
+    options[asked.key] = checked_setting(asked.key, asked.value)
+    return DONE
+
+
+def reset(catalog: Catalog, key: str | None) -> None:
+    """Give one option its default, or all."""
+    options = catalog.session.options
+    if key is None:
+        options.clear()
+    elif key in SETTINGS:
+        options.pop(key, None)
+    else:
+        checked_setting(key, "")
+
+
+def show(catalog: Catalog, asked: said.Show, dialect: Dialect) -> pa.Table:
+    """List what there is."""
+    session = catalog.session
+    database = asked.of[0] if asked.of else session.database
+    if asked.what == "databases":
+        return _names("database", catalog.list_databases(), asked.like)
+    if asked.what == "database":
+        return pa.table({"database": [session.database]})
+    if asked.what in ("tables", "views"):
+        found = _of_database(catalog, database, named=bool(asked.of), views=asked.what == "views")
+        return _names(asked.what[:-1], found, asked.like)
+    if asked.what == "functions":
+        rows = function_rows(dialect, session.functions)
+        return _liked(pa.Table.from_pylist(rows), "name", asked.like)
+    name = session.full_name(asked.of)
+    table = catalog.load_table(name)
+    if asked.what == "columns":
+        return _names("column", list(table.schema.names), asked.like)
+    if asked.what == "options":
+        return _pairs(table.options)
+    return pa.table({"statement": [create_statement(table, dialect)]})
+
+
+def _of_database(catalog: Catalog, database: str, *, named: bool, views: bool) -> list[str]:
+    session = catalog.session
+    found: list[str] = []
+    if named or catalog.database_exists(database):  # the current one need not exist yet
+        found = catalog.views(database)
+        found = found if views else [*catalog.list_tables(database), *found]
+    return sorted([*(name.partition(".")[2] for name in found), *session.views])
+
+
+def create_statement(table: Table, dialect: Dialect) -> str:
+    """Write the statement that makes a table like this one."""
+    schema = table.schema
+    flink = dialect is Dialect.FLINK
+    lines = [
+        f"  {_defined(each.name, each.type, each.description, dialect)}" for each in schema.fields
+    ]
+    options = dict(table.options)
+    mark = {key: options.pop(key, None) for key in (_ROWTIME, _EXPRESSION, _TYPE)}
+    time = mark[_ROWTIME]
+    if time:
+        lines.append(f"  WATERMARK FOR {quoted(time)} AS {mark[_EXPRESSION] or time}")
+    keys = ", ".join(map(quoted, schema.primary_keys))
+    if flink:
+        lines.append(f"  PRIMARY KEY ({keys}) NOT ENFORCED")
+    else:
+        options = {"primary-key": ",".join(schema.primary_keys), **options}
+    database, _, name = table.name.partition(".")
+    parts = [f"CREATE TABLE {quoted(database)}.{quoted(name)} (\n" + ",\n".join(lines) + "\n)"]
+    if not flink:
+        parts.append("USING pkray")
+    if table.comment:
+        parts.append(f"COMMENT {_text(table.comment, dialect)}")
+    if table.partition_keys:
+        parts.append(f"PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})")
+    pairs = ", ".join(
+        f"{_text(key, dialect)} = {_text(value, dialect)}" for key, value in options.items()
+    )
+    if pairs:
+        parts.append(f"{'WITH' if flink else 'TBLPROPERTIES'} ({pairs})")
+    return "\n".join(parts)
+
+
+def _defined(name: str, kind: DataType, comment: str | None, dialect: Dialect) -> str:
+    written = syntax.type_syntax(kind).sql(dialect=DIALECTS[dialect])
+    if dialect is Dialect.FLINK:
+        written = str(kind.with_nullable(True))
+    null = "" if kind.nullable else " NOT NULL"
+    return f"{quoted(name)} {written}{null}" + (
+        f" COMMENT {_text(comment, dialect)}" if comment else ""
+    )
+
+
+def _text(value: str, dialect: Dialect) -> str:
+    return str(exp.Literal.string(value).sql(dialect=DIALECTS[dialect]))
+
+
+def _names(column: str, names: Sequence[str], like: str | None) -> pa.Table:
+    return _liked(pa.table({column: pa.array(names, pa.string())}), column, like)
+
+
+def _liked(rows: pa.Table, column: str, like: str | None) -> pa.Table:
+    if like is None:
+        return rows
+    pattern = like.replace("%", "*").lower()
+    kept = [fnmatch.fnmatchcase(str(name).lower(), pattern) for name in rows[column].to_pylist()]
+    return rows.filter(pa.array(kept, pa.bool_()))
+
+
+def _pairs(values: Mapping[str, str]) -> pa.Table:
+    keys = sorted(values)
+    columns = [pa.array(keys, pa.string()), pa.array([values[key] for key in keys], pa.string())]
+    return pa.Table.from_arrays(columns, ["key", "value"])

@@ -1,0 +1,166 @@
+"""What ``catalog.sql`` does: queries become relations, INSERTs statements, all else is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational import running
+from pkray.relational.api import rewriting
+from pkray.relational.api.composing import in_dialect
+from pkray.relational.api.relation import of_query
+from pkray.relational.dialect import Dialect
+from pkray.relational.explanation import Explanation
+from pkray.relational.plan.nodes import Sink
+from pkray.relational.sql import statements as said
+from pkray.relational.sql.statements import parse_statement, placed
+from pkray.relational.statements import changing, definitions
+from pkray.relational.statements.changing import BoundInsert
+from pkray.relational.statements.definitions import DONE
+
+if TYPE_CHECKING:
+    from pkray.format.snapshot import Snapshot
+    from pkray.table.catalog import Catalog
+
+
+class Statement:
+    """An INSERT, or a statement set; nothing runs before it is told to.
+
+    Args:
+        inserts: bound to their tables.
+    """
+
+    def __init__(self, catalog: Catalog, inserts: Sequence[BoundInsert], dialect: Dialect) -> None:
+        self._catalog = catalog
+        self._inserts = tuple(inserts)
+        self.dialect = dialect
+
+    def __repr__(self) -> str:
+        return f"Statement(INSERT INTO {', '.join(self.tables)})"
+
+    @property
+    def tables(self) -> list[str]:
+        """Name the tables that it writes to."""
+        return [each.table.name for each in self._inserts]
+
+    @property
+    def sinks(self) -> list[Sink]:
+        """List the plans, one a table."""
+        return [each.node for each in self._inserts]
+
+    def run(self) -> dict[str, Snapshot | None]:
+        """Run it once, over what the tables hold at one instant now; each INSERT is one commit.
+
+        Returns:
+            the snapshots by table; None where there was nothing to commit.
+
+        Raises:
+            EvaluationError: a row cannot be computed; nothing of that INSERT was written.
+            InputError: a row does not fit the table; nothing of that INSERT was written.
+        """
+        plans = running.pinned_together([each.node.input for each in self._inserts])
+        pairs = zip(self._inserts, plans, strict=True)
+        return {each.table.name: each.run(plan) for each, plan in pairs}
+
+    def start(self) -> Any:
+        """Let it go on as its sources change.
+
+        Raises:
+            UnsupportedError: continuous queries are not offered yet.
+        """
+        raise UnsupportedError(
+            "continuous queries are not offered yet: run() writes what the tables hold now"
+        )
+
+    def compile(self) -> Any:
+        """Make the plan that ``COMPILE PLAN`` writes."""
+        from pkray.relational.plans import compile_inserts
+
+        return compile_inserts(self._catalog, self._inserts, self.dialect)
+
+    def explain(self) -> list[Explanation]:
+        """Say how each INSERT would run."""
+        options = self._catalog.session.options
+        return [Explanation(sink, options) for sink in self.sinks]
+
+
+def run_statement(catalog: Catalog, text: str, dialect: str) -> Any:
+    """Read one statement, and do it or make it ready; as of ``Catalog.sql``."""
+    kind = in_dialect(dialect)
+    try:
+        return _do(catalog, parse_statement(text, kind), kind)
+    except QueryError as error:
+        raise placed(error, text, kind) from error.__cause__
+
+
+def _do(catalog: Catalog, asked: said.Statement, dialect: Dialect) -> Any:
+    match asked:
+        case said.Query():
+            return of_query(asked.tree, catalog.session.environment(dialect))
+        case said.Insert():
+            return Statement(catalog, [BoundInsert(catalog, asked, dialect)], dialect)
+        case said.StatementSet():
+            inserts = [BoundInsert(catalog, each, dialect) for each in asked.inserts]
+            return Statement(catalog, inserts, dialect)
+        case said.Update():
+            return changing.update(catalog, asked, dialect)
+        case said.Delete():
+            return changing.delete(catalog, asked, dialect)
+        case said.Merge():
+            return changing.merge(catalog, asked, dialect)
+        case said.SetOption():
+            return definitions.set_option(catalog, asked)
+        case said.Show():
+            return definitions.show(catalog, asked, dialect)
+        case said.Describe():
+            return _described(catalog, asked, dialect)
+        case said.Explain():
+            return _explained(catalog, asked, dialect)
+        case said.CompilePlan() | said.ExecutePlan():
+            from pkray.relational.plans import run_plan_statement
+
+            return run_plan_statement(catalog, asked, dialect)
+    _define(catalog, asked, dialect)
+    return DONE
+
+
+def _define(catalog: Catalog, asked: said.Statement, dialect: Dialect) -> None:
+    match asked:
+        case said.CreateTable():
+            _create_table(catalog, asked, dialect)
+        case said.AlterTable():
+            definitions.alter_table(catalog, asked)
+        case said.Drop():
+            definitions.drop(catalog, asked)
+        case said.CreateDatabase():
+            catalog.create_database(asked.name, if_not_exists=asked.if_not_exists)
+        case said.Use():
+            definitions.use(catalog, asked.name)
+        case said.CreateView():
+            definitions.make_view(catalog, asked, dialect)
+        case said.Reset():
+            definitions.reset(catalog, asked.key)
+
+
+def _create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) -> None:
+    name = catalog.session.full_name(asked.name)
+    was_there = asked.tree is not None and catalog.table_exists(name)
+    definitions.create_table(catalog, asked, dialect)
+    if asked.tree is not None and not was_there:
+        BoundInsert(catalog, said.Insert(asked.name, asked.tree), dialect).run()
+
+
+def _described(catalog: Catalog, asked: said.Describe, dialect: Dialect) -> pa.Table:
+    names = catalog.session.environment(dialect)
+    plan = of_query(asked.tree, names).plan if asked.tree else names.relation(asked.name, {}, {})
+    return rewriting.described(plan)
+
+
+def _explained(catalog: Catalog, asked: said.Explain, dialect: Dialect) -> pa.Table:
+    made = _do(catalog, asked.statement, dialect)
+    explained = made.explain()
+    parts = explained if isinstance(explained, list) else [explained]
+    return pa.table({"plan": ["\n".join(map(str, parts))]})
