@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,19 +14,19 @@ from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
 from pkray.format.manifest import ManifestFileMeta
 from pkray.format.snapshot import Snapshot
+from pkray.lsm.keys.sections import sections
+from pkray.lsm.levels import Levels
 from pkray.metadata.live import data_manifests
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.scan.bucket_filter import BucketFilter
 from pkray.scan.conditions import Statistics
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
 from pkray.scan.file_statistics import FileStatistics
 from pkray.scan.predicate import Predicate
-from pkray.scan.pruning import Pruned, holding_buckets, holding_partitions, prune
+from pkray.scan.pruning import BucketFilter, Pruned, holding_buckets, holding_partitions, prune
 from pkray.scan.report import ScanReport, counted
 from pkray.scan.split import Split
-from pkray.scan.split_packing import pack
 from pkray.schema.columns import check_name_list
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
@@ -206,3 +206,37 @@ class ScanPlanner:
 
 def _entries(manifests: Sequence[ManifestFileMeta]) -> int:
     return sum(manifest.num_added_files + manifest.num_deleted_files for manifest in manifests)
+
+
+def pack(files: Sequence[DataFileMeta], schema: TableSchema) -> list[tuple[DataFileMeta, ...]]:
+    """Group a bucket's files, in key order; files that overlap are in one group.
+
+    A group ends before it would outgrow the target size; a section of files that overlap counts
+    its size, but at least the cost of opening a file.
+    """
+    target, least = schema.core.split_target_size, schema.core.split_open_file_cost
+    if len(files) < 2 or (_weight(files, least) <= target and least * len(files) <= target):
+        return [tuple(files)]
+    groups: list[tuple[DataFileMeta, ...]] = []
+    group: list[DataFileMeta] = []
+    filled = 0
+    for together in _sections(files, schema):
+        weight = _weight(together, least)
+        if group and filled + weight > target:
+            groups.append(tuple(group))
+            group, filled = [], 0
+        group += together
+        filled += weight
+    groups.append(tuple(group))
+    return groups
+
+
+def _sections(files: Sequence[DataFileMeta], schema: TableSchema) -> list[tuple[DataFileMeta, ...]]:
+    """Group the files that have to be read together."""
+    if schema.core.deletion_vectors_enabled:  # nothing is merged
+        return [(file,) for file in files]
+    return [section.files for section in sections(Levels(files).runs(), schema)]
+
+
+def _weight(files: Iterable[DataFileMeta], least: int) -> int:
+    return max(least, sum(file.file_size for file in files))

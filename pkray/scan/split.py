@@ -11,20 +11,22 @@ import pyarrow.compute as pc
 from pkray.arguments.facade import checked_class
 from pkray.errors import InputError, SchemaError
 from pkray.format.data_file import DataFileMeta
+from pkray.format.deletion_vector import DeletionVector
 from pkray.format.index_file import IndexFileMeta
-from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.data_files import READ_ROWS, DataFileStore
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge.live_rows import raw_read
 from pkray.lsm.merge.merge_read import merge_read
-from pkray.scan.filtered_files import FilteredFiles, ReadCounters
 from pkray.scan.predicate import Predicate
 from pkray.schema.columns import check_name_list, filter_rows
 from pkray.schema.default_values import with_defaults
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.parquet.reader import BATCH_BYTES
+from pkray.storage.parquet.row_groups import RowGroupFilter
 
 
 @checked_class
@@ -126,3 +128,65 @@ def arrow_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schem
         return pa.schema([schema.arrow_schema.field(schema.field(name).name) for name in columns])
     except SchemaError as error:
         raise InputError(error.message, **error.values) from None
+
+
+@dataclass
+class ReadCounters:
+    """Counts what is read of a split.
+
+    Args:
+        files: data files that were opened.
+        row_groups_total, row_groups_read: of these files, without and with the filter.
+        rows_read: rows of the files, before merging.
+        rows_merged: rows before the filter.
+        rows_yielded: rows that came out.
+    """
+
+    files: int = 0
+    row_groups_total: int = 0
+    row_groups_read: int = 0
+    rows_read: int = 0
+    rows_merged: int = 0
+    rows_yielded: int = 0
+
+
+class FilteredFiles:
+    """Reads the files of a bucket without row groups of which no row matters.
+
+    Args:
+        condition: leaves out row groups in which it holds for no row; None reads all.
+        counters: what to count in.
+    """
+
+    def __init__(
+        self, files: DataFileStore, condition: pc.Expression | None, counters: ReadCounters
+    ) -> None:
+        self._files = files
+        self._condition = condition
+        self._counters = counters
+
+    def read(
+        self,
+        file: DataFileMeta,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int = READ_ROWS,
+        batch_bytes: int = BATCH_BYTES,
+        deleted: DeletionVector | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield a file's key-value rows in key order. Raises as `DataFileStore.read`."""
+        counters = self._counters
+        counters.files += 1
+        groups = RowGroupFilter(self._condition)
+        for batch in self._files.read(
+            file,
+            columns,
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            deleted=deleted,
+            row_group_filter=groups,
+        ):
+            counters.rows_read += batch.num_rows
+            yield batch
+        counters.row_groups_total += groups.total
+        counters.row_groups_read += groups.kept

@@ -5,7 +5,7 @@ Source: "System Tables" in Apache Paimon, for names and columns. Times are in UT
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from pkray.commit.index_files import index_entries
 from pkray.format import binary_row
 from pkray.format.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFileMeta
 from pkray.format.partition import PartitionSpec
+from pkray.format.partition_text import value_text
 from pkray.metadata.live import data_manifests, read_list
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
 from pkray.scan.file_statistics import FileStatistics
+from pkray.schema.types import INTEGERS, STRINGS, DataType
 from pkray.system.source import MILLIS, Source, required, table
-from pkray.system.text import NULL, maps_of, rows_of, texts
 
 _INT, _LONG, _TEXT = pa.int32(), pa.int64(), pa.string()
 _SOURCES = {None: None, APPEND_SOURCE: "APPEND", COMPACT_SOURCE: "COMPACT"}
@@ -269,3 +270,34 @@ def _totals(found: FileSet, groups: np.ndarray) -> dict[str, list[Any]]:
 def _creation_times(metas: Sequence[DataFileMeta]) -> np.ndarray:
     times = [-1 if file.creation_time is None else file.creation_time for file in metas]
     return np.array(times, np.int64)
+
+
+NULL = "null"
+
+
+def texts(column: pa.Array, kind: DataType) -> list[str]:
+    """Write each value as SQL casts it to a string; ``null`` where there is none."""
+    if kind.root in INTEGERS or kind.root in STRINGS:
+        plain = column.cast(pa.string()).to_pylist()
+        return [NULL if value is None else value for value in plain]
+    return [value_text(value, kind) if value.is_valid else NULL for value in column]
+
+
+def rows_of(
+    columns: Sequence[pa.Array], types: Sequence[DataType], brackets: str = "{}"
+) -> list[str]:
+    """Write each row as ``{a, b}``."""
+    shown = [texts(column, kind) for column, kind in zip(columns, types, strict=True)]
+    return [f"{brackets[0]}{', '.join(row)}{brackets[1]}" for row in zip(*shown, strict=True)]
+
+
+def maps_of(columns: Mapping[str, Iterable[str]], count: int) -> list[str]:
+    """Write each row as ``{a=1, b=2}``, by column name."""
+    if not columns:
+        return ["{}"] * count
+    names = sorted(columns)
+    rows = zip(*(columns[name] for name in names), strict=True)
+    return [
+        "{" + ", ".join(f"{name}={value}" for name, value in zip(names, row, strict=True)) + "}"
+        for row in rows
+    ]

@@ -12,7 +12,7 @@ import pytest
 
 import pkray
 from pkray.storage.opening import open_store
-from pkray.storage.slow_requests import SlowRequests
+from pkray.storage.requests import SlowRequests
 from tests.integration.misbehaving_endpoint import (
     MisbehavingEndpoint,
     breaks_off,

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pkray
-from pkray.scan.filtered_files import ReadCounters
 from pkray.scan.predicate import Predicate
+from pkray.scan.split import ReadCounters
 from pkray.schema.changes import AddColumn, DropColumn, RenameColumn
 from tests.effort import examples
 

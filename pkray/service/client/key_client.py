@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from pkray.schema import row_kind
 from pkray.schema.checks import check_crossing
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.service.calls import OwnerClient
+from pkray.service.client.assigner_client import AssignerClient
 from pkray.service.client.key_ids import Bools, identify
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.routing import RowRouting
@@ -153,3 +155,15 @@ def _removing(rows: pa.RecordBatch, schema: TableSchema) -> Bools:
         return np.zeros(rows.num_rows, np.bool_)
     deleted: Bools = rows.column(KIND).to_numpy() == row_kind.DELETE
     return deleted
+
+
+DynamicClient: TypeAlias = AssignerClient | KeyClient
+
+
+def dynamic_client(schema: TableSchema, owners: Sequence[OwnerClient]) -> DynamicClient | None:
+    """Make the client that a table's writers ask; None of a table with fixed buckets.
+
+    Raises:
+        UnsupportedError: options under which the keys could not be kept unique.
+    """
+    return KeyClient.for_schema(schema, owners) or AssignerClient.for_schema(schema, owners)

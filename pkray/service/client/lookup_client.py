@@ -23,8 +23,7 @@ from pkray.service.client.assigner_client import AssignerClient
 from pkray.service.client.key_client import KeyClient
 from pkray.service.client.key_ids import identify
 from pkray.service.client.open_writers import OpenWriters
-from pkray.service.client.prefix_routing import PrefixRouter, Request
-from pkray.service.client.routing import Router, RowRouting
+from pkray.service.client.routing import PrefixRouter, Request, Router, RowRouting
 from pkray.service.handle import gather, persist
 from pkray.service.protocol import Lookup, LookupAnswer, Visibility
 

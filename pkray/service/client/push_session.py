@@ -16,8 +16,7 @@ from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import OwnerClient
 from pkray.service.client import spool
-from pkray.service.client.clients import DynamicClient, dynamic_client
-from pkray.service.client.key_client import KeyClient
+from pkray.service.client.key_client import DynamicClient, KeyClient, dynamic_client
 from pkray.service.client.pusher import Pusher, PushTarget, Send
 from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending, gather

@@ -18,8 +18,7 @@ from pkray.rows.python_values import to_column
 from pkray.schema import row_kind
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.schema.types import DataType
-from pkray.service.client.clients import DynamicClient
-from pkray.service.client.key_client import KeyClient
+from pkray.service.client.key_client import DynamicClient, KeyClient
 from pkray.service.client.routing import Router, RowRouting
 from pkray.service.handle import Pending
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId

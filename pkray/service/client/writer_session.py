@@ -22,7 +22,7 @@ from pkray.errors import (
     ServiceUnavailableError,
 )
 from pkray.schema.table_schema import TableSchema
-from pkray.service.client.clients import dynamic_client
+from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.pusher import Pusher
 from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending

@@ -1,4 +1,5 @@
-"""Rows by key in an owner's buckets."""
+"""Rows by key in an owner's buckets, of its memory too; what commits in doubt became is found out
+first."""
 
 from __future__ import annotations
 
@@ -16,7 +17,6 @@ from pkray.metadata.live import BucketId, unless_expired
 from pkray.schema.table_schema import TableSchema
 from pkray.service.committed_files import CommittedFiles
 from pkray.service.owner.buckets import OwnedBuckets
-from pkray.service.owner.in_doubt import InDoubtCommits
 from pkray.service.owner.read_contexts import ReadContexts
 from pkray.service.owner.session import OwnerSession
 from pkray.service.owner.sessions import OwnerSessions
@@ -235,3 +235,29 @@ def _may_hold(piece: Slice, bucket: BucketId, total: int) -> bool:
 
 def _empty(schema: TableSchema, columns: Sequence[str]) -> pa.Table:
     return pa.schema([schema.arrow_schema.field(name) for name in columns]).empty_table()
+
+
+class InDoubtCommits:
+    """Finds the snapshots of sessions whose end the owner was not told.
+
+    Their rows would count twice, with those of the snapshot, as soon as it is compacted: until
+    then the files themselves tell.
+    """
+
+    def __init__(self, sessions: OwnerSessions, committed: CommittedFiles) -> None:
+        self._sessions = sessions
+        self._committed = committed
+
+    @property
+    def is_found_out(self) -> bool:
+        """Whether `find_out` has looked into the newest snapshot known."""
+        newest = self._committed.snapshot_id
+        waiting = self._sessions.in_doubt()
+        return all(prepared.searched_until >= newest for _, prepared in waiting)
+
+    def find_out(self) -> None:
+        """Look into the snapshots that sessions' users made since their commits were prepared."""
+        newest = self._committed.snapshot_id
+        for session_id, prepared in self._sessions.in_doubt():
+            after = prepared.searched_until
+            prepared.search(self._committed.appended_by(session_id.user, after, newest), newest)

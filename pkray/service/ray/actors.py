@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import ray
 
@@ -18,11 +20,10 @@ from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.handle import Client, Group, Method, methods_of
-from pkray.service.late import Late
 from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.progress import LOOKUPS, START, CallProgress, in_group
+from pkray.service.progress import LOOKUPS, START, CallProgress, WorkingThreads, in_group
 from pkray.service.ray.handle import RayHandle
 from pkray.service.timing.debounced_timer import DebouncedTimer
 from pkray.storage.location import TableLocation
@@ -31,6 +32,41 @@ from pkray.storage.owned_directory import OwnedDirectory, default_local_director
 NAMESPACE = "pkray"
 
 T = TypeVar("T")
+
+
+class Late(Generic[T]):
+    """Makes it on a thread of its own, at once; whoever asks waits for it.
+
+    Args:
+        make: where it fails, it is called again by whoever asks next.
+        threads: notes the thread.
+    """
+
+    def __init__(self, make: Callable[[], T], threads: WorkingThreads) -> None:
+        self._make = make
+        self._threads = threads
+        self._made: T | None = None
+        self._lock = threading.Lock()
+        threading.Thread(target=self._begin, name="pkray-start", daemon=True).start()
+
+    def get(self) -> T:
+        """Return what is made.
+
+        Raises:
+            Exception: it cannot be made.
+        """
+        return self._made or self._wait()
+
+    def _begin(self) -> None:
+        with suppress(Exception):  # who asks is told
+            self._wait()
+
+    def _wait(self) -> T:
+        with self._lock:
+            if self._made is None:
+                with self._threads:
+                    self._made = self._make()
+            return self._made
 
 
 def owner_name(location: TableLocation, index: int) -> str:

@@ -15,8 +15,7 @@ from pkray.errors import OptionError, ServiceUnavailableError, UnsupportedError
 from pkray.extras import is_installed
 from pkray.java import use_java
 from pkray.service.ray.actors import NAMESPACE
-from pkray.service.ray.knock import knock
-from pkray.service.ray.known_cluster import KnownCluster, lasting_cluster
+from pkray.service.ray.known_cluster import KnownCluster, knock, lasting_cluster
 
 _log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import socket
 import sys
 import tempfile
 import time
@@ -15,7 +16,6 @@ from pathlib import Path
 import msgspec
 
 from pkray.errors import StorageError
-from pkray.service.ray.knock import answers
 from pkray.storage.owned_directory import default_local_directory
 from pkray.storage.private_files import private_directory, private_file
 
@@ -124,4 +124,30 @@ def _lives(pid: int) -> bool:
         return False
     except OSError:  # it is another user's
         return True
+    return True
+
+
+_ANSWER_SECONDS = 10.0
+"""A host that is there answers at once; one that is not would be waited for two minutes."""
+
+
+def knock(address: str | None) -> None:
+    """Connect to ``host:port``, of which there may be none in the address.
+
+    Ray asks again for minutes, and then ends the process.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    host, colon, port = (address or "").rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
+
+
+def answers(address: str) -> bool:
+    """Whether somebody listens there."""
+    try:
+        knock(address)
+    except OSError:
+        return False
     return True

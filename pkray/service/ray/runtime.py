@@ -20,7 +20,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.staged_pushes import StagingPusher
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
-from pkray.service.client.clients import dynamic_client
+from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.pusher import Pusher, PushTarget
 from pkray.service.client.table_service import TableService

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from pkray.errors import UnsupportedError
-from pkray.expiration.partition_expiry import expired_partitions
-from pkray.expiration.partition_time import PartitionTime
+from pkray.expiration.partition_expiry import PartitionTime, expired_partitions
 from pkray.format.data_file import ADD, ManifestEntry
 from tests import commit_samples as samples
 

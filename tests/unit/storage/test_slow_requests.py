@@ -3,7 +3,7 @@ from __future__ import annotations
 import logging
 import time
 
-from pkray.storage.slow_requests import SlowRequests
+from pkray.storage.requests import SlowRequests
 
 
 def test_a_word_comes_once_of_each_request_that_takes_long(caplog):
