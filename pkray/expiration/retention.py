@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pkray.arguments.whole_number import whole_number
 from pkray.errors import OptionError
 from pkray.options import TableOptions
 
@@ -56,23 +57,49 @@ def snapshot_retention(options: TableOptions) -> Retention:
     )
 
 
+def asked_retention(
+    options: TableOptions,
+    num_max: int | None,
+    num_min: int | None,
+    time_millis: int | None,
+    limit: int | None,
+) -> Retention:
+    """Take what a user asks for; what is None as `snapshot_retention`.
+
+    Raises:
+        OptionError: ``num_min`` above ``num_max``, or one below 1.
+    """
+    for name, value in {"retain_max": num_max, "retain_min": num_min, "max_deletes": limit}.items():
+        if value is not None:
+            whole_number(name, value, 1)
+    usual = snapshot_retention(options)
+    most = _either(num_max, usual.num_max)
+    return Retention(
+        # As little as the user said to keep at most, unless a least number was said too.
+        num_min=_either(num_min, min(usual.num_min, most)),
+        num_max=most,
+        time_millis=_either(time_millis, usual.time_millis),
+        limit=_either(limit, usual.limit),
+    )
+
+
 def changelog_retention(options: TableOptions, snapshots: Retention) -> Retention:
     """Read what ``changelog.num-retained.*`` and ``.time-retained`` ask for; default as the
     snapshots.
 
     What is less than the snapshots' has no effect: the changelog of a snapshot stays with it.
     """
-
-    def either(own: int | None, of_snapshots: int) -> int:
-        return of_snapshots if own is None else own
-
-    num_min = either(options.changelog_num_retained_min, snapshots.num_min)
+    num_min = _either(options.changelog_num_retained_min, snapshots.num_min)
     return Retention(
         num_min=num_min,
-        num_max=max(num_min, either(options.changelog_num_retained_max, snapshots.num_max)),
-        time_millis=either(options.changelog_time_retained, snapshots.time_millis),
+        num_max=max(num_min, _either(options.changelog_num_retained_max, snapshots.num_max)),
+        time_millis=_either(options.changelog_time_retained, snapshots.time_millis),
         limit=snapshots.limit,
     )
+
+
+def _either(own: int | None, otherwise: int) -> int:
+    return otherwise if own is None else own
 
 
 def first_kept(

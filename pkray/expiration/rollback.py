@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, fields
 
-from pkray.errors import StorageError, TableError
+from pkray.arguments.whole_number import check_snapshot
+from pkray.errors import OptionError, StorageError, TableError
 from pkray.expiration.delete_files import delete_unreferenced
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, encode
@@ -61,6 +62,24 @@ class Rollback:
         self._snapshots = SnapshotStore(self._history)
         self._tags = TagStore(self._history, self._snapshots)
         self._changelogs = ChangelogStore(self._history)
+
+    def to(self, snapshot_id: int | None, tag: str | None) -> RollbackReport:
+        """Make a snapshot the newest, or a tag's; as ``Table.rollback_to``.
+
+        Raises:
+            OptionError: none of them or both.
+        """
+        check_snapshot("snapshot_id", snapshot_id)
+        if snapshot_id is not None and tag is None:
+            return self.to_snapshot(snapshot_id)
+        if tag is not None and snapshot_id is None:
+            return self.to_tag(tag)
+        raise OptionError(
+            "a rollback goes back to what snapshot_id or tag names: give one of them",
+            snapshot_id=snapshot_id,
+            tag=tag,
+            arguments=("snapshot_id", "tag"),
+        )
 
     def to_snapshot(self, snapshot_id: int) -> RollbackReport:
         """Make a snapshot the newest.

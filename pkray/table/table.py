@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,38 +19,44 @@ from pkray.arguments.facade import (
     SnapshotId,
     checked_class,
 )
+from pkray.arguments.whole_number import whole_number
 from pkray.changelog.between import BetweenMode
 from pkray.changelog.changes import StreamArguments
 from pkray.changelog.start import StartMode
 from pkray.changelog.stream import ChangeStream
+from pkray.clock import now_millis
+from pkray.errors import OptionError
+from pkray.expiration.expiry import SnapshotExpirer
 from pkray.expiration.expiry_report import ExpiryReport
-from pkray.expiration.rollback import RollbackReport
+from pkray.expiration.retention import asked_retention
+from pkray.expiration.rollback import Rollback, RollbackReport
 from pkray.extras import require_extra
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.commit_name import checked_identifier, checked_user
 from pkray.metadata.schemas import SchemaStore
 from pkray.rows.input import Missing
 from pkray.scan.report import ScanReport
-from pkray.scan.snapshot_selector import SnapshotSelector, Timestamp
+from pkray.scan.snapshot_selector import SnapshotSelector, Timestamp, epoch_millis
 from pkray.scan.split import Split
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.push_session import PushSession
 from pkray.service.client.table_service import TableService
 from pkray.service.client.writer import TableWriter
-from pkray.service.dedicated_compaction import CompactionReport, Progress
+from pkray.service.dedicated_compaction import CompactionReport, DedicatedCompaction, Progress
 from pkray.service.protocol import Visibility
 from pkray.service.runtime import Runtime
 from pkray.shown import html_table, html_values
 from pkray.storage.location import TableLocation
 from pkray.storage.secrets import shown_url
-from pkray.table.administration import Administration
 from pkray.table.lookups import Lookups
 from pkray.table.maintenance.alter import Alter
 from pkray.table.maintenance.branches import Branches
 from pkray.table.maintenance.consumers import Consumers
+from pkray.table.maintenance.orphans import remove_orphan_files
+from pkray.table.maintenance.partitions import PartitionWork, select_buckets
 from pkray.table.maintenance.tags import Tags
 from pkray.table.reads import Reads
-from pkray.table.writes import Writes
 
 
 @checked_class
@@ -61,8 +68,6 @@ class Table:
         self.runtime = runtime
         self._reads = Reads(location, schema)
         self._lookups = Lookups(self._reads, runtime)
-        self._writes = Writes(self._reads, runtime)
-        self._administration = Administration(self._reads, runtime, self._writes.service)
         self._store = self._reads.store
 
     def __repr__(self) -> str:
@@ -533,7 +538,8 @@ class Table:
     @property
     def alter(self) -> Alter:
         """Changes of the columns, options and comments: ``table.alter.add_column("x", "INT")``."""
-        return self._writes.alter()
+        self._check_same_table()
+        return Alter(self._store, self.name, self._reads.use)
 
     def open_writer(
         self,
@@ -557,7 +563,18 @@ class Table:
             merge_schema: add the columns to the table that rows have and it lacks, nullable.
                 Between two commits all rows have the new columns, or none.
         """
-        return self._writes.open_writer(commit_user, missing, merge_schema)
+        self.schema.core.require_supported()
+        service, alone = self._service(), commit_user is None
+        if commit_user is None:
+            commit_user = f"{self.schema.core.commit_user_prefix or 'pkray'}-{uuid.uuid4()}"
+        return TableWriter(
+            self.schema,
+            service,
+            checked_user(commit_user),
+            missing=missing,
+            grow=self.alter.merge_schema if merge_schema else None,
+            alone=alone,
+        )
 
     def upsert(
         self,
@@ -609,7 +626,22 @@ class Table:
             OptionError: neither or both of ``keys`` and ``where``.
             InputError: the keys or the filter do not fit the table; nothing was deleted.
         """
-        return self._writes.delete(keys, where, commit_user, commit_identifier)
+        if (keys is None) == (where is None):
+            raise OptionError(
+                "delete takes keys, such as [{'id': 1}], or a filter, such as "
+                f'where="amount < 0": {"neither" if keys is None else "both"} was given',
+                arguments=("keys", "where"),
+            )
+        with self.open_writer(commit_user) as writer:
+            if where is None:
+                writer.delete(keys)
+                return writer.commit(commit_identifier)
+            schema, found = self.schema, 0
+            columns = dict.fromkeys([*schema.primary_keys, *schema.core.sequence_field])
+            for batch in self.to_batches(list(columns), where):
+                found += batch.num_rows
+                writer.delete(batch)
+            return writer.commit(commit_identifier) if found else None
 
     def open_push(self, commit_user: Label, commit_identifier: int) -> PushSession:
         """Open a distributed push: tasks send rows straight to the owners, then it is committed.
@@ -641,7 +673,10 @@ class Table:
     def _open_push(
         self, commit_user: str, commit_identifier: int, alone: bool = False
     ) -> PushSession:
-        return self._writes.open_push(commit_user, commit_identifier, alone)
+        """Open a push whose commit user may be nobody else's: ``alone``."""
+        self.schema.core.require_supported()
+        user, identifier = checked_user(commit_user), checked_identifier(commit_identifier)
+        return PushSession.open(self._service(), self.schema, user, identifier, alone)
 
     def compact(
         self,
@@ -659,17 +694,21 @@ class Table:
         Returns:
             The COMPACT snapshot, or None when there was nothing to compact.
         """
-        return self._administration.compact(full, partitions, buckets)
+        selection = select_buckets(self._store, self.schema, full, partitions, buckets)
+        return self._service().coordinator.compact(selection).snapshot
 
     @property
     def tags(self) -> Tags:
         """Snapshots with names, which do not expire: ``table.tags.create("v1")``."""
-        return self._administration.tags()
+        self._check_same_table()
+        return Tags(self.location, self._store, self.schema, now_millis)
 
     @property
     def branches(self) -> Branches:
         """Histories of their own next to the table's: ``table.branches.create("b", tag="v1")``."""
-        return self._administration.branches()
+        self._check_same_table()
+        forget = self._reads.forget_schemas
+        return Branches(self.location, self._store, self.schema, self.runtime.stop, forget)
 
     def branch(self, name: Name) -> Table:
         """Open a branch of the table, to be read and written as a table; ``main`` is the table
@@ -697,12 +736,13 @@ class Table:
             SnapshotNotFoundError: the snapshot has expired or was never made.
             TagNotFoundError: there is no such tag.
         """
-        return self._administration.roll_back(snapshot_id, tag)
+        return Rollback(self._store, self._newest_schema()).to(snapshot_id, tag)
 
     @property
     def consumers(self) -> Consumers:
         """Readers of the changes that keep their place: ``table.consumers.reset("job", 7)``."""
-        return self._administration.consumers()
+        self._check_same_table()
+        return Consumers(self._store)
 
     def expire_snapshots(
         self,
@@ -724,9 +764,10 @@ class Table:
         Raises:
             OptionError: ``retain_min`` above ``retain_max``, or one below 1.
         """
-        return self._administration.expire_snapshots(
-            retain_max, retain_min, older_than, max_deletes
-        )
+        schema, now = self._newest_schema(), now_millis()
+        age = None if older_than is None else now - epoch_millis(older_than)
+        retention = asked_retention(schema.core, retain_max, retain_min, age, max_deletes)
+        return SnapshotExpirer(self._store, schema, lambda: now).expire(retention)
 
     def remove_orphan_files(
         self,
@@ -745,7 +786,8 @@ class Table:
         Returns:
             ``path``, ``size`` and ``modified`` of each.
         """
-        return self._administration.remove_orphan_files(older_than, dry_run, progress)
+        schema = self._newest_schema()
+        return remove_orphan_files(self._store, schema, older_than, dry_run, progress)
 
     def rescale(
         self,
@@ -768,9 +810,8 @@ class Table:
             OptionError: the table has dynamic buckets, or ``buckets`` is below 1.
             CommitConflictError: other processes kept changing a partition: run it again.
         """
-        self._reads.use(
-            self._administration.partitions().rescale(self.name, buckets, partitions, progress)
-        )
+        work = self._partition_work()
+        self._reads.use(work.rescale(self.name, buckets, partitions, progress))
 
     def drop_partitions(self, partitions: PartitionList) -> Snapshot | None:
         """Remove all committed rows of partitions: ``[{"dt": "a"}]``, whole or in part.
@@ -779,7 +820,7 @@ class Table:
             InputError: a column that is no partition column, or a value that does not fit it.
             OptionError: no partition is named.
         """
-        return self._administration.partitions().drop(partitions)
+        return self._partition_work().drop(partitions)
 
     def overwrite(
         self, data: object, partition: Mapping[str, object] | None = None
@@ -798,7 +839,7 @@ class Table:
         Raises:
             InputError: the rows do not fit the table or the partition; nothing was written.
         """
-        return self._administration.partitions().overwrite(data, partition)
+        return self._partition_work().overwrite(data, partition)
 
     def expire_partitions(self) -> pa.Table:
         """Drop the partitions that are older than ``partition.expiration-time``; their values.
@@ -806,7 +847,7 @@ class Table:
         Raises:
             OptionError: the table does not set it.
         """
-        return self._administration.partitions().expire()
+        return self._partition_work().expire()
 
     def compact_dedicated(
         self,
@@ -827,9 +868,13 @@ class Table:
             OptionError: ``parallelism`` is no whole number of at least 1.
             PkrayError: a bucket failed; the others were committed.
         """
-        return self._administration.compact_dedicated(
-            full, partitions, buckets, parallelism, progress
-        )
+        self._check_same_table()
+        self.schema.core.require_supported()
+        if parallelism is not None:
+            whole_number("parallelism", parallelism, 1, "buckets at a time")
+        job = DedicatedCompaction(self.location, self.runtime.spread, now_millis)
+        selection = select_buckets(self._store, self.schema, full, partitions, buckets)
+        return job.run(selection, parallelism, progress)
 
     def service_stats(self) -> dict[str, list[dict[str, object]]]:
         """Show what the coordinator and the owners of the running service say of themselves."""
@@ -840,7 +885,20 @@ class Table:
         return self._service().write_stall_reason()
 
     def _service(self) -> TableService:
-        return self._writes.service()
+        """Find the table's service, started where it does not run."""
+        return self.runtime.service(self.location, self.schema)
+
+    def _partition_work(self) -> PartitionWork:
+        schema = self._newest_schema()
+        schema.core.require_supported()
+        return PartitionWork(self._store, schema, lambda: self._service().coordinator, now_millis)
+
+    def _newest_schema(self) -> TableSchema:
+        self._check_same_table()
+        return self._reads.schemas.latest()
+
+    def _check_same_table(self) -> None:
+        self._reads.identity.check_same_table()
 
     def _part(self, column: str) -> str | None:
         """Say of what a column is a part, for people."""

@@ -157,6 +157,15 @@ class PushSession:
         if committed is None:
             self._pulse.start()
 
+    @classmethod
+    def open(
+        cls, service: TableService, schema: TableSchema, user: str, identifier: int, alone: bool
+    ) -> PushSession:
+        """Begin a writer of the commit user, which nobody else has where it is ``alone``."""
+        known = service.coordinator.committed(user, identifier)
+        session = service.coordinator.begin(user, alone)
+        return cls(service, session, identifier, service.push_target(session, schema), known)
+
     def __repr__(self) -> str:
         state = "committed" if self.is_committed else "open"
         return f"PushSession({self._session.user!r}, {self._identifier}, {state})"

@@ -5,6 +5,5 @@ The `CompactionScheduler` starts what is due, and makes commits wait where compa
 behind. `Compactions` runs at most one job a bucket, on committed files, which never change; its
 outcome waits as a `CompactionJob` until the next commit takes it along or it fits no more. A
 `CancellationToken` ends one early, the `CompactionBackoff` leaves a bucket alone whose last one
-failed, `CompactionAge` knows how long ago buckets were compacted fully. ``bucket_selection`` reads
-which buckets a user means.
+failed, `CompactionAge` knows how long ago buckets were compacted fully.
 """

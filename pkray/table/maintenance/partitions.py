@@ -1,4 +1,4 @@
-"""Whole partitions: dropped, replaced, expired."""
+"""Whole partitions: dropped, replaced, expired; and buckets of some, to be compacted."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pkray.format.commit_message import CommitMessage
 from pkray.format.partition import PartitionSpec
 from pkray.format.partition_filter import ExactPartitions, PartitionFilter
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.live import live_files
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.literals import fit, literal, mismatch
 from pkray.schema.table_schema import TableSchema
@@ -20,6 +21,7 @@ from pkray.service.client.overwrite import OverwriteWriter, overwrite_once
 from pkray.service.client.pusher import incoming
 from pkray.service.client.rescale import Rescale
 from pkray.service.coordinator.maintenance import find_expired
+from pkray.service.protocol import BucketSelection
 from pkray.storage.object_store import ObjectStore
 
 Values = Mapping[str, object]
@@ -64,7 +66,7 @@ class PartitionWork:
                 'column, such as [{"dt": "2026-01-31"}]; to empty the table, overwrite it',
                 partitions=partitions,
             )
-        return self._commit(lambda: (), self._filter(partitions))
+        return self._commit(lambda: (), _named(self._schema, partitions))
 
     def overwrite(self, data: object, partition: Values | None) -> Snapshot | None:
         """Replace the rows of partitions by new ones.
@@ -91,7 +93,7 @@ class PartitionWork:
                 return None
             replaced: Replaced = ExactPartitions(exact)
         else:
-            replaced = self._filter([partition or {}])
+            replaced = _named(schema, [partition or {}])
             outside = exact - frozenset(replaced.select(exact))
             if outside:
                 other = PartitionSpec(schema).to_dict(next(iter(outside)))
@@ -120,7 +122,7 @@ class PartitionWork:
         progress: Callable[[int, int], None],
     ) -> TableSchema:
         """See `Rescale`; partitions are named as for `drop`."""
-        chosen = None if partitions is None else self._filter(partitions)
+        chosen = None if partitions is None else _named(self._schema, partitions)
         work = Rescale(self._store, table, self._coordinator, self._clock, progress)
         return work.run(buckets, chosen)
 
@@ -151,23 +153,49 @@ class PartitionWork:
     ) -> Snapshot | None:
         return overwrite_once(self._coordinator, self._clock, write, replaced).snapshot
 
-    def _filter(self, partitions: Sequence[Values]) -> PartitionFilter:
-        wanted = [
-            {name: self._scalar(name, value) for name, value in each.items()} for each in partitions
-        ]
-        return PartitionFilter(PartitionSpec(self._schema), wanted)
 
-    def _scalar(self, name: str, value: object) -> pa.Scalar:
-        if name not in self._schema.partition_keys:
-            keys = ", ".join(self._schema.partition_keys) or "none"
-            raise InputError(
-                f"{name!r} is no partition column; the partition columns are: {keys}", column=name
-            )
-        field = self._schema.field(name)
-        given = literal(value)
-        if given is None:
-            return pa.scalar(None, field.type.arrow)
-        fitted = fit(given, field)
-        if not fitted.exact:
-            raise mismatch(given, field)
-        return fitted.value
+def select_buckets(
+    store: ObjectStore,
+    schema: TableSchema,
+    full: bool,
+    partitions: Sequence[Values] | None,
+    buckets: Sequence[int] | None,
+) -> BucketSelection:
+    """Select the buckets of these partitions and numbers to be compacted; all by default.
+
+    Raises:
+        InputError: a column that is no partition column, or a value that does not fit it; a
+            bucket below 0.
+    """
+    if buckets is not None and min(buckets, default=0) < 0:
+        raise InputError(f"buckets cannot be {buckets!r}: they count from 0", value=buckets)
+    found = None
+    if partitions is not None:
+        wanted, latest = _named(schema, partitions), SnapshotStore(store).latest()
+        entries = live_files(store, latest, schema) if latest is not None and partitions else ()
+        found = wanted.select({entry.partition for entry in entries})
+    numbers = None if buckets is None else frozenset(buckets)
+    return BucketSelection(full=full, partitions=found, buckets=numbers)
+
+
+def _named(schema: TableSchema, partitions: Sequence[Values]) -> PartitionFilter:
+    wanted = [
+        {name: _scalar(schema, name, value) for name, value in each.items()} for each in partitions
+    ]
+    return PartitionFilter(PartitionSpec(schema), wanted)
+
+
+def _scalar(schema: TableSchema, name: str, value: object) -> pa.Scalar:
+    if name not in schema.partition_keys:
+        keys = ", ".join(schema.partition_keys) or "none"
+        raise InputError(
+            f"{name!r} is no partition column; the partition columns are: {keys}", column=name
+        )
+    field = schema.field(name)
+    given = literal(value)
+    if given is None:
+        return pa.scalar(None, field.type.arrow)
+    fitted = fit(given, field)
+    if not fitted.exact:
+        raise mismatch(given, field)
+    return fitted.value
