@@ -9,7 +9,7 @@
 The `Committer` publishes for one commit user. What is to be committed under one identifier is a
 `Committable`; it makes up to two `Change`: APPEND for new rows, COMPACT for compactions. The
 `Publisher` puts a change on top of the newest snapshot. `CommitChecks` refuse it where others have
-changed what it builds on (``conflicts``, ``base_check``) or another writer took over
+changed what it builds on (``conflicts``, ``checks``) or another writer took over
 (`WriterFences`). An `Attempt` writes manifests and creates the snapshot file, which decides the
 race; a lost answer is found again by the snapshot's uuid. `TableState` is what a committer knows of
 its table. Nothing here reads or writes rows.

@@ -279,8 +279,7 @@ class CommitOutcome(msgspec.Struct, frozen=True):
     new: bool
 
 
-@dataclass(frozen=True)
-class Lookup:
+class Lookup(msgspec.Struct, frozen=True, array_like=True):
     """Rows by key.
 
     Args:
@@ -304,7 +303,7 @@ class Lookup:
     schema_id: int | None = None
     schema_digest: str | None = None
     by_prefix: bool = False
-    expected: Sequence[Holding] = ()
+    expected: tuple[Holding, ...] = ()
 
     @property
     def sees_uncommitted(self) -> bool:

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pkray.format.bucket import hash_rows
 from pkray.format.hash_index import Hashes
 from pkray.format.partition import PartitionSpec
-from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import OwnerClient
 from pkray.service.client.assigners import assigner_count, assigning_owners
@@ -43,15 +42,6 @@ class AssignerClient:
         self._keys = schema.trimmed_primary_keys
         self._types = schema.types(self._keys)
         self._assigners = assigner_count(schema.core, len(owners))
-
-    @classmethod
-    def for_schema(
-        cls, schema: TableSchema, owners: Sequence[OwnerClient], writers: OpenWriters | None = None
-    ) -> AssignerClient | None:
-        """Make the client of a table with dynamic buckets whose keys stay in their partitions, None
-        for other tables."""
-        stays = schema.core.bucket == DYNAMIC and not schema.crosses_partitions
-        return cls(schema, owners, writers) if stays else None
 
     def assign(
         self, session: SessionId, rows: pa.RecordBatch, tokens: dict[int, str]

@@ -47,14 +47,6 @@ class KeyClient:
         self._assigner = owners[ASSIGNER]
         self._partitions = PartitionSpec(schema)
 
-    @classmethod
-    def for_schema(
-        cls, schema: TableSchema, owners: Sequence[OwnerClient], writers: OpenWriters | None = None
-    ) -> KeyClient | None:
-        """Make the client of a table whose keys cross partitions, None for other tables."""
-        crosses = schema.crosses_partitions and schema.core.bucket == DYNAMIC
-        return cls(schema, owners, writers) if crosses else None
-
     def place(
         self, session: SessionId, index: int, rows: pa.RecordBatch, tokens: dict[int, str]
     ) -> tuple[pa.RecordBatch, RowRouting]:
@@ -160,10 +152,15 @@ def _removing(rows: pa.RecordBatch, schema: TableSchema) -> Bools:
 DynamicClient: TypeAlias = AssignerClient | KeyClient
 
 
-def dynamic_client(schema: TableSchema, owners: Sequence[OwnerClient]) -> DynamicClient | None:
-    """Make the client that a table's writers ask; None of a table with fixed buckets.
+def dynamic_client(
+    schema: TableSchema, owners: Sequence[OwnerClient], writers: OpenWriters | None = None
+) -> DynamicClient | None:
+    """Make the client that a table's writers and lookups ask; None of a table with fixed buckets.
 
     Raises:
         UnsupportedError: options under which the keys could not be kept unique.
     """
-    return KeyClient.for_schema(schema, owners) or AssignerClient.for_schema(schema, owners)
+    if schema.core.bucket != DYNAMIC:
+        return None
+    kind = KeyClient if schema.crosses_partitions else AssignerClient
+    return kind(schema, owners, writers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -20,10 +20,17 @@ from pkray.schema.default_values import with_defaults
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import OwnerClient
 from pkray.service.client.assigner_client import AssignerClient
-from pkray.service.client.key_client import KeyClient
+from pkray.service.client.key_client import KeyClient, dynamic_client
 from pkray.service.client.key_ids import identify
 from pkray.service.client.open_writers import OpenWriters
-from pkray.service.client.routing import PrefixRouter, Request, Router, RowRouting
+from pkray.service.client.routing import (
+    PrefixRouter,
+    Request,
+    Router,
+    RowRouting,
+    joined,
+    requests_of,
+)
 from pkray.service.handle import gather, persist
 from pkray.service.protocol import Lookup, LookupAnswer, Visibility
 
@@ -96,6 +103,19 @@ class OwnersView:
         return self.client().find_prefixes(keys, wanted, self.visibility, self.snapshot_id)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """The columns that a lookup wants, and what it is to see; as of `OwnersView`."""
+
+    wanted: pa.Schema
+    visibility: Visibility
+    snapshot_id: int | None
+
+    @property
+    def is_latest(self) -> bool:
+        return self.visibility == "latest"
+
+
 class LookupClient:
     """Lookups over all owners of a table.
 
@@ -109,18 +129,12 @@ class LookupClient:
         self._schema = schema
         self._writers = writers or OpenWriters()
         self._owners = owners
-        self._assigner = AssignerClient.for_schema(schema, owners, self._writers)
-        self._keys = KeyClient.for_schema(schema, owners, self._writers)
-        is_fixed = self._assigner is None and self._keys is None
-        self._router = Router(schema, len(owners)) if is_fixed else None
+        self._dynamic = dynamic_client(schema, owners, self._writers)
+        self._router = None if self._dynamic is not None else Router(schema, len(owners))
         self._prefixes = PrefixRouter(schema, self._router, len(owners))
 
     def find(
-        self,
-        keys: pa.Table,
-        wanted: pa.Schema,
-        visibility: Visibility,
-        snapshot_id: int | None,
+        self, keys: pa.Table, wanted: pa.Schema, visibility: Visibility, snapshot_id: int | None
     ) -> pa.Table:
         """Find the rows of keys, in the keys' order, from one snapshot.
 
@@ -128,25 +142,17 @@ class LookupClient:
             keys: the primary key columns.
             wanted: the columns to return.
         """
-        if keys.num_rows == 0:
-            return wanted.empty_table()
-        anywhere = self._keys
+        asked = _Asked(wanted, visibility, snapshot_id)
 
         def find() -> pa.Table:
-            if anywhere is not None:
-                return self._find_anywhere(anywhere, keys, wanted, visibility, snapshot_id)
-            return _rerouted(
-                lambda totals: self._find(keys, wanted, visibility, snapshot_id, totals)
-            )
+            if isinstance(self._dynamic, KeyClient):
+                return self._find_anywhere(self._dynamic, keys, asked)
+            return _rerouted(lambda totals: self._find(keys, asked, totals))
 
-        return self._writers.complete(find) if visibility == "latest" else find()
+        return self._answer(keys, asked, find)
 
     def find_prefixes(
-        self,
-        keys: pa.Table,
-        wanted: pa.Schema,
-        visibility: Visibility,
-        snapshot_id: int | None,
+        self, keys: pa.Table, wanted: pa.Schema, visibility: Visibility, snapshot_id: int | None
     ) -> pa.Table:
         """Find all rows of keys that begin so: in the order asked, and each one's in key order.
 
@@ -154,58 +160,43 @@ class LookupClient:
             keys: leading columns of the trimmed primary key, with the partition columns or not.
             wanted: the columns to return.
         """
-        if keys.num_rows == 0:
-            return wanted.empty_table()
+        asked = _Asked(wanted, visibility, snapshot_id)
         by_key = [*self._schema.trimmed_primary_keys, *self._schema.partition_keys]
-        names = list(dict.fromkeys([*wanted.names, *by_key]))
 
         def find(totals: Mapping[bytes, int]) -> pa.Table:
             requests = self._prefixes.requests(keys, totals)
-            return self._collect(requests, names, visibility, snapshot_id, by_key, by_prefix=True)
+            return self._collect(requests, asked, by_key, by_prefix=True)
 
-        if visibility == "latest":
-            return _as(self._writers.complete(lambda: _rerouted(find)), wanted)
-        return _as(_rerouted(find), wanted)
+        return self._answer(keys, asked, lambda: _rerouted(find))
 
-    def _find(
-        self,
-        keys: pa.Table,
-        wanted: pa.Schema,
-        visibility: Visibility,
-        snapshot_id: int | None,
-        totals: Mapping[bytes, int],
-    ) -> pa.Table:
-        routing, located = self._locate(keys, visibility, snapshot_id, totals)
-        if visibility == "committed":
-            snapshot_id = located
-        requests = self._requests(keys, routing)
-        if not requests:
-            return wanted.empty_table()
-        return _as(self._collect(requests, wanted.names, visibility, snapshot_id), wanted)
+    def _answer(self, keys: pa.Table, asked: _Asked, find: Callable[[], pa.Table]) -> pa.Table:
+        if keys.num_rows == 0:
+            return asked.wanted.empty_table()
+        rows = self._writers.complete(find) if asked.is_latest else find()
+        chosen = rows.select(asked.wanted.names)
+        return chosen if chosen.schema.equals(asked.wanted) else chosen.cast(asked.wanted)
 
-    def _find_anywhere(
-        self,
-        client: KeyClient,
-        keys: pa.Table,
-        wanted: pa.Schema,
-        visibility: Visibility,
-        snapshot_id: int | None,
-    ) -> pa.Table:
+    def _find(self, keys: pa.Table, asked: _Asked, totals: Mapping[bytes, int]) -> pa.Table:
+        if isinstance(self._dynamic, AssignerClient):
+            routing, located = self._dynamic.locate(keys, asked.snapshot_id, latest=asked.is_latest)
+            asked = asked if asked.is_latest else replace(asked, snapshot_id=located)
+        else:
+            assert self._router is not None
+            routing = self._router.routing(keys, totals)
+        return self._collect(requests_of(keys, routing, len(self._owners)), asked)
+
+    def _find_anywhere(self, client: KeyClient, keys: pa.Table, asked: _Asked) -> pa.Table:
         """Rows of keys that may be in any partition."""
-        latest = visibility == "latest"
-        found = wanted.empty_table()
         for _ in range(_MAX_MOVED):
-            located = client.locate(keys, snapshot_id, latest=latest)
+            located = client.locate(keys, asked.snapshot_id, latest=asked.is_latest)
             if located is None:
-                return self._find_in_all(keys, wanted, visibility, snapshot_id)
+                return self._find_in_all(keys, asked)
             routing, answered = located
-            requests = self._requests(keys, routing)
-            if not requests:
-                return wanted.empty_table()
-            moment = None if latest else answered
-            found = _as(self._collect(requests, wanted.names, visibility, moment), wanted)
+            requests = requests_of(keys, routing, len(self._owners))
+            moment = None if asked.is_latest else answered
+            found = self._collect(requests, replace(asked, snapshot_id=moment))
             complete = found.num_rows == int((routing.buckets >= 0).sum())
-            if not latest or complete or self._are_there(client, keys, routing):
+            if not asked.is_latest or complete or self._are_there(client, keys, routing):
                 break
         return found
 
@@ -215,89 +206,60 @@ class LookupClient:
         located = client.locate(keys, None, latest=True)
         return located is not None and located[0].are(routing)
 
-    def _find_in_all(
-        self,
-        keys: pa.Table,
-        wanted: pa.Schema,
-        visibility: Visibility,
-        snapshot_id: int | None,
-    ) -> pa.Table:
+    def _find_in_all(self, keys: pa.Table, asked: _Asked) -> pa.Table:
         """Rows of a snapshot that nobody keeps the keys of: every partition is asked."""
-        schema = self._schema
-        prefixes = keys.select(list(schema.trimmed_primary_keys))
-        names = list(dict.fromkeys([*wanted.names, *schema.primary_keys]))
+        names = self._schema.primary_keys
+        prefixes = keys.select(list(self._schema.trimmed_primary_keys))
         requests = self._prefixes.requests(prefixes, {})
-        rows = self._collect(requests, names, visibility, snapshot_id, by_prefix=True)
+        rows = self._collect(requests, asked, also=names, by_prefix=True)
         # Partition columns that the key holds tell rows of one prefix apart.
-        asked = identify([keys.column(name) for name in schema.primary_keys])
-        held = identify([rows.column(name) for name in schema.primary_keys])
-        return _as(rows.take(pa.array(held.positions_of(asked))), wanted)
+        wanted = identify([keys.column(name) for name in names])
+        held = identify([rows.column(name) for name in names])
+        return rows.take(pa.array(held.positions_of(wanted)))
 
     def _collect(
         self,
         requests: dict[int, Request],
-        columns: Sequence[str],
-        visibility: Visibility,
-        snapshot_id: int | None,
+        asked: _Asked,
         by_key: Sequence[str] = (),
         *,
+        also: Sequence[str] = (),
         by_prefix: bool = False,
     ) -> pa.Table:
-        """The owners' rows, in the order asked and then by these columns."""
+        """The owners' rows, in the order asked and then by these columns.
+
+        Args:
+            also: columns that come along with what is wanted.
+        """
+        if not requests:
+            return asked.wanted.empty_table()
+        columns = list(dict.fromkeys([*asked.wanted.names, *by_key, *also]))
 
         def ask(snapshot_id: int | None) -> dict[int, LookupAnswer]:
-            schema, latest = self._schema, visibility == "latest"
-            how = (visibility, list(columns), snapshot_id, schema.id, schema.digest, by_prefix)
+            schema, expected = self._schema, self._writers.expected
+            how = (asked.visibility, columns, snapshot_id, schema.id, schema.digest, by_prefix)
             return self._ask(
                 {
-                    owner: Lookup(
-                        keys, slices, *how, self._writers.expected(owner) if latest else ()
-                    )
+                    owner: Lookup(keys, slices, *how, expected(owner) if asked.is_latest else ())
                     for owner, (keys, slices, _) in requests.items()
                 }
             )
 
         patience = self._owners[0].limits.lookup_seconds
-        answers = persist(lambda: ask(snapshot_id), patience)
+        answers = persist(lambda: ask(asked.snapshot_id), patience)
         answered = {snapshot for _, _, snapshot in answers.values()}
-        if visibility == "committed" and len(answered) > 1:
+        if not asked.is_latest and len(answered) > 1:
             oldest = min(answered)
             answers = persist(lambda: ask(oldest), patience)
-        positions = _joined([requests[owner][2][found] for owner, (found, _, _) in answers.items()])
-        rows = _concatenated([rows for _, rows, _ in answers.values()])
+        positions = joined([requests[owner][2][found] for owner, (found, _, _) in answers.items()])
+        tables = [rows for _, rows, _ in answers.values()]
+        rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
         if len(positions) < 2:
             return rows
         if not by_key:
             return rows.take(pa.array(np.argsort(positions, kind="stable")))
         keys = [pa.array(positions), *(rows.column(name) for name in by_key)]
         return rows.take(pa.array(NormalizedKeys(keys).argsort()))
-
-    def _locate(
-        self,
-        keys: pa.Table,
-        visibility: Visibility,
-        snapshot_id: int | None,
-        totals: Mapping[bytes, int],
-    ) -> tuple[RowRouting, int | None]:
-        """Where keys are, and the snapshot that said so where buckets are dynamic."""
-        if self._assigner is not None:
-            return self._assigner.locate(keys, snapshot_id, latest=visibility == "latest")
-        assert self._router is not None
-        return self._router.routing(keys, totals), snapshot_id
-
-    def _requests(self, keys: pa.Table, routing: RowRouting) -> dict[int, Request]:
-        requests = {}
-        for owner, pieces in routing.positions(len(self._owners)).items():
-            positions = _joined([rows for _, rows in pieces])
-            batch = (
-                keys.take(pa.array(positions))
-                if len(positions) < keys.num_rows or (len(pieces) > 1)
-                else keys
-            )
-            chunks = batch.to_batches()
-            rows = chunks[0] if len(chunks) == 1 else batch.combine_chunks().to_batches()[0]
-            requests[owner] = (rows, tuple(piece for piece, _ in pieces), positions)
-        return requests
 
     def _ask(self, asked: Mapping[int, Lookup]) -> dict[int, LookupAnswer]:
         if len(asked) == 1:
@@ -335,16 +297,3 @@ def _is_final(error: Exception) -> bool:
     if not isinstance(error, PartitionBucketsError):
         return True
     return min(error.totals.values(), default=0) < 1
-
-
-def _joined(pieces: Sequence[np.ndarray]) -> np.ndarray:
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-
-
-def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
-    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-
-
-def _as(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
-    chosen = rows.select(wanted.names)
-    return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)

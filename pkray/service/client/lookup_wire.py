@@ -2,87 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pkray.service.protocol import Holding, Lookup, LookupAnswer, Slice, Visibility
-
-
-class _Request(msgspec.Struct, array_like=True):
-    keys: bytes
-    slices: list[Slice]
-    visibility: Visibility
-    columns: list[str]
-    snapshot_id: int | None
-    schema_id: int | None
-    schema_digest: str | None
-    by_prefix: bool
-    expected: tuple[Holding, ...]
-
-
-class _Answer(msgspec.Struct, array_like=True):
-    positions: bytes
-    rows: bytes
-    snapshot_id: int
-
-
-_requests = msgspec.msgpack.Decoder(_Request)
-_answers = msgspec.msgpack.Decoder(_Answer)
+from pkray.service.protocol import Lookup, LookupAnswer
 
 
 def encode_request(asked: Lookup) -> bytes:
     """Encode what an owner is asked as bytes."""
-    request = _Request(
-        _to_bytes(pa.Table.from_batches([asked.keys])),
-        list(asked.slices),
-        asked.visibility,
-        list(asked.columns),
-        asked.snapshot_id,
-        asked.schema_id,
-        asked.schema_digest,
-        asked.by_prefix,
-        tuple(asked.expected),
-    )
-    return msgspec.msgpack.encode(request)
+    return _encoder.encode(asked)
 
 
 def decode_request(data: bytes) -> Lookup:
     """Decode what an owner is asked."""
-    request = _requests.decode(data)
-    (keys,) = _to_table(request.keys).to_batches()
-    return Lookup(
-        keys,
-        request.slices,
-        request.visibility,
-        request.columns,
-        request.snapshot_id,
-        request.schema_id,
-        request.schema_digest,
-        request.by_prefix,
-        request.expected,
-    )
+    return _requests.decode(data)
 
 
 def encode_answer(positions: np.ndarray, rows: pa.Table, snapshot_id: int) -> bytes:
     """Encode an owner's answer as bytes; ``positions``: int64, of each row, in the keys asked."""
-    answer = _Answer(positions.astype(np.int64).tobytes(), _to_bytes(rows), snapshot_id)
-    return msgspec.msgpack.encode(answer)
+    return _encoder.encode((positions, rows, snapshot_id))
 
 
 def decode_answer(data: bytes) -> LookupAnswer:
     """Decode an owner's answer: positions, rows and the snapshot."""
-    answer = _answers.decode(data)
-    return np.frombuffer(answer.positions, np.int64), _to_table(answer.rows), answer.snapshot_id
+    return _answers.decode(data)
 
 
-def _to_bytes(table: pa.Table) -> bytes:
+def _to_bytes(value: Any) -> bytes:
+    if isinstance(value, np.ndarray):
+        return value.astype(np.int64).tobytes()
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
+    with pa.ipc.new_stream(sink, value.schema) as writer:
+        writer.write(value)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
 
-def _to_table(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()
+def _from_bytes(kind: type, data: bytes) -> Any:
+    if kind is np.ndarray:
+        return np.frombuffer(data, np.int64)
+    rows = pa.ipc.open_stream(data)
+    return rows.read_next_batch() if kind is pa.RecordBatch else rows.read_all()
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_to_bytes)
+_requests = msgspec.msgpack.Decoder(Lookup, dec_hook=_from_bytes)
+_answers = msgspec.msgpack.Decoder(LookupAnswer, dec_hook=_from_bytes)

@@ -228,7 +228,8 @@ class PrefixRouter:
         by_bucket = self._router is not None and names.issuperset(self._schema.bucket_keys)
         by_partition = names.issuperset(self._schema.partition_keys)
         if by_bucket and by_partition:
-            return self._of_one_owner(keys, totals)
+            assert self._router is not None
+            return requests_of(keys, self._router.routing(keys, totals), self._owners)
         pieces = list(self._pieces(keys, by_bucket, by_partition))
         order = np.concatenate([rows for _, rows in pieces])
         slices, offset = [], 0
@@ -237,15 +238,6 @@ class PrefixRouter:
             offset += len(rows)
         asked = (_batch(keys, order), tuple(slices), order)
         return dict.fromkeys(range(self._owners), asked)
-
-    def _of_one_owner(self, keys: pa.Table, totals: Mapping[bytes, int]) -> dict[int, Request]:
-        assert self._router is not None
-        requests = {}
-        routing = self._router.routing(keys, totals)
-        for owner, pieces in routing.positions(self._owners).items():
-            order = np.concatenate([rows for _, rows in pieces])
-            requests[owner] = (_batch(keys, order), tuple(piece for piece, _ in pieces), order)
-        return requests
 
     def _pieces(
         self, keys: pa.Table, by_bucket: bool, by_partition: bool
@@ -262,5 +254,23 @@ class PrefixRouter:
             yield (ANY_PARTITION, ANY_BUCKET), np.arange(keys.num_rows)
 
 
-def _batch(keys: pa.Table, order: np.ndarray) -> pa.RecordBatch:
-    return keys.take(pa.array(order)).combine_chunks().to_batches()[0]
+def requests_of(keys: pa.Table, routing: RowRouting, owners: int) -> dict[int, Request]:
+    """Split keys into what each owner is asked."""
+    requests = {}
+    for owner, pieces in routing.positions(owners).items():
+        order = joined([rows for _, rows in pieces])
+        is_all = len(pieces) == 1 and len(order) == keys.num_rows
+        batch = _batch(keys, None if is_all else order)
+        requests[owner] = (batch, tuple(piece for piece, _ in pieces), order)
+    return requests
+
+
+def joined(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    """Concatenate arrays, without a copy of one that is alone."""
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _batch(keys: pa.Table, order: np.ndarray | None) -> pa.RecordBatch:
+    taken = keys if order is None else keys.take(pa.array(order))
+    chunks = taken.to_batches()
+    return chunks[0] if len(chunks) == 1 else taken.combine_chunks().to_batches()[0]
