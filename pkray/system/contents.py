@@ -21,70 +21,64 @@ from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
 from pkray.scan.file_statistics import FileStatistics
 from pkray.schema.types import INTEGERS, STRINGS, DataType
-from pkray.system.source import MILLIS, Source, required, table
+from pkray.system.source import MILLIS, Source, optional, required, table
 
 _INT, _LONG, _TEXT = pa.int32(), pa.int64(), pa.string()
 _SOURCES = {None: None, APPEND_SOURCE: "APPEND", COMPACT_SOURCE: "COMPACT"}
 
-_MANIFESTS = pa.schema(
-    [
-        required("file_name", _TEXT),
-        required("file_size", _LONG),
-        required("num_added_files", _LONG),
-        required("num_deleted_files", _LONG),
-        required("schema_id", _LONG),
-        ("min_partition_stats", _TEXT),
-        ("max_partition_stats", _TEXT),
-    ]
+_MANIFESTS = (
+    required("file_name", _TEXT, "file_name"),
+    required("file_size", _LONG, "file_size"),
+    required("num_added_files", _LONG, "num_added_files"),
+    required("num_deleted_files", _LONG, "num_deleted_files"),
+    required("schema_id", _LONG, "schema_id"),
+    optional("min_partition_stats", _TEXT),
+    optional("max_partition_stats", _TEXT),
 )
-_FILES = pa.schema(
-    [
-        ("partition", _TEXT),
-        required("bucket", _INT),
-        required("file_path", _TEXT),
-        required("file_format", _TEXT),
-        required("schema_id", _LONG),
-        required("level", _INT),
-        required("record_count", _LONG),
-        required("file_size_in_bytes", _LONG),
-        ("min_key", _TEXT),
-        ("max_key", _TEXT),
-        required("null_value_counts", _TEXT),
-        required("min_value_stats", _TEXT),
-        required("max_value_stats", _TEXT),
-        ("min_sequence_number", _LONG),
-        ("max_sequence_number", _LONG),
-        ("creation_time", MILLIS),
-        ("delete_row_count", _LONG),
-        ("file_source", _TEXT),
-    ]
+_FILES = (
+    optional("partition", _TEXT),
+    required("bucket", _INT),
+    required("file_path", _TEXT),
+    required("file_format", _TEXT, lambda file: file.file_name.rpartition(".")[2]),
+    required("schema_id", _LONG, "schema_id"),
+    required("level", _INT, "level"),
+    required("record_count", _LONG, "row_count"),
+    required("file_size_in_bytes", _LONG, "file_size"),
+    optional("min_key", _TEXT),
+    optional("max_key", _TEXT),
+    required("null_value_counts", _TEXT),
+    required("min_value_stats", _TEXT),
+    required("max_value_stats", _TEXT),
+    optional("min_sequence_number", _LONG, "min_sequence_number"),
+    optional("max_sequence_number", _LONG, "max_sequence_number"),
+    optional("creation_time", MILLIS, "creation_time"),
+    optional("delete_row_count", _LONG, "delete_row_count"),
+    optional("file_source", _TEXT, lambda file: _SOURCES.get(file.file_source)),
 )
-_TOTALS = [
+_TOTALS = (
     required("record_count", _LONG),
     required("file_size_in_bytes", _LONG),
     required("file_count", _LONG),
-    pa.field("last_update_time", MILLIS),
-]
-_PARTITIONS = pa.schema([pa.field("partition", _TEXT), *_TOTALS, required("total_buckets", _INT)])
-_BUCKETS = pa.schema([pa.field("partition", _TEXT), required("bucket", _INT), *_TOTALS])
+    optional("last_update_time", MILLIS),
+)
+_PARTITIONS = (optional("partition", _TEXT), *_TOTALS, required("total_buckets", _INT))
+_BUCKETS = (optional("partition", _TEXT), required("bucket", _INT), *_TOTALS)
 _RANGE = pa.struct(
     [
-        required("f0", _TEXT),
-        required("f1", _INT),
-        required("f2", _INT),
+        pa.field("f0", _TEXT, nullable=False),
+        pa.field("f1", _INT, nullable=False),
+        pa.field("f2", _INT, nullable=False),
         pa.field("_CARDINALITY", _LONG),
     ]
 )
-_INDEXES = pa.schema(
-    [
-        ("partition", _TEXT),
-        required("bucket", _INT),
-        required("index_type", _TEXT),
-        required("file_name", _TEXT),
-        required("file_size", _LONG),
-        required("row_count", _LONG),
-        ("dv_ranges", pa.list_(_RANGE)),
-    ]
+_INDEXES = (
+    optional("partition", _TEXT),
+    required("bucket", _INT, "bucket"),
+    required("index_type", _TEXT, "file.index_type"),
+    required("file_name", _TEXT, "file.file_name"),
+    required("file_size", _LONG, "file.file_size"),
+    required("row_count", _LONG, "file.row_count"),
+    optional("dv_ranges", pa.list_(_RANGE)),
 )
 
 
@@ -98,15 +92,9 @@ def manifests(source: Source) -> pa.Table:
     stats = [manifest.partition_stats for manifest in found]
     return table(
         _MANIFESTS,
-        {
-            "file_name": [manifest.file_name for manifest in found],
-            "file_size": [manifest.file_size for manifest in found],
-            "num_added_files": [manifest.num_added_files for manifest in found],
-            "num_deleted_files": [manifest.num_deleted_files for manifest in found],
-            "schema_id": [manifest.schema_id for manifest in found],
-            "min_partition_stats": _partitions([each.min_values for each in stats], source),
-            "max_partition_stats": _partitions([each.max_values for each in stats], source),
-        },
+        found,
+        min_partition_stats=_partitions([each.min_values for each in stats], source),
+        max_partition_stats=_partitions([each.max_values for each in stats], source),
     )
 
 
@@ -128,24 +116,13 @@ def files(source: Source) -> pa.Table:
     ]
     return table(
         _FILES,
-        {
-            "partition": [shown[code] for code in indices],
-            "bucket": buckets,
-            "file_path": names,
-            "file_format": [file.file_name.rpartition(".")[2] for file in metas],
-            "schema_id": [file.schema_id for file in metas],
-            "level": [file.level for file in metas],
-            "record_count": [file.row_count for file in metas],
-            "file_size_in_bytes": [file.file_size for file in metas],
-            "min_key": _keys([file.min_key for file in metas], source),
-            "max_key": _keys([file.max_key for file in metas], source),
-            **_statistics(found, source),
-            "min_sequence_number": [file.min_sequence_number for file in metas],
-            "max_sequence_number": [file.max_sequence_number for file in metas],
-            "creation_time": [file.creation_time for file in metas],
-            "delete_row_count": [file.delete_row_count for file in metas],
-            "file_source": [_SOURCES.get(file.file_source) for file in metas],
-        },
+        metas,
+        partition=[shown[code] for code in indices],
+        bucket=buckets,
+        file_path=names,
+        min_key=_keys([file.min_key for file in metas], source),
+        max_key=_keys([file.max_key for file in metas], source),
+        **_statistics(found, source),
     )
 
 
@@ -159,11 +136,9 @@ def partitions(source: Source) -> pa.Table:
     buckets = found.numbers("total_buckets")
     return table(
         _PARTITIONS,
-        {
-            "partition": [spec.text(rows[code]) for code in places],
-            **totals,
-            "total_buckets": [int(buckets[indices == code].max()) for code in places],
-        },
+        partition=[spec.text(rows[code]) for code in places],
+        **totals,
+        total_buckets=[int(buckets[indices == code].max()) for code in places],
     ).sort_by("partition")
 
 
@@ -176,11 +151,9 @@ def buckets(source: Source) -> pa.Table:
     shown = _partitions(rows, source)
     return table(
         _BUCKETS,
-        {
-            "partition": [shown[code] for code, _ in groups],
-            "bucket": [int(bucket) for _, bucket in groups],
-            **totals,
-        },
+        partition=[shown[code] for code, _ in groups],
+        bucket=[int(bucket) for _, bucket in groups],
+        **totals,
     ).sort_by([("partition", "ascending"), ("bucket", "ascending")])
 
 
@@ -196,18 +169,8 @@ def table_indexes(source: Source) -> pa.Table:
         ]
         for entry in found
     ]
-    return table(
-        _INDEXES,
-        {
-            "partition": _partitions([entry.partition for entry in found], source),
-            "bucket": [entry.bucket for entry in found],
-            "index_type": [entry.file.index_type for entry in found],
-            "file_name": [entry.file.file_name for entry in found],
-            "file_size": [entry.file.file_size for entry in found],
-            "row_count": [entry.file.row_count for entry in found],
-            "dv_ranges": ranges,
-        },
-    )
+    shown = _partitions([entry.partition for entry in found], source)
+    return table(_INDEXES, found, partition=shown, dv_ranges=ranges)
 
 
 def _live(source: Source) -> FileSet:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from operator import itemgetter
 
 import msgspec
 import pyarrow as pa
@@ -17,159 +18,96 @@ from pkray.format import paths
 from pkray.json_files import Long, decode
 from pkray.metadata.consumers import ConsumerStore
 from pkray.metadata.tags import TagStore
-from pkray.system.source import MILLIS, Source, required, table
+from pkray.system.source import MILLIS, Source, optional, required, table
 
 _LONG, _TEXT = pa.int64(), pa.string()
 
-_SNAPSHOTS = pa.schema(
-    [
-        required("snapshot_id", _LONG),
-        required("schema_id", _LONG),
-        required("commit_user", _TEXT),
-        required("commit_identifier", _LONG),
-        required("commit_kind", _TEXT),
-        required("commit_time", MILLIS),
-        required("base_manifest_list", _TEXT),
-        required("delta_manifest_list", _TEXT),
-        ("changelog_manifest_list", _TEXT),
-        ("total_record_count", _LONG),
-        ("delta_record_count", _LONG),
-        ("changelog_record_count", _LONG),
-        ("watermark", _LONG),
-    ]
+_SNAPSHOTS = (
+    required("snapshot_id", _LONG, "id"),
+    required("schema_id", _LONG, "schema_id"),
+    required("commit_user", _TEXT, "commit_user"),
+    required("commit_identifier", _LONG, "commit_identifier"),
+    required("commit_kind", _TEXT, "commit_kind"),
+    required("commit_time", MILLIS, "time_millis"),
+    required("base_manifest_list", _TEXT, "base_manifest_list"),
+    required("delta_manifest_list", _TEXT, "delta_manifest_list"),
+    optional("changelog_manifest_list", _TEXT, "changelog_manifest_list"),
+    optional("total_record_count", _LONG, "total_record_count"),
+    optional("delta_record_count", _LONG, "delta_record_count"),
+    optional("changelog_record_count", _LONG, "changelog_record_count"),
+    optional("watermark", _LONG, "watermark"),
 )
-_SCHEMAS = pa.schema(
-    [
-        required("schema_id", _LONG),
-        required("fields", _TEXT),
-        required("partition_keys", _TEXT),
-        required("primary_keys", _TEXT),
-        required("options", _TEXT),
-        ("comment", _TEXT),
-        required("update_time", MILLIS),
-    ]
+_SCHEMAS = (
+    required("schema_id", _LONG, "id"),
+    required("fields", _TEXT, lambda schema: _json([f.to_json() for f in schema.fields])),
+    required("partition_keys", _TEXT, lambda schema: _json(schema.partition_keys)),
+    required("primary_keys", _TEXT, lambda schema: _json(schema.primary_keys)),
+    required("options", _TEXT, lambda schema: _json(schema.options)),
+    optional("comment", _TEXT, "comment"),
+    required("update_time", MILLIS, "time_millis"),
 )
-_OPTIONS = pa.schema([required("key", _TEXT), required("value", _TEXT)])
-_TAGS = pa.schema(
-    [
-        required("tag_name", _TEXT),
-        required("snapshot_id", _LONG),
-        required("schema_id", _LONG),
-        required("commit_time", MILLIS),
-        ("record_count", _LONG),
-        ("create_time", MILLIS),
-        ("time_retained", _TEXT),
-    ]
+_OPTIONS = (required("key", _TEXT, itemgetter(0)), required("value", _TEXT, itemgetter(1)))
+_TAGS = (
+    required("tag_name", _TEXT, "name"),
+    required("snapshot_id", _LONG, "snapshot.id"),
+    required("schema_id", _LONG, "snapshot.schema_id"),
+    required("commit_time", MILLIS, "snapshot.time_millis"),
+    optional("record_count", _LONG, "snapshot.total_record_count"),
+    optional("create_time", MILLIS, "create_time"),
+    optional("time_retained", _TEXT, lambda tag: _duration(tag.time_retained)),
 )
-_BRANCHES = pa.schema([required("branch_name", _TEXT), required("create_time", MILLIS)])
-_CONSUMERS = pa.schema([required("consumer_id", _TEXT), required("next_snapshot_id", _LONG)])
-_AGGREGATION_FIELDS = pa.schema(
-    [
-        required("field_name", _TEXT),
-        required("field_type", _TEXT),
-        ("function", _TEXT),
-        ("function_options", _TEXT),
-        ("comment", _TEXT),
-    ]
+_BRANCHES = (
+    required("branch_name", _TEXT, "name"),
+    required("create_time", MILLIS, "create_time"),
 )
-_STATISTICS = pa.schema(
-    [
-        required("snapshot_id", _LONG),
-        required("schema_id", _LONG),
-        ("mergedRecordCount", _LONG),
-        ("mergedRecordSize", _LONG),
-        ("colstat", _TEXT),
-    ]
+_CONSUMERS = (
+    required("consumer_id", _TEXT, "name"),
+    required("next_snapshot_id", _LONG, "next_snapshot"),
+)
+_AGGREGATION_FIELDS = (
+    required("field_name", _TEXT, "name"),
+    required("field_type", _TEXT, lambda field: str(field.type)),
+    optional("function", _TEXT),
+    optional("function_options", _TEXT),
+    optional("comment", _TEXT, "description"),
+)
+_STATISTICS = (
+    required("snapshot_id", _LONG, "snapshot_id"),
+    required("schema_id", _LONG, "schema_id"),
+    optional("mergedRecordCount", _LONG, "merged_record_count"),
+    optional("mergedRecordSize", _LONG, "merged_record_size"),
+    optional("colstat", _TEXT, lambda found: _json(found.col_stats or {})),
 )
 
 
 def snapshots(source: Source) -> pa.Table:
     """Show the snapshots, oldest first; counts are of physical rows."""
-    found = list(source.snapshots.all())
-    return table(
-        _SNAPSHOTS,
-        {
-            "snapshot_id": [s.id for s in found],
-            "schema_id": [s.schema_id for s in found],
-            "commit_user": [s.commit_user for s in found],
-            "commit_identifier": [s.commit_identifier for s in found],
-            "commit_kind": [s.commit_kind for s in found],
-            "commit_time": [s.time_millis for s in found],
-            "base_manifest_list": [s.base_manifest_list for s in found],
-            "delta_manifest_list": [s.delta_manifest_list for s in found],
-            "changelog_manifest_list": [s.changelog_manifest_list for s in found],
-            "total_record_count": [s.total_record_count for s in found],
-            "delta_record_count": [s.delta_record_count for s in found],
-            "changelog_record_count": [s.changelog_record_count for s in found],
-            "watermark": [s.watermark for s in found],
-        },
-    )
+    return table(_SNAPSHOTS, list(source.snapshots.all()))
 
 
 def schemas(source: Source) -> pa.Table:
     """Show the schemas, the first one first; columns, keys and options as JSON."""
-    found = [source.schemas.read(number) for number in source.schemas.ids()]
-    return table(
-        _SCHEMAS,
-        {
-            "schema_id": [s.id for s in found],
-            "fields": [_json([field.to_json() for field in s.fields]) for s in found],
-            "partition_keys": [_json(s.partition_keys) for s in found],
-            "primary_keys": [_json(s.primary_keys) for s in found],
-            "options": [_json(s.options) for s in found],
-            "comment": [s.comment for s in found],
-            "update_time": [s.time_millis for s in found],
-        },
-    )
+    return table(_SCHEMAS, [source.schemas.read(number) for number in source.schemas.ids()])
 
 
 def options(source: Source) -> pa.Table:
     """Show the options that are set, by key."""
-    found = sorted(source.schemas.latest().options.items())
-    return table(
-        _OPTIONS, {"key": [key for key, _ in found], "value": [value for _, value in found]}
-    )
+    return table(_OPTIONS, sorted(source.schemas.latest().options.items()))
 
 
 def tags(source: Source) -> pa.Table:
     """Show the tags, by name; ``time_retained`` as an ISO duration, as in ``PT24H``."""
-    found = list(TagStore(source.store).tags())
-    return table(
-        _TAGS,
-        {
-            "tag_name": [tag.name for tag in found],
-            "snapshot_id": [tag.snapshot.id for tag in found],
-            "schema_id": [tag.snapshot.schema_id for tag in found],
-            "commit_time": [tag.snapshot.time_millis for tag in found],
-            "record_count": [tag.snapshot.total_record_count for tag in found],
-            "create_time": [tag.create_time for tag in found],
-            "time_retained": [_duration(tag.time_retained) for tag in found],
-        },
-    )
+    return table(_TAGS, list(TagStore(source.store).tags()))
 
 
 def branches(source: Source) -> pa.Table:
     """Show the branches, by name."""
-    found = BranchHistories(source.store, source.location.name).all()
-    return table(
-        _BRANCHES,
-        {
-            "branch_name": [branch.name for branch in found],
-            "create_time": [branch.create_time for branch in found],
-        },
-    )
+    return table(_BRANCHES, BranchHistories(source.store, source.location.name).all())
 
 
 def consumers(source: Source) -> pa.Table:
     """Show the consumers, by id."""
-    found = ConsumerStore(source.store).list()
-    return table(
-        _CONSUMERS,
-        {
-            "consumer_id": [consumer.name for consumer in found],
-            "next_snapshot_id": [consumer.next_snapshot for consumer in found],
-        },
-    )
+    return table(_CONSUMERS, ConsumerStore(source.store).list())
 
 
 def aggregation_fields(source: Source) -> pa.Table:
@@ -181,16 +119,9 @@ def aggregation_fields(source: Source) -> pa.Table:
         name, _, option = rest.rpartition(".")
         if prefix == "fields" and option and name in said:
             said[name].append((value, key))
-    return table(
-        _AGGREGATION_FIELDS,
-        {
-            "field_name": [field.name for field in schema.fields],
-            "field_type": [str(field.type) for field in schema.fields],
-            "function": [_listed(value for value, _ in of) for of in said.values()],
-            "function_options": [_listed(key for _, key in of) for of in said.values()],
-            "comment": [field.description for field in schema.fields],
-        },
-    )
+    functions = [_listed(value for value, _ in of) for of in said.values()]
+    keys = [_listed(key for _, key in of) for of in said.values()]
+    return table(_AGGREGATION_FIELDS, schema.fields, function=functions, function_options=keys)
 
 
 class _Statistics(msgspec.Struct, rename="camel"):
@@ -218,16 +149,7 @@ def statistics(source: Source) -> pa.Table:
                 "analyze the table again",
                 path=path,
             ) from error
-    return table(
-        _STATISTICS,
-        {
-            "snapshot_id": [s.snapshot_id for s in found],
-            "schema_id": [s.schema_id for s in found],
-            "mergedRecordCount": [s.merged_record_count for s in found],
-            "mergedRecordSize": [s.merged_record_size for s in found],
-            "colstat": [_json(s.col_stats or {}) for s in found],
-        },
-    )
+    return table(_STATISTICS, found)
 
 
 def _json(value: object) -> str:

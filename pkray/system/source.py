@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -42,11 +43,45 @@ class Source:
         return self.selected or self.snapshots.latest()
 
 
-def table(schema: pa.Schema, columns: Mapping[str, Sequence[Any] | pa.Array]) -> pa.Table:
-    """Make a table of these columns, by name."""
-    arrays = [pa.array(columns[field.name], field.type) for field in schema]
-    return pa.table(arrays, schema=schema)
+class Column(NamedTuple):
+    """A column of a system table.
+
+    Args:
+        value: finds it in what a row shows; None of columns that are made as a whole.
+    """
+
+    field: pa.Field
+    value: Callable[[Any], object] | None
 
 
-def required(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False)
+def optional(
+    name: str, kind: pa.DataType, value: str | Callable[[Any], object] | None = None
+) -> Column:
+    """Describe a column that may hold nulls.
+
+    Args:
+        value: as of `Column`, or the name of an attribute, such as ``snapshot.id``.
+    """
+    found = attrgetter(value) if isinstance(value, str) else value
+    return Column(pa.field(name, kind), found)
+
+
+def required(
+    name: str, kind: pa.DataType, value: str | Callable[[Any], object] | None = None
+) -> Column:
+    """Describe a column without nulls, as `optional` does."""
+    field, found = optional(name, kind, value)
+    return Column(field.with_nullable(False), found)
+
+
+def table(columns: Sequence[Column], found: Sequence[Any] = (), **whole: Sequence[Any]) -> pa.Table:
+    """Make a table with a row for each that was found.
+
+    Args:
+        whole: the values of columns that are made as a whole, by name.
+    """
+    arrays = [
+        pa.array(map(value, found) if value else whole[field.name], field.type)
+        for field, value in columns
+    ]
+    return pa.table(arrays, schema=pa.schema([field for field, _ in columns]))
