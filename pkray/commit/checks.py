@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from pkray.commit.change import Change
 from pkray.commit.conflicts import find_changed_bucket, find_conflict, needs_check
@@ -17,7 +18,6 @@ from pkray.errors import CommitBaseMovedError, CommitConflictError, SnapshotNotF
 from pkray.format.data_file import ADD, ManifestEntry
 from pkray.format.snapshot import COMPACT, OVERWRITE, Snapshot
 from pkray.metadata.live import BucketId, delta_entries
-from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 
@@ -55,10 +55,10 @@ class CommitChecks:
         elif base == _id(latest):
             return
         elif schema.crosses_partitions:
-            moved = rows_moved(self._store, self._table.snapshots, base, latest)
+            moved = self._first_move(base, latest, _changed_rows)
         else:
             buckets = {(entry.partition, entry.bucket) for entry in change.entries}
-            moved = bucket_moved(self._store, self._table.snapshots, base, latest, buckets)
+            moved = self._first_move(base, latest, partial(_changed_buckets, buckets))
         if moved:
             raise CommitBaseMovedError(
                 f"{self._named(change)} was prepared on snapshot {base} of its buckets, and "
@@ -78,7 +78,7 @@ class CommitChecks:
         Raises:
             CommitBaseMovedError: they are to be read again.
         """
-        moved = partitions_moved(self._store, self._table.snapshots, read_at, latest, partitions)
+        moved = self._first_move(read_at, latest, partial(_changed_partitions, partitions))
         if moved:
             raise CommitBaseMovedError(
                 f"{self._named(change)} rewrote partitions as of snapshot {read_at}, but {moved}; "
@@ -144,6 +144,33 @@ class CommitChecks:
             | {each.partition for each in change.index},
         )
 
+    def _first_move(
+        self,
+        base: int,
+        latest: Snapshot | None,
+        done_by: Callable[[Snapshot, Iterable[ManifestEntry]], str | None],
+    ) -> str | None:
+        """Say what other commits did since a snapshot; None if nothing but compactions.
+
+        Args:
+            base: the snapshot's id; 0 is the empty table.
+            done_by: says what one of them did.
+        """
+        newest = _id(latest)
+        if newest < base:
+            return f"the table was rolled back from snapshot {base} to {newest}"
+        for number in range(base + 1, newest + 1):
+            try:
+                snapshot = self._table.snapshots.read(number)
+            except SnapshotNotFoundError:
+                return f"snapshot {number} has expired"
+            if snapshot.commit_kind == COMPACT:
+                continue
+            done = done_by(snapshot, delta_entries(self._store, snapshot))
+            if done is not None:
+                return f"snapshot {number} of {snapshot.commit_user!r} {done}"
+        return None
+
     def _named(self, change: Change) -> str:
         return f"commit {change.identifier} of {change.user!r} to {self._store.url!r}"
 
@@ -152,82 +179,29 @@ def _id(snapshot: Snapshot | None) -> int:
     return snapshot.id if snapshot else 0
 
 
-def bucket_moved(
-    store: ObjectStore,
-    snapshots: SnapshotStore,
-    base: int,
-    latest: Snapshot | None,
-    buckets: Collection[BucketId],
+def _changed_buckets(
+    buckets: Collection[BucketId], snapshot: Snapshot, entries: Iterable[ManifestEntry]
 ) -> str | None:
-    """Say what other commits did to the buckets; None if nothing.
-
-    Rows of a bucket are numbered in the order of their commits. Numbers given on top of ``base``
+    """Rows of a bucket are numbered in the order of their commits. Numbers given on top of a base
     are no longer right once another commit has added rows; compactions add none. An overwrite may
     also have given the whole partition another number of buckets, or removed rows that those to
-    be committed were merged or compared with.
-
-    Args:
-        base: a snapshot's id; 0 is the empty table.
-    """
+    be committed were merged or compared with."""
     partitions = {partition for partition, _ in buckets}
-
-    def done_by(snapshot: Snapshot, entries: Iterable[ManifestEntry]) -> str | None:
-        overwritten = snapshot.commit_kind == OVERWRITE
-        for entry in entries:
-            if overwritten and entry.partition in partitions:
-                return "overwrote their partition"
-            if entry.kind == ADD and (entry.partition, entry.bucket) in buckets:
-                return "added rows to them"
-        return None
-
-    return _first_move(store, snapshots, base, latest, done_by)
-
-
-def partitions_moved(
-    store: ObjectStore,
-    snapshots: SnapshotStore,
-    base: int,
-    latest: Snapshot | None,
-    partitions: Collection[bytes],
-) -> str | None:
-    """Say what other commits did to the rows of the partitions; None if nothing but compactions."""
-
-    def done_by(_: Snapshot, entries: Iterable[ManifestEntry]) -> str | None:
-        is_changed = any(entry.partition in partitions for entry in entries)
-        return "changed their rows" if is_changed else None
-
-    return _first_move(store, snapshots, base, latest, done_by)
-
-
-def rows_moved(
-    store: ObjectStore, snapshots: SnapshotStore, base: int, latest: Snapshot | None
-) -> str | None:
-    """Say what other commits did to rows anywhere; None if nothing but compactions."""
-
-    def done_by(_: Snapshot, entries: Iterable[ManifestEntry]) -> str | None:
-        return "changed rows" if any(True for _ in entries) else None
-
-    return _first_move(store, snapshots, base, latest, done_by)
-
-
-def _first_move(
-    store: ObjectStore,
-    snapshots: SnapshotStore,
-    base: int,
-    latest: Snapshot | None,
-    done_by: Callable[[Snapshot, Iterable[ManifestEntry]], str | None],
-) -> str | None:
-    newest = latest.id if latest else 0
-    if newest < base:
-        return f"the table was rolled back from snapshot {base} to {newest}"
-    for number in range(base + 1, newest + 1):
-        try:
-            snapshot = snapshots.read(number)
-        except SnapshotNotFoundError:
-            return f"snapshot {number} has expired"
-        if snapshot.commit_kind == COMPACT:
-            continue
-        done = done_by(snapshot, delta_entries(store, snapshot))
-        if done is not None:
-            return f"snapshot {number} of {snapshot.commit_user!r} {done}"
+    overwritten = snapshot.commit_kind == OVERWRITE
+    for entry in entries:
+        if overwritten and entry.partition in partitions:
+            return "overwrote their partition"
+        if entry.kind == ADD and (entry.partition, entry.bucket) in buckets:
+            return "added rows to them"
     return None
+
+
+def _changed_partitions(
+    partitions: Collection[bytes], _: Snapshot, entries: Iterable[ManifestEntry]
+) -> str | None:
+    is_changed = any(entry.partition in partitions for entry in entries)
+    return "changed their rows" if is_changed else None
+
+
+def _changed_rows(_: Snapshot, entries: Iterable[ManifestEntry]) -> str | None:
+    return "changed rows" if any(True for _ in entries) else None

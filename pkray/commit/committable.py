@@ -18,6 +18,8 @@ class Committable:
 
     Args:
         user: with the identifier, the name of the commit.
+        token: the uuid of the snapshot that rows are published in.
+        is_numbered: the identifier is the user's own; else the token names the commit.
         watermark: epoch milliseconds.
         properties: kept in the snapshots.
     """
@@ -25,23 +27,18 @@ class Committable:
     user: str
     identifier: int
     messages: Sequence[CommitMessage]
+    token: str
+    is_numbered: bool
     watermark: int | None = None
     properties: dict[str, str] | None = None
 
-    def appended(
-        self,
-        token: str,
-        assigned_at: int | None,
-        base: int | None,
-        is_numbered: bool = True,
-        generation: int | None = None,
-    ) -> Change:
+    def appended(self, assigned_at: int | None, base: int | None, generation: int | None) -> Change:
         """Make the change that adds new rows, with their changelog."""
         return Change(
             self.user,
             APPEND,
             self.identifier,
-            token,
+            self.token,
             [e for m in self.messages for e in message_entries(ADD, m, m.new_files)],
             [e for m in self.messages for e in message_entries(ADD, m, m.changelog_files)],
             index_changes(self.messages, APPEND),
@@ -49,7 +46,7 @@ class Committable:
             self.properties,
             assigned_at,
             base,
-            is_numbered=is_numbered,
+            is_numbered=self.is_numbered,
             generation=generation,
         )
 
@@ -73,16 +70,16 @@ class Committable:
             },
         )
 
-    def overwriting(self, token: str, is_numbered: bool = True) -> Change:
+    def overwriting(self) -> Change:
         """Make the change of an overwrite, without entries: what it deletes is not known yet."""
         return Change(
             self.user,
             OVERWRITE,
             self.identifier,
-            token,
+            self.token,
             watermark=self.watermark,
             properties=self.properties,
-            is_numbered=is_numbered,
+            is_numbered=self.is_numbered,
         )
 
 

@@ -126,15 +126,11 @@ class Committer:
             TableReplacedError: another table is there; nothing was committed.
             StorageError: a file could not be read or written; commit again with this identifier.
         """
-        is_numbered = not isinstance(name, CommitToken)
         while True:
-            known = self.find(name)
-            identifier = self._next_identifier(name) if known is None else known
-            committable = Committable(self.commit_user, identifier, messages, watermark, properties)
-            if known is not None:
+            known, committable = self._committable(name, messages, watermark, properties)
+            if known:
                 return self._repeat(committable)
-            uuid = name.uuid if isinstance(name, CommitToken) else self._uuid()
-            change = committable.appended(uuid, assigned_at, base, is_numbered, generation)
+            change = committable.appended(assigned_at, base, generation)
             published = None
             try:
                 if not (change.is_empty and self._ignore_empty):
@@ -170,13 +166,10 @@ class Committer:
             CommitBaseMovedError: rows of these partitions have changed since ``read_at``.
             As `commit`.
         """
-        known = self.find(name)
-        if known is not None:
-            return CommitResult(self._history.find(known).append, None, False)
-        identifier, is_numbered = self._next_identifier(name), not isinstance(name, CommitToken)
-        committable = Committable(self.commit_user, identifier, messages, watermark, properties)
-        uuid = name.uuid if isinstance(name, CommitToken) else self._uuid()
-        overwriting = committable.overwriting(uuid, is_numbered)
+        known, committable = self._committable(name, messages, watermark, properties)
+        if known:
+            return CommitResult(self._history.find(committable.identifier).append, None, False)
+        overwriting = committable.overwriting()
 
         def on_top_of(latest: Snapshot | None) -> Change:
             live = self._table.live.at(latest)
@@ -191,15 +184,9 @@ class Committer:
 
         try:
             return CommitResult(self._publish(overwriting, on_top_of), None, True)
-        except CommittedElsewhere:
-            return self.overwrite(
-                name,
-                messages,
-                replaced,
-                watermark=watermark,
-                properties=properties,
-                read_at=read_at,
-            )
+        except CommittedElsewhere:  # by whom, is seen now
+            times = {"watermark": watermark, "read_at": read_at}
+            return self.overwrite(name, messages, replaced, properties=properties, **times)
 
     def check_files_exist(self, messages: Sequence[CommitMessage]) -> None:
         """Look whether the new files of messages are there: a rollback deletes them, where an
@@ -261,6 +248,22 @@ class Committer:
             user=self.commit_user,
             uuid=token.uuid,
         )
+
+    def _committable(
+        self,
+        name: CommitName,
+        messages: Sequence[CommitMessage],
+        watermark: int | None,
+        properties: dict[str, str] | None,
+    ) -> tuple[bool, Committable]:
+        """Whether a commit was made before, and what it is made of."""
+        known = self.find(name)
+        identifier = self._next_identifier(name) if known is None else known
+        token, is_numbered = self._uuid(), True
+        if isinstance(name, CommitToken):
+            token, is_numbered = name.uuid, False
+        how = (token, is_numbered, watermark, properties)
+        return known is not None, Committable(self.commit_user, identifier, messages, *how)
 
     def _next_identifier(self, name: CommitName) -> int:
         if not isinstance(name, CommitToken):
