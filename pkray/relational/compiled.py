@@ -105,11 +105,20 @@ def _folded(expression: Expression) -> Expression:
         return expression
     if not all(isinstance(operand, Literal) for operand in expression.operands()):
         return expression
+    value = constant_value(expression)
+    if value is None:
+        return expression
+    try:
+        return Literal(expression.type.with_nullable(not value.is_valid), value.as_py())
+    except (OverflowError, ValueError):  # a time that Python has no value for
+        return expression
+
+
+def constant_value(expression: Expression) -> pa.Scalar | None:
+    """Compute what depends on no column; None where that fails."""
     program = Program.over(Fields(()))
     value = program.template[program.slot(expression)]
-    if not isinstance(value, pa.Scalar):
-        return expression
-    return Literal(expression.type.with_nullable(not value.is_valid), value.as_py())
+    return value if isinstance(value, pa.Scalar) else None
 
 
 def _finished(value: Value, kind: pa.DataType, rows: int) -> pa.Array:

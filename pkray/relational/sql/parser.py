@@ -7,6 +7,7 @@ told by ``pkray.relational.functions`` alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -75,6 +76,17 @@ class _Parser(SparkParser):
     }
     FUNC_TOKENS: ClassVar[set[TokenType]] = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {"ARRAY": exp.Array}
+    TYPE_LITERAL_PARSERS: ClassVar[dict[Any, Any]] = {
+        kind: lambda self, text, to: _typed_literal(text, to)
+        for kind in (
+            exp.DType.DATE,
+            exp.DType.TIME,
+            exp.DType.TIMESTAMP,
+            exp.DType.TIMESTAMPTZ,
+            exp.DType.TIMESTAMPLTZ,
+            exp.DType.TIMESTAMPNTZ,
+        )
+    }
     _table_hint: exp.Hint | None = None
 
     def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
@@ -409,6 +421,13 @@ def parse_tokens(tokens: list[Token], text: str, dialect: Dialect, shift: int = 
     return tree
 
 
+def _typed_literal(text: exp.Expr, to: exp.DataType) -> exp.Cast:
+    """Make ``DATE '2020-01-01'`` a cast that is known to be a constant."""
+    made = exp.Cast(this=text, to=to)
+    made.meta["constant"] = True
+    return made
+
+
 def _shift(tree: exp.Expr, shift: int) -> None:
     """Count columns of the first line from where the user's text begins."""
     for part in tree.walk():
@@ -442,6 +461,17 @@ def position(node: exp.Expr | None) -> dict[str, int]:
         if "line" in meta:
             return {"line": meta["line"], "column": meta["col"] - (meta["end"] - meta["start"])}
     return {}
+
+
+@contextmanager
+def placed(node: exp.Expr | None) -> Iterator[None]:
+    """Say where a part of a query stands in errors that have no place yet."""
+    try:
+        yield
+    except (QueryError, UnsupportedError) as error:
+        if "line" in error.values:
+            raise
+        raise type(error)(error.message, **{**error.values, **position(node)}) from None
 
 
 def quoted(name: str) -> str:

@@ -21,14 +21,14 @@ from pkray.relational.plan.nodes import (
 )
 from pkray.relational.sql.binder.context import BoundQuery, Pair
 from pkray.relational.sql.binder.joins import normalized
-from pkray.relational.sql.binder.over import sort_keys
+from pkray.relational.sql.binder.over import all_spread, sort_keys
 from pkray.relational.sql.binder.patterns import projected
 from pkray.relational.sql.binder.scope import Correlation, Numbers, Rows, Scope, outer_references
 from pkray.relational.sql.binder.select import SelectBinder, read_limit, visible
 from pkray.relational.sql.binder.values import bind_values
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.names import Names
-from pkray.relational.sql.parser import position, shown
+from pkray.relational.sql.parser import placed, position, shown
 
 MAX_NODES = 50_000
 """Most nodes of a plan: a query that WITH names counts as often as it is read."""
@@ -232,9 +232,9 @@ class _Queries:
         rights: list[Expression] = []
         for place, (one, other) in enumerate(zip(left.columns, right.columns, strict=True)):
             a, b = _constant(left.node, one), _constant(right.node, other)
-            kind = common_type(
-                (a, b), self.dialect, f"column {place + 1} of the sides of {tree.key.upper()}"
-            )
+            what = f"column {place + 1} of the sides of {tree.key.upper()}"
+            with placed(column_written(tree.expression, place)):
+                kind = common_type((a, b), self.dialect, what)
             lefts.append(cast_to(_reference(left.node, one), kind))
             rights.append(cast_to(_reference(right.node, other), kind))
         return lefts, rights
@@ -276,12 +276,22 @@ class _Queries:
                     return rows.ref(names[int(node.name) - 1])
                 return binder.bind(node)
 
-            keys = sort_keys(order.expressions, rows, bind)
+            keys = sort_keys(all_spread(order, len(names)), rows, bind)
             rows.node = Sort(rows.node, keys) if keys else rows.node
         if limit is not None or offset:
             rows.node = Limit(rows.node, limit, offset)
         wanted = (*names, *correlated)
         rows.node = projected(rows.node, tuple((name, rows.ref(name)) for name in wanted))
+
+
+def column_written(tree: exp.Expr, place: int) -> exp.Expr:
+    """Find where a query writes a column; the query itself where it does not."""
+    select = tree
+    while isinstance(select, exp.Subquery | exp.SetOperation):
+        select = select.this
+    written = select.expressions if isinstance(select, exp.Select) else []
+    plain = not any(each.is_star for each in written) and place < len(written)
+    return written[place] if plain and position(written[place]) else tree
 
 
 def _matching(bound: BoundQuery) -> list[tuple[Expression, bool]]:

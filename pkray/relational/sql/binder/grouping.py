@@ -64,14 +64,21 @@ class GroupedScope(Scope):
         if key is None and self.key(parts[0]) in self.aliases and len(parts) == 1:
             return None
         if key is None:
-            name = ".".join(parts)
-            raise QueryError(
-                f"column {name} is neither in GROUP BY nor in an aggregate: group by it, or write "
-                f"any_value({name})"
-                + ("" if self.dialect is Dialect.SPARK else f" or MAX({name})"),
-                **position(node),
-            )
+            raise not_grouped(".".join(parts), node, self.dialect)
         return key
+
+
+def not_grouped(name: str, node: exp.Expr, dialect: Dialect) -> QueryError:
+    """Make the error for a column that may differ among the rows of a group."""
+    select = node.find_ancestor(exp.Select)
+    alone = select is not None and select.args.get("having") and not select.args.get("group")
+    return QueryError(
+        f"column {name} is neither in GROUP BY nor in an aggregate: "
+        + ("HAVING makes one group of all rows; filter rows by WHERE, or " if alone else "")
+        + f"group by it, or write any_value({name})"
+        + ("" if dialect is Dialect.SPARK else f" or MAX({name})"),
+        **position(node),
+    )
 
 
 class Grouping:

@@ -41,7 +41,6 @@ class JoinBuilder:
         self.names: tuple[str, ...] = distinct_names(
             right.fields.names, taken=left.node.fields.names
         )
-        self._left_names = frozenset(left.node.fields.names)
         self._original = dict(zip(self.names, right.fields.names, strict=True))
         self.left_keys: list[str] = []
         self.right_keys: list[str] = []
@@ -80,11 +79,11 @@ class JoinBuilder:
 
     def _is_left(self, expression: Expression) -> bool:
         columns = expression.columns()
-        return bool(columns) and columns <= self._left_names
+        return bool(columns) and columns <= set(self.left.node.fields.names)
 
     def _is_right(self, expression: Expression) -> bool:
         columns = expression.columns()
-        return bool(columns) and columns.isdisjoint(self._left_names)
+        return bool(columns) and columns.isdisjoint(self.left.node.fields.names)
 
     def join(
         self, kind: JoinKind, *, null_aware: bool = False, mark_name: str | None = None

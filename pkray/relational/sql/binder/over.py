@@ -46,6 +46,19 @@ class _Spec:
     order: tuple[SortKey, ...]
 
 
+def all_spread(order: exp.Order | None, columns: int) -> list[exp.Ordered]:
+    """List what ORDER BY says; ``ALL`` becomes the number of each column."""
+    if order is None:
+        return []
+    entries: list[exp.Ordered] = list(order.expressions)
+    if len(entries) != 1 or entries[0].this != exp.var("ALL"):
+        return entries
+    spread = [entries[0].copy() for _ in range(columns)]
+    for number, each in enumerate(spread, 1):
+        each.set("this", exp.Literal.number(number))
+    return spread
+
+
 class OverBinder:
     """Adds a column for each function with OVER.
 

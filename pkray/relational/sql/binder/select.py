@@ -32,10 +32,16 @@ from pkray.relational.plan.nodes import (
 )
 from pkray.relational.sql.binder.calls import AggregateNames, Written
 from pkray.relational.sql.binder.context import BoundQuery, Pair, Queries
-from pkray.relational.sql.binder.grouping import GroupedScope, Grouping
+from pkray.relational.sql.binder.grouping import GroupedScope, Grouping, not_grouped
 from pkray.relational.sql.binder.grouping_sets import Groups, read_groups
 from pkray.relational.sql.binder.joins import EQUALITIES, JoinBuilder, normalized, renamed
-from pkray.relational.sql.binder.over import OverBinder, check_sortable, unique_keys, windows_in
+from pkray.relational.sql.binder.over import (
+    OverBinder,
+    all_spread,
+    check_sortable,
+    unique_keys,
+    windows_in,
+)
 from pkray.relational.sql.binder.patterns import filtered, pruned, where
 from pkray.relational.sql.binder.scope import (
     Correlation,
@@ -401,6 +407,8 @@ class SelectBinder:
 
         def bound() -> Expression:
             nonlocal busy
+            if busy and self.grouping is not None:
+                raise not_grouped(shown(node), node, self.dialect)
             if busy:
                 raise QueryError(f"{shown(node)} is defined by itself", **position(node))
             busy = True
@@ -576,10 +584,7 @@ class SelectBinder:
     # ORDER BY, DISTINCT and LIMIT
 
     def _order_nodes(self, outputs: list[Output]) -> list[exp.Ordered]:
-        order = self.select.args.get("order")
-        if order is None:
-            return []
-        return list(order.expressions)
+        return all_spread(self.select.args.get("order"), len(outputs))
 
     def _finished(
         self, outputs: list[Output], values: list[Expression], order: list[exp.Ordered]

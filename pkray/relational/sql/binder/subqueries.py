@@ -25,7 +25,7 @@ from pkray.relational.sql.binder.joins import JoinBuilder, renamed
 from pkray.relational.sql.binder.patterns import pruned
 from pkray.relational.sql.binder.scope import Correlation, NeedsDomainError, OuterRef, Scope
 from pkray.relational.sql.expressions.expressions import negation
-from pkray.relational.sql.parser import position
+from pkray.relational.sql.parser import placed, position
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "equal",
@@ -245,7 +245,9 @@ class Subqueries:
         bound = self._bound(node, len(lefts), query)
         builder = JoinBuilder(self.scope.rows, bound.node, self.queries.dialect)
         for left, name in zip(lefts, bound.columns, strict=True):
-            pair = coerced((left, builder.right.ref(name)), self.queries.dialect, "values of IN")
+            with placed(node):
+                right = builder.right.ref(name)
+                pair = coerced((left, right), self.queries.dialect, "values of IN")
             builder.equate(*pair)
         self._equate(builder, bound)
         return builder

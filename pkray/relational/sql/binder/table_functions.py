@@ -165,6 +165,8 @@ class TableFunctions:
             raise QueryError(
                 "the SIZE of CUMULATE must be a multiple of its STEP", **position(call)
             )
+        if name == "HOP" and self.dialect is Dialect.FLINK and size % step:
+            raise QueryError("the SIZE of HOP must be a multiple of its SLIDE", **position(call))
 
     # Rows made of a row
 

@@ -40,7 +40,7 @@ from pkray.relational.sql.binder.subqueries import Subqueries, as_joined, bind_s
 from pkray.relational.sql.binder.table_functions import TableFunctions, unwrapped
 from pkray.relational.sql.binder.values import bind_values
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.parser import hint_options, position, shown
+from pkray.relational.sql.parser import hint_options, placed, position, shown
 from pkray.schema.types import TIMESTAMPS
 
 SINGLE_ROW = Values(Fields(()), ((),))
@@ -175,7 +175,7 @@ class FromBinder:
         columns = _moved(item.columns, builder)
         using = self._using(join, item)
         if using:
-            self._merge(builder, kind, columns, using, item)
+            self._merge(builder, kind, columns, using, item, join)
             return
         whole = Scope(
             Rows(builder.join(JoinKind.INNER), self.queries.numbers),
@@ -195,35 +195,62 @@ class FromBinder:
         self.sources.pairs += [replace(pair, column=names[pair.column]) for pair in item.pairs]
         self.sources.residuals += [builder.renamed(each) for each in item.residuals]
 
-    def _of_one_side(
+    def _filters_one_side(
         self, builder: JoinBuilder, part: exp.Expr, item: Item, kind: JoinKind
     ) -> bool:
-        """Handle a condition with a subquery that is about the columns of one side alone.
-
-        The right rows are filtered before they are joined; of the left rows it is computed.
-        """
-        if kind not in (JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI):
+        """Filter by a condition the rows that come out only where they match."""
+        if kind is JoinKind.RIGHT:
+            scope = self.scope
+        elif kind in (JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI):
+            scope = Scope(builder.right, item.columns, self.dialect)
+        else:
             return False
-        right = Scope(builder.right, item.columns, self.dialect)
-        left_node, right_node = self.rows.node, builder.right.node
+        before = scope.rows.node
         try:
-            self._filter_rows(right, [part])
-            return True
+            self._filter_rows(scope, [part])
         except QueryError:
-            builder.right.node = right_node
-            hook = Subqueries(self.queries, self.scope, self._valued).replaced
-        try:
-            binder = ExpressionBinder(self.queries.names, self.scope, hook)
-            before = self.rows.node.fields.names
-            condition = self.scope.settled(binder.condition(part))
-        except QueryError:
-            self.rows.node = left_node
+            scope.rows.node = before
             return False
-        name = self.rows.fresh("n")
-        kept = tuple((each, self.rows.ref(each)) for each in before)
-        self.rows.node = Project(self.rows.node, (*kept, (name, condition)))
-        builder.conditions.append(self.rows.ref(name))
         return True
+
+    def _with_columns(
+        self, builder: JoinBuilder, whole: Scope, part: exp.Expr, item: Item, kind: JoinKind
+    ) -> Expression:
+        """Bind a condition; each subquery in it becomes a column of the side that it reads."""
+        sides = (self.scope, Scope(builder.right, item.columns, self.dialect))
+
+        def replaced(node: exp.Expr) -> Expression | None:
+            rows = whole.rows.node
+            found = self._column(whole, node)
+            whole.rows.node = rows
+            if found is None:
+                return None
+            for side in sides:
+                before = side.rows.node
+                try:
+                    return self._column(side, node)
+                except QueryError:
+                    side.rows.node = before
+            raise UnsupportedError(
+                f"a subquery in the ON of a {kind} join that uses columns of both sides is not "
+                "supported: put it in WHERE, or join with it",
+                **position(node),
+            )
+
+        return ExpressionBinder(self.queries.names, whole, replaced).condition(part)
+
+    def _column(self, scope: Scope, node: exp.Expr) -> Expression | None:
+        """Add a column with the value of a subquery to rows; None for any other node."""
+        rows, before = scope.rows, scope.rows.node.fields.names
+        found = Subqueries(self.queries, scope, lambda tree: self._value(scope, tree)).replaced(
+            node
+        )
+        if found is None:
+            return None
+        name = rows.fresh("n")
+        kept = tuple((each, rows.ref(each)) for each in before)
+        rows.node = Project(rows.node, (*kept, (name, scope.settled(found))))
+        return rows.ref(name)
 
     def _on(
         self,
@@ -242,14 +269,12 @@ class FromBinder:
                         scope.column(tuple(each.name for each in column.parts), column)
                 if kind is JoinKind.INNER:
                     later.append(part)
-                elif not self._of_one_side(builder, part, item, kind):
-                    raise UnsupportedError(
-                        f"a subquery in the ON of a {kind} join is not supported: "
-                        "put it in WITH, or in WHERE",
-                        **position(part),
-                    )
-                continue
-            condition = ExpressionBinder(self.queries.names, scope).condition(part)
+                    continue
+                if self._filters_one_side(builder, part, item, kind):
+                    continue
+                condition = self._with_columns(builder, scope, part, item, kind)
+            else:
+                condition = ExpressionBinder(self.queries.names, scope).condition(part)
             if outer_references(condition):
                 if kind is not JoinKind.INNER:
                     raise UnsupportedError(
@@ -281,9 +306,6 @@ class FromBinder:
         binder = ExpressionBinder(self.queries.names, scope, subqueries.replaced)
         return scope.settled(binder.bind(tree))
 
-    def _valued(self, tree: exp.Expr) -> Expression:
-        return self._value(self.scope, tree)
-
     def _kind(self, join: exp.Join) -> JoinKind:
         side, kind = (str(join.args.get(name) or "").upper() for name in ("side", "kind"))
         method = str(join.args.get("method") or "").upper()
@@ -301,6 +323,11 @@ class FromBinder:
             return [each.name for each in item.columns if self.scope.key(each.name) in left]
         return [each.name for each in join.args.get("using") or ()]
 
+    def _written(self, join: exp.Join, name: str) -> exp.Expr:
+        """Find where USING writes a name."""
+        using = join.args.get("using") or ()
+        return next((each for each in using if each.name == name), join.this)
+
     def _merge(
         self,
         builder: JoinBuilder,
@@ -308,17 +335,21 @@ class FromBinder:
         columns: list[Visible],
         using: list[str],
         item: Item,
+        join: exp.Join,
     ) -> None:
         """Join on columns of one name on both sides; the name stands for both from then on."""
         mine = Scope(self.rows, self.scope.columns, self.dialect)
         theirs = Scope(builder.right, item.columns, self.dialect)
         pairs = []
         for name in using:
-            left = mine.column((name,), exp.column(name))
-            right = theirs.column((name,), exp.column(name))
+            written = self._written(join, name)
+            left = mine.column((name,), written)
+            right = theirs.column((name,), written)
             assert isinstance(left, ColumnRef)
             assert isinstance(right, ColumnRef)
-            one, other = coerced((left, right), self.dialect, f"column {name} of both sides")
+            what = f"column {name} of both sides"
+            with placed(written):
+                one, other = coerced((left, right), self.dialect, what)
             builder.equate(one, other)
             pairs.append((name, left, right))
         self._pass_on(item, builder)

@@ -13,7 +13,7 @@ from pkray.relational.sql.binder.context import BoundQuery, Queries
 from pkray.relational.sql.binder.scope import Rows, Scope
 from pkray.relational.sql.binder.table_functions import default_names
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.parser import position
+from pkray.relational.sql.parser import placed, position
 from pkray.schema.types import DataType
 
 
@@ -29,10 +29,11 @@ def bind_values(queries: Queries, tree: exp.Values) -> BoundQuery:
                 f"a row of VALUES has {len(row)} values, the first has {width}",
                 **position(written),
             )
-    columns = [
-        coerced([row[place] for row in rows], queries.dialect, f"column {place + 1} of VALUES")
-        for place in range(width)
-    ]
+    with placed(tree):
+        columns = [
+            coerced([row[place] for row in rows], queries.dialect, f"column {place + 1} of VALUES")
+            for place in range(width)
+        ]
     names = tuple(default_names(queries.dialect, width))
     types = [_type(column) for column in columns]
     fields = Fields(tuple(Field(name, kind) for name, kind in zip(names, types, strict=True)))

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from sqlglot import exp
 
 from pkray.errors import PkrayError, QueryError, SchemaError, UnsupportedError
+from pkray.relational.compiled import constant_value
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.aggregates.aggregates import is_aggregate, is_window
@@ -69,6 +70,12 @@ _UNIT_FIRST = {"timestampadd", "timestampdiff", "dateadd", "datediff", "date_add
 _UNITS = re.compile(
     r"(micro|milli)?seconds?|minutes?|hours?|days?|dayofyear|weeks?|months?|quarters?|years?", re.I
 )
+_EXAMPLES = {
+    "DATE": "DATE '2024-02-29'",
+    "TIME": "TIME '12:30:00'",
+    "TIMESTAMP": "TIMESTAMP '2024-02-29 12:30:00'",
+    "TIMESTAMP_LTZ": "TIMESTAMP '2024-02-29 12:30:00'",
+}
 _SUFFIX_TYPES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT"}
 
 
@@ -427,7 +434,10 @@ class ExpressionBinder:
         target = type_of(to, self.dialect)
         value = self.bind(node.this)
         is_try = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
-        return cast(value, target, self.dialect, is_try=is_try)
+        made = cast(value, target, self.dialect, is_try=is_try)
+        if node.meta.get("constant") and isinstance(value, Literal):
+            _check_constant(made, value.value)
+        return made
 
     # Calls
 
@@ -640,6 +650,13 @@ def _flattened(node: exp.Expr) -> list[exp.Expr]:
         else:
             found.append(each)
     return found
+
+
+def _check_constant(made: Expression, text: str) -> None:
+    """Refuse ``DATE '2020-13-01'`` before there are rows."""
+    if constant_value(made) is None:
+        said = str(made.type.with_nullable(True))
+        raise QueryError(f"{text!r} is no {said}: write {_EXAMPLES.get(made.type.root, '')}")
 
 
 def _named_argument(name: str, value: Expression) -> Expression:

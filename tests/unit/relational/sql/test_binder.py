@@ -63,6 +63,19 @@ REFUSED = [
     ("SELECT k FROM a LIMIT -1", 1, None, "LIMIT takes a whole number"),
     ("SELECT k IN (SELECT k, y FROM b) FROM a", 1, 8, "1 values are compared with a subquery of 2"),
     ("SELECT (SELECT k, y FROM b) FROM a", 1, 16, "gives one column, not 2"),
+    ("SELECT k FROM a UNION\nSELECT arr FROM a", 2, 8, "UNION have no type in common"),
+    ("SELECT k FROM a\nJOIN b USING (kk)", 2, 15, "there is no column kk"),
+    ("SELECT * FROM a JOIN (SELECT arr AS k FROM a) q USING (k)", 1, 56, "no type in common"),
+    ("SELECT k FROM a WHERE arr IN (SELECT k FROM b)", 1, 23, "no type in common"),
+    ("SELECT * FROM (VALUES (1), (DATE '2020-01-01')) q", 1, None, "no type in common"),
+    ("SELECT k FROM a WHERE ts >\n  DATE '2020-13-01'", 2, 8, "'2020-13-01' is no DATE: write"),
+    ("SELECT TIMESTAMP '2020-01-01 25:00:00'", 1, 18, "is no TIMESTAMP_LTZ(6): write TIMESTAMP '2"),
+    ("SELECT x AS y FROM a HAVING x > 1", 1, 29, "HAVING makes one group of all rows"),
+    ("SELECT k FROM a HAVING k > 1", 1, 8, "HAVING makes one group of all rows"),
+    (
+        "SELECT a.k FROM a FULL JOIN b ON a.k = b.k AND (SELECT max(k) FROM c WHERE c.k = q.k) > 1",
+        1, None, "no table of this query is called q",
+    ),
     ("SELECT * FROM a, a", 1, None, "two tables of this query are called a"),
     ("SELECT * FROM a AS t(p, q)", 1, 20, "t names 2 columns"),
     ("SELECT GROUPING(k) FROM a GROUP BY k", 1, 8, "for GROUPING SETS"),
@@ -118,8 +131,10 @@ NOT_OFFERED = [
     ("SELECT COUNT(DISTINCT k) OVER () FROM a", "DISTINCT"),
     ("SELECT * FROM a ASOF JOIN b ON a.k = b.k", "ASOF JOIN"),
     ("SELECT k FROM a UNION BY NAME SELECT k FROM b", "BY NAME"),
-    ("SELECT * FROM a RIGHT JOIN b ON a.k = (SELECT 1)", "put it in WITH"),
-    ("SELECT * FROM a LEFT JOIN b ON a.k = b.k AND a.s = (SELECT b.w)", "put it in WITH"),
+    (
+        "SELECT * FROM a RIGHT JOIN b ON EXISTS (SELECT 1 FROM c WHERE c.k = a.k + b.y)",
+        "uses columns of both sides",
+    ),
     (
         "SELECT * FROM a JOIN v FOR SYSTEM_TIME AS OF a.ts AS v ON v.k = (SELECT 1)",
         "put it in WHERE",
@@ -137,6 +152,13 @@ def test_what_is_not_offered_is_refused_by_name(query: str, words: str) -> None:
 def test_a_window_function_is_over_a_query_as_over_its_table(data: str) -> None:
     text = "SELECT * FROM TABLE(TUMBLE({}, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
     assert bound(text.format(data), SPARK) == bound(text.format("TABLE a"), SPARK)
+
+
+def test_hopping_windows_of_unequal_parts_are_refused_in_the_flink_dialect() -> None:
+    text = "SELECT * FROM TABLE(HOP(TABLE a, DESCRIPTOR(ts), INTERVAL '2' HOUR, INTERVAL '5' HOUR))"
+    assert "window_start" in bound(text, SPARK).fields
+    with pytest.raises(QueryError, match="SIZE of HOP must be a multiple of its SLIDE"):
+        bound(text, FLINK)
 
 
 def test_names_are_found_as_they_are_written_in_the_flink_dialect() -> None:

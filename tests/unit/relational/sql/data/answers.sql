@@ -233,3 +233,13 @@ SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND t.id > (SELECT COUNT(*) FRO
 SELECT 'x' FROM t HAVING 5 > 1
 SELECT 1 WHERE EXISTS (SELECT COUNT(*) FROM t)
 SELECT (WITH q AS (SELECT MAX(y) AS m FROM u) SELECT v.k FROM q) FROM v
+SELECT t.id, u.y FROM t RIGHT JOIN u ON t.k = u.k AND u.y > (SELECT min(y) FROM u) ||| SELECT t.id, u.y FROM t RIGHT JOIN u ON t.k = u.k AND u.y > 1
+SELECT t.id, u.y FROM t RIGHT JOIN u ON t.k = u.k AND t.id IN (SELECT k FROM v)
+SELECT t.id, u.y FROM t FULL JOIN u ON t.k = u.k AND t.x > (SELECT min(x) FROM t) ||| SELECT t.id, u.y FROM t FULL JOIN u ON t.k = u.k AND t.x > -1
+SELECT t.id, u.y FROM t FULL JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM v WHERE v.k = t.k) ||| SELECT t.id, u.y FROM t FULL JOIN u ON t.k = u.k AND t.k < 4
+SELECT t.id, u.y FROM t LEFT JOIN u ON t.k = u.k AND t.id + u.y > (SELECT min(z) FROM v) ||| SELECT t.id, u.y FROM t LEFT JOIN u ON t.k = u.k AND t.id + u.y > 10
+SELECT a.id, b.id AS other FROM t a LEFT JOIN t b ON b.id = (SELECT max(c.id) FROM t c WHERE c.id < a.id) ||| SELECT a.id, b.id FROM t a LEFT JOIN t b ON b.id = a.id - 1
+SELECT t.id, u.y FROM t RIGHT JOIN u ON (t.k IN (SELECT k FROM v) OR u.y IN (SELECT z / 10 FROM v)) AND t.k = u.k ||| SELECT t.id, u.y FROM t RIGHT JOIN u ON (t.k IN (1, 2, 3) OR u.y IN (1, 3)) AND t.k = u.k
+SELECT t.id, u.y FROM t FULL JOIN u ON t.k = u.k AND (SELECT count(*) FROM v WHERE v.k = u.k) > (SELECT count(*) FROM v WHERE v.z = t.k) ||| SELECT t.id, u.y FROM t FULL JOIN u ON t.k = u.k AND u.k < 4
+SELECT id, k FROM t ORDER BY ALL DESC LIMIT 3 ||| SELECT id, k FROM t ORDER BY id DESC LIMIT 3
+SELECT k FROM t UNION SELECT k FROM u ORDER BY ALL LIMIT 2 ||| SELECT k FROM t UNION SELECT k FROM u ORDER BY k NULLS FIRST LIMIT 2
