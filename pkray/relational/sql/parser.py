@@ -40,6 +40,12 @@ class TableArgument(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "partition_by": False}
 
 
+class UnsignedShift(exp.Expression):
+    """The right side of ``a >>> b``, which the parser reads as ``a >> (> b)``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
 class _Parser(SparkParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
@@ -97,6 +103,29 @@ class _Parser(SparkParser):
             found = super()._parse_bracket(this)
             return this.this if found is this else found
         return super()._parse_bracket(this)
+
+    def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
+        before = self._tokens[max(self._index - 2, 0) : self._index + 1]
+        if [each.token_type for each in before] == [TokenType.GT] * 3:
+            self._advance()
+            return self.expression(UnsignedShift(this=super()._parse_term(parse_mod)))
+        return super()._parse_term(parse_mod)
+
+    def _parse_statement(self) -> exp.Expr | None:
+        if self._begins_table():
+            return self._parse_query_modifiers(self._parse_set_operations(self._parse_select()))
+        return super()._parse_statement()
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """Read ``TABLE t`` as a query of all its rows."""
+        if not self._begins_table():
+            return super()._parse_select(*args, **kwargs)
+        self._advance()
+        return exp.select("*").from_(cast("exp.Expr", self._parse_table_parts()))
+
+    def _begins_table(self) -> bool:
+        named = self._next and self._next.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        return bool(named) and self._curr.token_type == TokenType.TABLE
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         token = self._curr
@@ -216,6 +245,14 @@ class _Parser(SparkParser):
 
 
 class _SparkParser(_Parser):
+    def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
+        """Read ``GROUP BY window(…)``, where WINDOW could begin a clause."""
+        words = self._tokens[self._index : self._index + 3]
+        kinds = [TokenType.GROUP_BY, TokenType.WINDOW, TokenType.L_PAREN]
+        if [each.token_type for each in words] == kinds:
+            words[1].token_type = TokenType.VAR
+        return super()._parse_group(*args, **kwargs)
+
     def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
         self._read_row_type()
         return super()._parse_types(*args, **kwargs)
@@ -254,6 +291,12 @@ class _Generator(SparkGenerator):
             kind: text for kind, text in SparkGenerator.TRANSFORMS.items() if kind is not exp.Select
         },
         exp.Unnest: Generator.unnest_sql,
+        exp.BitwiseRightShift: lambda self, node: self.func(
+            "shiftright" + "unsigned" * isinstance(node.expression, UnsignedShift),
+            node.this,
+            node.expression,
+        ),
+        UnsignedShift: lambda self, node: self.sql(node, "this"),
         TableArgument: lambda self, node: (
             f"TABLE {self.sql(node, 'this')}"
             + (
@@ -573,7 +616,6 @@ def _refusal(error: ParseError, text: str, shift: int) -> QueryError:
 
 _REMEDIES = (
     ("MATCH_RECOGNIZE", "; MATCH_RECOGNIZE is not offered: write joins or window functions"),
-    ("PIVOT", "; for PIVOT write aggregates with FILTER (WHERE …)"),
 )
 
 

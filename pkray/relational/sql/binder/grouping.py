@@ -60,11 +60,19 @@ class GroupedScope(Scope):
         found = self._below.find(parts, node)
         if found is None:
             return None
-        key = self._grouping.key_of(found)
+        key = self._of_key(found)
         if key is None and self.key(parts[0]) in self.aliases and len(parts) == 1:
             return None
         if key is None:
             raise not_grouped(".".join(parts), node, self.dialect)
+        return key
+
+    def _of_key(self, found: Expression) -> Expression | None:
+        """Find a key, or a field of one."""
+        key: Expression | None = self._grouping.key_of(found)
+        if key is None and isinstance(found, Call):
+            owner = self._of_key(found.arguments[0])
+            key = None if owner is None else found.with_operands((owner, *found.arguments[1:]))
         return key
 
 

@@ -107,6 +107,8 @@ class SelectBinder:
         self._over: OverBinder | None = None
         self._calls: list[Written] = []
         self._defers = False
+        self._window: exp.Anonymous | None = None
+        self._window_column = ""
 
     def bind(self) -> BoundQuery:
         """Bind it."""
@@ -122,6 +124,7 @@ class SelectBinder:
         clause = self.select.args.get("where")
         conditions = flattened(clause.this) if clause is not None else []
         self._where([*source.sources.deferred, *conditions])
+        self._time_windows()
         outputs = self._outputs()
         order = self._order_nodes(outputs)
         self._group(outputs, order)
@@ -178,10 +181,11 @@ class SelectBinder:
 
     def _replaced(self, node: exp.Expr) -> Expression | None:
         """Find the column that stands for a node which the binder of expressions does not know."""
-        if self._over is not None:
+        found = self._in_window(node)
+        if found is None and self._over is not None:
             found = self._over.replaced(node)
-            if found is not None:
-                return found
+        if found is not None:
+            return found
         if self.grouping is not None:
             found = self.grouping.replaced(node)
             if found is not None:
@@ -307,6 +311,45 @@ class SelectBinder:
             self._condition(condition, local)
         self.rows.node = filtered(self.rows.node, all_of(tuple(local)))
 
+    # window(…) of Spark
+
+    def _time_windows(self) -> None:
+        """Put rows in the windows of time that ``window(time, size …)`` names."""
+        clauses = [self.select.args.get(name) for name in ("group", "having", "qualify", "order")]
+        places = [*self.select.expressions, *(each for each in clauses if each is not None)]
+        calls = dict.fromkeys(
+            node
+            for place in places
+            for node in place.walk(prune=lambda node: isinstance(node, exp.Query))
+            if self.dialect is Dialect.SPARK
+            and isinstance(node, exp.Anonymous)
+            and node.name.lower() in ("window", "session_window")
+        )
+        if not calls:
+            return
+        call, *others = calls
+        if others:
+            raise UnsupportedError(
+                "a SELECT with two different windows of time is not supported: write one of them "
+                "in a subquery",
+                **position(others[0]),
+            )
+        self._check_residuals()
+        self._window = call
+        functions = TableFunctions(self.queries)
+        self._window_column = functions.window_of_rows(call, self.rows, self._bound)
+        if not any(self.base.key(each.name) == "window" for each in self.base.columns):
+            shown = Visible("window", self._window_column, in_star=False)
+            self.base.columns.append(shown)
+
+    def _in_window(self, node: exp.Expr) -> Expression | None:
+        """Find the column for ``window(…)``; None for any other node."""
+        if self._window is None or node != self._window:
+            return None
+        if self._window_column not in self.rows.node.fields:
+            raise not_grouped(shown(node), node, self.dialect)
+        return self.rows.ref(self._window_column)
+
     # SELECT
 
     def _outputs(self) -> list[Output]:
@@ -391,6 +434,8 @@ class SelectBinder:
             return node.name
         if isinstance(node, exp.Dot):
             return node.expression.name
+        if node == self._window:
+            return "window"
         if self.dialect is Dialect.FLINK:
             return f"EXPR${place}"
         text = node.sql(DIALECTS[self.dialect], normalize_functions="lower", comments=False)
@@ -478,6 +523,9 @@ class SelectBinder:
         scope = self.base
 
         def replaced(node: exp.Expr) -> Expression | None:
+            found = self._in_window(node)
+            if found is not None:
+                return found
             self._check_plain(node)
             return Subqueries(self.queries, scope, self._bound).replaced(node)
 

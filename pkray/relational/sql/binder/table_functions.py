@@ -7,22 +7,37 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from pkray.errors import QueryError
+from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import TIMESTAMP_LTZ, cast_to, coerced, untyped_null
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Fields, distinct_names
 from pkray.relational.plan.nodes import Node, Unnest, Values, Window, WindowKind
 from pkray.relational.sql.binder.context import Queries
+from pkray.relational.sql.binder.patterns import filtered
 from pkray.relational.sql.binder.scope import Rows, Scope, Visible
-from pkray.relational.sql.expressions.expressions import ExpressionBinder, access_field
+from pkray.relational.sql.expressions.expressions import (
+    ExpressionBinder,
+    access_field,
+    text_literal,
+)
 from pkray.relational.sql.expressions.intervals import read_interval
-from pkray.relational.sql.parser import WINDOW_FUNCTIONS, TableArgument, nearest, position, shown
-from pkray.schema.types import TIMESTAMPS, DataType
+from pkray.relational.sql.parser import (
+    WINDOW_FUNCTIONS,
+    TableArgument,
+    nearest,
+    placed,
+    position,
+    shown,
+)
+from pkray.schema.types import STRINGS, TIMESTAMPS, DataType
 
 Bind: TypeAlias = Callable[[exp.Expr], Expression]
 INT = DataType("INT", nullable=False)
 BIGINT = DataType("BIGINT", nullable=False)
 _ROWS_OF = ("explode", "posexplode", "inline")
+_OF_MANY = ("stack", "json_tuple")
 _SIGNATURES = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE"),
     "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE"),
@@ -93,6 +108,54 @@ class TableFunctions:
             tuple(self._partition(each, scope) for each in partition),
             (start, end, last),
         )
+
+    def window_of_rows(self, call: exp.Anonymous, rows: Rows, bind: Bind) -> str:
+        """Put rows in the windows of ``window(time, size [, slide [, offset]])``.
+
+        Returns:
+            the column with each row's window: a ROW of its start and its end.
+        """
+        name, usage = call.name.lower(), "write window(time, '10 minutes'[, '5 minutes'])"
+        if name == "session_window":
+            raise UnsupportedError(
+                "session_window is not offered: write FROM TABLE(SESSION(TABLE t PARTITION BY k, "
+                "DESCRIPTOR(time), INTERVAL '5' MINUTES)) and group by window_start, window_end",
+                **position(call),
+            )
+        if not 2 <= len(call.expressions) <= 4:
+            raise QueryError(f"window takes 2 to 4 arguments; {usage}", **position(call))
+        time = bind(call.expressions[0])
+        if time.type.root not in TIMESTAMPS and time.type.root in ("DATE", *STRINGS):
+            time = cast_to(time, TIMESTAMP_LTZ)
+        if time.type.root not in TIMESTAMPS:
+            raise QueryError(f"window is over a TIMESTAMP, not {time.type}", **position(call))
+        size, step, offset = (
+            [*(self._length(each, usage) for each in call.expressions[1:]), 0, 0]
+        )[:3]
+        kind = WindowKind.HOP if step and step != size else WindowKind.TUMBLE
+        if size <= 0 or not 0 <= step <= size:
+            raise QueryError(
+                "the size of a window is positive, and its slide no longer", **position(call)
+            )
+        (column,) = rows.compute([time], "t")
+        if time.type.nullable:
+            known = Call(DataType("BOOLEAN", nullable=False), "is_not_null", (rows.ref(column),))
+            rows.node = filtered(rows.node, known)
+        start, end, last = (rows.fresh("w") for _ in range(3))
+        slide = step if kind is WindowKind.HOP else 0
+        rows.node = Window(rows.node, kind, column, size, slide, offset, (), (start, end, last))
+        bounds = [text_literal("start"), rows.ref(start), text_literal("end"), rows.ref(end)]
+        struct = function.resolve("named_struct", tuple(bounds), self.dialect)
+        (made,) = rows.compute([struct], "w")
+        return made
+
+    def _length(self, node: exp.Expr, usage: str) -> int:
+        """Read ``'10 minutes'`` or an INTERVAL, in microseconds."""
+        written = exp.Interval(this=node.copy()) if isinstance(node, exp.Literal) else node
+        if not isinstance(written, exp.Interval):
+            raise QueryError(f"the length of a window is a constant; {usage}", **position(node))
+        with placed(node):
+            return self._micros(written)
 
     def _arguments(self, call: exp.Anonymous) -> dict[str, exp.Expr]:
         name = call.name.upper()
@@ -216,7 +279,7 @@ class TableFunctions:
         """Whether it makes rows of a row: ``explode`` and the like, or a user's table function."""
         if not isinstance(node, exp.Anonymous):
             return False
-        if node.name.lower().removesuffix("_outer") in _ROWS_OF:
+        if node.name.lower().removesuffix("_outer") in (*_ROWS_OF, *_OF_MANY):
             return True
         udf = self.queries.names.udf(node.name)
         return udf is not None and str(udf.kind) == "table"
@@ -237,15 +300,76 @@ class TableFunctions:
         if udf is not None and str(udf.kind) == "table":
             columns = [(each.name, each.type) for each in udf.columns]
             return self._add(rows, "udtf", udf.typed(arguments), columns, given, call, outer, udf)
-        function = name.removesuffix("_outer")
-        if function not in _ROWS_OF:
-            hint = nearest(call.name, (*_ROWS_OF, *(each + "_outer" for each in _ROWS_OF)))
+        if name == "json_tuple":
+            return self._json_tuple(rows, call, arguments, given)
+        if name == "stack":
+            value = self._stacked(call, arguments)
+            columns = self._made("inline", value, call)
+            return self._add(rows, "inline", (value,), columns, given, call, outer, None)
+        kind = name.removesuffix("_outer")
+        if kind not in _ROWS_OF:
+            known = (*_ROWS_OF, *(each + "_outer" for each in _ROWS_OF), *_OF_MANY)
+            hint = nearest(call.name, known)
             raise QueryError(f"no table function is called {call.name}{hint}", **position(call))
         if len(arguments) != 1:
-            raise QueryError(f"{function} takes one argument", **position(call))
+            raise QueryError(f"{kind} takes one argument", **position(call))
         outer = outer or name.endswith("_outer")
-        columns = self._made(function, arguments[0], call)
-        return self._add(rows, function, arguments, columns, given, call, outer, None)
+        columns = self._made(kind, arguments[0], call)
+        return self._add(rows, kind, arguments, columns, given, call, outer, None)
+
+    def _stacked(self, call: exp.Anonymous, arguments: tuple[Expression, ...]) -> Expression:
+        """Make ``stack(n, x, …)`` an ARRAY of n ROWs; what is missing in the last is NULL."""
+        count = arguments[0].value if arguments and isinstance(arguments[0], Literal) else None
+        if not isinstance(count, int) or not 1 <= count <= len(arguments) - 1:
+            raise QueryError(
+                "stack takes the number of rows and their values: stack(2, 'a', a, 'b', b)",
+                **position(call),
+            )
+        width = -(-(len(arguments) - 1) // count)
+        values = [*arguments[1:], *[untyped_null()] * (count * width - len(arguments) + 1)]
+        with placed(call):
+            columns = [
+                coerced(values[place::width], self.dialect, f"column {place} of stack")
+                for place in range(width)
+            ]
+        made = []
+        for row in range(count):
+            named = [(text_literal(f"col{i}"), column[row]) for i, column in enumerate(columns)]
+            parts = tuple(part for pair in named for part in pair)
+            made.append(function.resolve("named_struct", parts, self.dialect))
+        return function.resolve("array", tuple(made), self.dialect)
+
+    def _json_tuple(
+        self,
+        rows: Rows,
+        call: exp.Anonymous,
+        arguments: tuple[Expression, ...],
+        given: Sequence[str],
+    ) -> list[tuple[str, str]]:
+        """Add a column for each field that ``json_tuple(json, field, …)`` names."""
+        fields = [each.value for each in arguments[1:] if isinstance(each, Literal)]
+        if (
+            not fields
+            or len(fields) != len(arguments) - 1
+            or not all(isinstance(each, str) and "'" not in each for each in fields)
+        ):
+            raise QueryError(
+                "json_tuple takes JSON and names of fields: json_tuple(j, 'a', 'b')",
+                **position(call),
+            )
+        shown = list(given) or [f"c{place}" for place in range(len(fields))]
+        if len(shown) != len(fields):
+            raise QueryError(
+                f"{len(shown)} names are given for the {len(fields)} columns of json_tuple",
+                **position(call),
+            )
+        values = [
+            function.resolve(
+                "get_json_object", (arguments[0], text_literal(f"$['{field}']")), self.dialect
+            )
+            for field in fields
+        ]
+        return list(zip(shown, rows.compute(values, "u"), strict=True))
 
     def _made(
         self, function: str, argument: Expression, node: exp.Expr

@@ -35,6 +35,7 @@ from pkray.relational.plan.nodes import (
 from pkray.relational.sql.binder.context import BoundQuery, Pair, Queries, Sources
 from pkray.relational.sql.binder.joins import JoinBuilder
 from pkray.relational.sql.binder.patterns import as_interval_join, filtered
+from pkray.relational.sql.binder.pivots import Pivots
 from pkray.relational.sql.binder.scope import Correlation, Rows, Scope, Visible, outer_references
 from pkray.relational.sql.binder.subqueries import Subqueries, as_joined, bind_subquery
 from pkray.relational.sql.binder.table_functions import TableFunctions, unwrapped
@@ -544,7 +545,9 @@ class FromBinder:
     # Items
 
     def _item(self, tree: exp.Expr) -> Item:
-        for name in ("sample", "pivots", "only", "partition", "when", "changes", "indexed"):
+        if tree.args.get("pivots"):
+            return self._pivoted(tree)
+        for name in ("sample", "only", "partition", "when", "changes", "indexed"):
             if tree.args.get(name):
                 raise UnsupportedError(_not_offered(name), **position(tree))
         if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Table):
@@ -569,6 +572,20 @@ class FromBinder:
             f"{shown(tree)} cannot stand in FROM: give a table, a query or a table function",
             **position(tree),
         )
+
+    def _pivoted(self, tree: exp.Expr) -> Item:
+        """Bind PIVOT and UNPIVOT as the query that they stand for."""
+        inner = tree.copy()
+        pivots = inner.args["pivots"]
+        inner.set("pivots", None)
+        alias = pivots[-1].args.get("alias")
+        query = exp.select("*").from_(inner)
+        for pivot in pivots:
+            names = self.queries.bind(query).names
+            query = Pivots(self.queries, names).written(query, pivot)
+        bound = self.queries.bind(query)
+        columns = _columns(bound, alias, self.dialect)
+        return self._named(bound.node, columns, "" if alias is None else alias.name)
 
     def _named(self, node: Node, columns: Iterable[Visible], alias: str) -> Item:
         if alias:

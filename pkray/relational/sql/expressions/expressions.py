@@ -28,7 +28,7 @@ from pkray.relational.sql.expressions.intervals import Interval, interval, read_
 from pkray.relational.sql.expressions.lambdas import parameter_types
 from pkray.relational.sql.expressions.types import type_of
 from pkray.relational.sql.names import Names
-from pkray.relational.sql.parser import PkraySpark
+from pkray.relational.sql.parser import PkraySpark, UnsignedShift
 from pkray.schema.types import STRINGS, DataType
 
 MAX_DEPTH = 120
@@ -53,7 +53,6 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.BitwiseOr: "bitwise_or",
     exp.BitwiseXor: "bitwise_xor",
     exp.BitwiseLeftShift: "shiftleft",
-    exp.BitwiseRightShift: "shiftright",
     exp.RegexpLike: "rlike",
     exp.Pow: "power",
 }
@@ -240,6 +239,17 @@ class ExpressionBinder:
 
     # Operators
 
+    def _shift_right(self, node: exp.Expr) -> Expression:
+        by = node.expression
+        if isinstance(by, UnsignedShift):
+            return self._binary("shiftrightunsigned", node.this, by.this)
+        return self._binary("shiftright", node.this, by)
+
+    def _similar(self, node: exp.Expr, escape: exp.Expr | None = None) -> Expression:
+        further = () if escape is None else (self.bind(escape),)
+        parts = (self.bind(node.this), self.bind(node.expression), *further)
+        return self._resolve("similar_to", parts)
+
     def _paren(self, node: exp.Expr) -> Expression:
         return self._bind(node.this)
 
@@ -385,6 +395,8 @@ class ExpressionBinder:
         return negation(found) if node.args.get("negate") else found
 
     def _escape(self, node: exp.Expr) -> Expression:
+        if isinstance(node.this, exp.SimilarTo):
+            return self._similar(node.this, node.expression)
         if not isinstance(node.this, exp.Like | exp.ILike):
             raise QueryError("ESCAPE stands after LIKE only")
         return self._like(node.this, node.expression)
@@ -447,7 +459,7 @@ class ExpressionBinder:
             if isinstance(argument, exp.Lambda):
                 bound.append(self._lambda(name, bound, argument))
             elif position == 0 and _is_unit(name, argument, len(arguments)):
-                bound.append(_text_literal(argument.name.lower()))
+                bound.append(text_literal(argument.name.lower()))
             else:
                 bound.extend(self._argument(name, argument))
         udf = self.names.udf(name)
@@ -494,7 +506,7 @@ class ExpressionBinder:
         return self._named((node.name,), node)
 
     def _extract(self, node: exp.Expr) -> Expression:
-        unit = _text_literal(node.name.lower())
+        unit = text_literal(node.name.lower())
         return self._resolve("extract", (unit, self.bind(node.expression)))
 
     def _trim(self, node: exp.Expr) -> Expression:
@@ -521,7 +533,7 @@ class ExpressionBinder:
         unit = node.args.get("to")
         if unit is not None:
             cut = "date_trunc" if name == "floor" else "date_ceil"
-            return self._resolve(cut, (_text_literal(unit.name), self.bind(node.this)))
+            return self._resolve(cut, (text_literal(unit.name), self.bind(node.this)))
         digits = node.args.get("decimals")
         parts = [node.this] if digits is None else [node.this, digits]
         return self._call(name, parts, node)
@@ -566,6 +578,8 @@ _HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.Like: ExpressionBinder._like,
     exp.ILike: ExpressionBinder._like,
     exp.Escape: ExpressionBinder._escape,
+    exp.SimilarTo: ExpressionBinder._similar,
+    exp.BitwiseRightShift: ExpressionBinder._shift_right,
     exp.DPipe: ExpressionBinder._concat,
     exp.BitwiseNot: ExpressionBinder._bitwise_not,
     exp.Bracket: ExpressionBinder._bracket,
@@ -622,7 +636,7 @@ def access_field(value: Expression, name: str, dialect: Dialect) -> Expression:
     Raises:
         QueryError: there is no such field (the fields are said), or it has none.
     """
-    return function.resolve("element_of", (value, _text_literal(name)), dialect)
+    return function.resolve("element_of", (value, text_literal(name)), dialect)
 
 
 def _logical(name: str, parts: tuple[Expression, ...]) -> Expression:
@@ -660,10 +674,11 @@ def _check_constant(made: Expression, text: str) -> None:
 
 
 def _named_argument(name: str, value: Expression) -> Expression:
-    return Call(value.type, "named", (_text_literal(name), value))
+    return Call(value.type, "named", (text_literal(name), value))
 
 
-def _text_literal(text: str) -> Literal:
+def text_literal(text: str) -> Literal:
+    """Make a constant of text."""
     return Literal(DataType("STRING", nullable=False), text)
 
 

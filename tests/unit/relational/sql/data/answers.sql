@@ -243,3 +243,20 @@ SELECT t.id, u.y FROM t RIGHT JOIN u ON (t.k IN (SELECT k FROM v) OR u.y IN (SEL
 SELECT t.id, u.y FROM t FULL JOIN u ON t.k = u.k AND (SELECT count(*) FROM v WHERE v.k = u.k) > (SELECT count(*) FROM v WHERE v.z = t.k) ||| SELECT t.id, u.y FROM t FULL JOIN u ON t.k = u.k AND u.k < 4
 SELECT id, k FROM t ORDER BY ALL DESC LIMIT 3 ||| SELECT id, k FROM t ORDER BY id DESC LIMIT 3
 SELECT k FROM t UNION SELECT k FROM u ORDER BY ALL LIMIT 2 ||| SELECT k FROM t UNION SELECT k FROM u ORDER BY k NULLS FIRST LIMIT 2
+SELECT * FROM (SELECT k, s, id FROM t) PIVOT (sum(id) FOR s IN ('a', 'b')) ||| SELECT k, sum(id) FILTER (WHERE s = 'a'), sum(id) FILTER (WHERE s = 'b') FROM t GROUP BY k
+SELECT k, a_total, b_n FROM (SELECT k, s, id FROM t) PIVOT (sum(id) AS total, count(*) AS n FOR s IN ('a' AS a, 'b' AS b)) ||| SELECT k, sum(id) FILTER (WHERE s = 'a'), nullif(count(*) FILTER (WHERE s = 'b'), 0) FROM t GROUP BY k
+SELECT p.`1`, p.`2` FROM (SELECT k, id FROM t) PIVOT (max(id) FOR k IN (1, 2)) AS p ||| SELECT max(id) FILTER (WHERE k = 1), max(id) FILTER (WHERE k = 2) FROM t
+SELECT * FROM (SELECT k, s, id FROM t) PIVOT (count(id) FOR (k, s) IN ((1, 'b') AS x, (2, 'a') AS y)) ||| SELECT nullif(count(id) FILTER (WHERE k = 1 AND s = 'b'), 0), nullif(count(id) FILTER (WHERE k = 2 AND s = 'a'), 0) FROM t
+SELECT * FROM v UNPIVOT INCLUDE NULLS (val FOR name IN (z AS zed)) AS q WHERE q.k > 1 ||| SELECT k, 'zed', z FROM v WHERE k > 1
+SELECT id, stack(2, 'k', k, 'i', id) AS (n, v) FROM t ||| SELECT id, 'k', k FROM t UNION ALL SELECT id, 'i', id FROM t
+SELECT stack(2, 1, 'a', 2) ||| VALUES (1, 'a'), (2, NULL)
+SELECT id, q.a, b FROM t LATERAL VIEW json_tuple('{"x": 1, "y": {"z": "w"}}', 'x', 'y') q AS a, b ||| SELECT id, '1', '{"z":"w"}' FROM t
+SELECT json_tuple('{"x": "q"}', 'x', 'no') ||| SELECT 'q', NULL
+TABLE v ||| SELECT * FROM v
+TABLE v ORDER BY k LIMIT 1 ||| SELECT * FROM v ORDER BY k LIMIT 1
+SELECT -1 >>> 1, 8 >> 1 + 1, 16 >>> 1 >>> 1 ||| SELECT 2147483647, 2, 4
+SELECT window.start AS a, count(*) FROM (SELECT TIMESTAMP_NTZ '2020-01-01 00:00:00' + id * INTERVAL 1 MINUTE AS ts, k FROM t) GROUP BY window(ts, '5 minutes') ||| SELECT TIMESTAMP '2020-01-01 00:00:00' + g * INTERVAL 5 MINUTE, c FROM (VALUES (0, 5), (1, 5), (2, 2)) q(g, c)
+SELECT window.end AS b, k, sum(id) AS n FROM (SELECT TIMESTAMP_NTZ '2020-01-01 00:00:00' + id * INTERVAL 1 MINUTE AS ts, k, id FROM t) GROUP BY window(ts, '10 minutes', '5 minutes', '0 seconds'), k HAVING window.end > TIMESTAMP_NTZ '2020-01-01 00:10:00' ORDER BY window.start ||| SELECT TIMESTAMP '2020-01-01 00:00:00' + e * INTERVAL 5 MINUTE, k, sum(id) FROM t, (VALUES (3), (4)) q(e) WHERE id >= 5 * e - 10 AND id < 5 * e GROUP BY e, k
+SELECT w.start = w.end - INTERVAL 5 MINUTES AS same, n FROM (SELECT window(ts, INTERVAL 5 MINUTES) AS w, count(*) AS n FROM (SELECT CASE WHEN id > 3 THEN TIMESTAMP_NTZ '2020-01-01 00:00:00' END AS ts FROM t) GROUP BY 1) ||| SELECT true, 8
+(TABLE v) UNION ALL TABLE v ||| SELECT * FROM v UNION ALL SELECT * FROM v
+SELECT id, name, val FROM (SELECT id, k, id * 2 AS d FROM t) UNPIVOT (val FOR name IN (k, d)) ||| SELECT id, 'k', k FROM t WHERE k IS NOT NULL UNION ALL SELECT id, 'd', id * 2 FROM t
