@@ -219,6 +219,22 @@ class PlanError(PkrayError):
     """A compiled plan that cannot be loaded; ``faults`` are (JSON pointer, what is wrong) pairs."""
 
 
+class QueryExistsError(PkrayError):
+    """A continuous query of this name is there, with another plan."""
+
+
+class QueryNotFoundError(PkrayError):
+    """There is no continuous query of this name."""
+
+
+class QueryFailedError(PkrayError):
+    """A continuous query has stopped on an error, which is its cause."""
+
+
+class QueryFencedError(PkrayError):
+    """Another run of a continuous query took over."""
+
+
 class EvaluationError(PkrayError):
     """A row that a query cannot compute: an overflow, a value that does not fit a cast."""
 

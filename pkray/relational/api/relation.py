@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
@@ -26,6 +26,7 @@ from pkray.relational.api.windows import Window
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.state import ttl_of
 from pkray.relational.session import Environment, table_scan
 from pkray.relational.sources.source import Source
 from pkray.relational.sources.system import SystemSource
@@ -575,6 +576,40 @@ class Relation(Queried):
     def flat_map(self, function: Udf, *columns: object) -> Relation:
         """Make rows of each row, by a user's table function; as of `map`."""
         return rewriting.flat_map(self, function, columns or self.columns)
+
+    # Continuous queries
+
+    def stream(
+        self,
+        encoding: Literal["retract", "append", "upsert"] = "retract",
+        *,
+        trigger: Literal["changes", "available_now"] = "changes",
+        clock: Callable[[], int] | None = None,
+    ) -> Any:
+        """Follow its rows as its sources change.
+
+        Args:
+            encoding: ``retract``, +I, -U and +U in pairs, -D; ``append``, +I alone; ``upsert``, +I,
+                +U and -D by key, for which it needs one.
+            trigger: ``changes``, on and on; ``available_now``, up to what the sources hold now.
+            clock: processing time in epoch milliseconds; default the machine's.
+
+        Returns:
+            an iterator of batches of ``_row_kind``, ``_epoch`` and the columns; what the sources
+            hold comes first, as +I. A context manager: leaving it ends the query.
+
+        Raises:
+            UnsupportedError: a node does not run continuously, or its changes cannot be told so;
+                the error names it.
+        """
+        from pkray.relational.continuous.run import RunSettings
+        from pkray.relational.continuous.stream import ResultStream
+
+        settings = RunSettings(clock=clock) if clock else RunSettings()
+        return ResultStream(self.plan, encoding, trigger, self._ttl(), settings)
+
+    def _ttl(self) -> str:
+        return ttl_of(self.names.session.options if self.names.session else {})
 
     # Plans
 

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pkray.relational.plan.changelog_modes import changelog_modes
-from pkray.relational.plan.expressions import TRUE, ColumnRef, Expression
+from pkray.relational.plan.expressions import (
+    TRUE,
+    ColumnRef,
+    Expression,
+    all_of,
+    conjuncts,
+)
 from pkray.relational.plan.nodes import (
     Aggregate,
     Calc,
@@ -47,7 +53,7 @@ def to_physical(plan: Node, *, before: bool, by_key: bool = False) -> Node:
         before: whether what takes the plan's changes needs the rows before updates.
         by_key: whether it finds the rows that are deleted by their key alone.
     """
-    placed = plan.transform(_with_exchange).transform(_fused)
+    placed = _lifted(plan).transform(_with_exchange).transform(_fused)
     modes = changelog_modes(placed, before=before)
     read_whole = set() if by_key else set(_reaching(placed))
 
@@ -57,6 +63,35 @@ def to_physical(plan: Node, *, before: bool, by_key: bool = False) -> Node:
         return _normalized(node) if modes[id(node)].before or id(node) in read_whole else node
 
     return placed.transform(normalized)
+
+
+def _lifted(node: Node) -> Node:
+    """Take conditions out of scans: what a change is of the rows that meet one is told above."""
+    match node:
+        case Filter(input=Scan() as scan) if scan.condition != TRUE:
+            return _above(scan, node.condition)
+        case Scan() if node.condition != TRUE:
+            return _above(node, TRUE)
+    inputs = tuple(_lifted(each) for each in node.inputs)
+    same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
+    return node if same else node.with_inputs(*inputs)
+
+
+def _above(scan: Scan, further: Expression) -> Node:
+    conditions = (*conjuncts(scan.condition), *conjuncts(further))
+    condition = all_of(tuple(dict.fromkeys(conditions)))
+    names = scan.fields.names
+    lacking = sorted(condition.columns() - set(names))
+    kept = Filter(replace(scan, columns=(*names, *lacking), condition=TRUE), condition)
+    if not lacking:
+        return kept
+    return Project(
+        kept, tuple((each.name, ColumnRef(each.type, each.name)) for each in scan.fields)
+    )
+
+
+def _as_they_are(node: Node) -> tuple[tuple[str, Expression], ...]:
+    return tuple((each.name, ColumnRef(each.type, each.name)) for each in node.fields)
 
 
 def _reaching(node: Node) -> Iterator[int]:
@@ -75,9 +110,7 @@ def _normalized(scan: Scan) -> Node:
     complete = Normalize(Exchange(whole, key), key)
     if not lacking:
         return complete
-    return Calc(
-        complete, tuple((each.name, ColumnRef(each.type, each.name)) for each in scan.fields)
-    )
+    return Calc(complete, _as_they_are(scan))
 
 
 def to_logical(plan: Node) -> Node:
@@ -114,8 +147,7 @@ def _fused(node: Node) -> Node:
         case Project():
             return Calc(node.input, node.columns)
         case Filter():
-            columns = tuple((each.name, ColumnRef(each.type, each.name)) for each in node.fields)
-            return Calc(node.input, columns, node.condition)
+            return Calc(node.input, _as_they_are(node), node.condition)
     return node
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
@@ -26,6 +27,8 @@ _KINDS = {
     "all": SHORT,
 }
 _ADDING = ("+I", "+U")
+_stamps = itertools.count()
+"""Numbers the pushes to all changelogs of this process, in their order."""
 
 
 class ChangelogSource(Source):
@@ -39,6 +42,10 @@ class ChangelogSource(Source):
         fields: the columns.
         primary_key: of mode ``upsert``.
         mode: which kinds of changes there may be: ``insert`` +I, ``upsert`` all but -U, ``all``.
+
+    Attributes:
+        epochs: what was pushed, with kinds.
+        stamps: a number a push, by which pushes to several changelogs are ordered.
 
     Raises:
         OptionError: ``upsert`` without a key.
@@ -63,6 +70,7 @@ class ChangelogSource(Source):
         self.mode: str = mode
         self.watermark = watermark
         self.epochs: list[pa.Table] = []
+        self.stamps: list[int] = []
         self.is_finished = False
         self._fields = fields
         self._content: tuple[int, pa.Table] | None = None
@@ -86,7 +94,9 @@ class ChangelogSource(Source):
         """
         if self.is_finished:
             raise InputError(f"{self.name} is finished: it takes no more changes")
-        self.epochs.append(self._changes(batch))
+        changes = self._changes(batch)
+        self.stamps.append(next(_stamps))
+        self.epochs.append(changes)
 
     def finish(self) -> None:
         """End it: no more changes come."""

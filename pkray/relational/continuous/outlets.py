@@ -1,0 +1,150 @@
+"""Outlets: where the changes of a query go."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import UnsupportedError
+from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.operator import Epoch
+from pkray.relational.local.batches import batch_of
+from pkray.relational.plan.changelog_modes import changelog_modes
+from pkray.relational.plan.describe import description
+from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.keys import upsert_keys
+from pkray.relational.plan.nodes import Node
+from pkray.schema.row_kind import DELETE, SHORT, UPDATE_AFTER, UPDATE_BEFORE
+
+Encoding: TypeAlias = Literal["retract", "append", "upsert"]
+KIND, EPOCH = "_row_kind", "_epoch"
+Function: TypeAlias = Callable[[pa.RecordBatch, int], object]
+
+
+def check_encoding(plan: Node, encoding: Encoding) -> None:
+    """Check that the changes of a physical plan can be told so.
+
+    Raises:
+        UnsupportedError: ``append``, and a node, which is named, updates; or ``upsert``, and the
+            result has no key.
+    """
+    if encoding == "append":
+        modes = changelog_modes(plan, before=True)
+        if not modes[id(plan)].is_append:
+            node = _first_updating(plan, lambda each: modes[id(each)].is_append)
+            raise UnsupportedError(
+                f"{description(node)} changes rows that it gave before: encoding='append' has "
+                "inserts alone; use 'retract' or 'upsert'",
+                node=type(node).__name__,
+            )
+    if encoding == "upsert" and not upsert_keys(plan):
+        raise UnsupportedError(
+            "the result has no key by which rows could be replaced: use encoding='retract', or "
+            "group or deduplicate by a key"
+        )
+
+
+def _first_updating(plan: Node, is_append: Callable[[Node], bool]) -> Node:
+    """Find the lowest node that gives updates of inputs that do not."""
+    for each in plan.inputs:
+        if not is_append(each):
+            return _first_updating(each, is_append)
+    return plan
+
+
+class Messages:
+    """Writes changes as batches of ``_row_kind``, ``_epoch`` and the columns."""
+
+    def __init__(self, fields: Fields, encoding: Encoding) -> None:
+        self._upserts = encoding == "upsert"
+        self.schema = pa.schema(
+            [
+                pa.field(KIND, pa.string(), nullable=False),
+                pa.field(EPOCH, pa.int64(), nullable=False),
+                *fields.arrow,
+            ]
+        )
+
+    def batch(self, changes: Changes, epoch: int) -> pa.RecordBatch:
+        """Write the net changes of an epoch."""
+        if self._upserts:
+            changes = _upserts(changes)
+        rows = len(changes)
+        kinds = pc.take(pa.array(SHORT), pa.array(changes.kinds))
+        numbers = pa.array(np.full(rows, epoch, np.int64))
+        return batch_of([kinds, numbers, *changes.rows.columns], self.schema, rows)
+
+
+def _upserts(changes: Changes) -> Changes:
+    """Leave out rows before updates; one that nothing follows is a delete."""
+    before = changes.kinds == UPDATE_BEFORE
+    followed = np.r_[changes.kinds[1:] == UPDATE_AFTER, False] if len(changes) else before
+    kinds = np.where(before & ~followed, DELETE, changes.kinds).astype(np.int8)
+    return Changes(changes.rows, kinds).where(~(before & followed))
+
+
+class Outlet(ABC):
+    """Takes the changes of one root."""
+
+    @abstractmethod
+    def give(self, changes: Changes, epoch: Epoch) -> None:
+        """Take the net changes of an epoch."""
+
+    @abstractmethod
+    def commit(self, epoch: Epoch, positions: Mapping[str, int]) -> None:
+        """End the epoch; done again for the same epoch it changes nothing.
+
+        Args:
+            positions: up to which the sources are in the result.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Drop what no epoch's end has made visible."""
+
+
+class QueueOutlet(Outlet):
+    """Keeps messages until they are taken."""
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+        self.waiting: deque[pa.RecordBatch] = deque()
+
+    def give(self, changes: Changes, epoch: Epoch) -> None:
+        batch = self._messages.batch(changes, epoch.number)
+        if batch.num_rows:
+            self.waiting.append(batch)
+
+    def commit(self, epoch: Epoch, positions: Mapping[str, int]) -> None:
+        pass
+
+    def close(self) -> None:
+        self.waiting.clear()
+
+
+class FunctionOutlet(Outlet):
+    """Calls a function with the messages of each epoch.
+
+    After a crash it is called again for epochs since the last checkpoint, with the same batches.
+    """
+
+    def __init__(self, messages: Messages, function: Function) -> None:
+        self._messages = messages
+        self._function = function
+
+    def give(self, changes: Changes, epoch: Epoch) -> None:
+        batch = self._messages.batch(changes, epoch.number)
+        if batch.num_rows:
+            self._function(batch, epoch.number)
+
+    def commit(self, epoch: Epoch, positions: Mapping[str, int]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

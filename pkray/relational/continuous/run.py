@@ -1,0 +1,209 @@
+"""Run a plan epoch by epoch: read, compute, give the result, and remember how far it came."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pkray.relational.continuous.changes import Changes, concatenated, netted
+from pkray.relational.continuous.feeds import Feeds
+from pkray.relational.continuous.graph import Graph
+from pkray.relational.continuous.log import Checkpoint, EpochRecord, QueryLog
+from pkray.relational.continuous.operator import Epoch
+from pkray.relational.continuous.outlets import Outlet
+from pkray.relational.continuous.states import States
+from pkray.relational.plan.keys import best_key, upsert_keys
+from pkray.relational.plan.nodes import Node
+
+_ARRIVALS = 1 << 32
+"""Rows of an epoch that arrival numbers tell apart."""
+LAST_WATERMARK = 2**62
+"""Event time in microseconds at the end of all sources: every window fires."""
+
+
+@dataclass(frozen=True)
+class RunnablePlan:
+    """A physical plan, ready to run.
+
+    Attributes:
+        roots: one an outlet.
+        before: of each root, whether its outlet needs the rows before updates.
+        ttl: of state for which neither hint nor plan says another.
+        ttls: as the compiled plan says them, by a node's number.
+        digest: tells plans apart.
+    """
+
+    roots: tuple[Node, ...]
+    before: tuple[bool, ...]
+    ttl: str = "0 ms"
+    ttls: Mapping[int, Sequence[str]] | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a query runs.
+
+    Attributes:
+        checkpoint_epochs: epochs after which states are written to files.
+        checkpoint_seconds: or so many seconds after the last time.
+        clock: processing time in epoch milliseconds.
+    """
+
+    checkpoint_epochs: int = 100
+    checkpoint_seconds: float = 30.0
+    clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1_000_000)
+
+
+class Run:
+    """One run of a query, from its newest checkpoint on. For one thread.
+
+    Args:
+        log: where epochs and checkpoints are written down.
+        states: opens the states.
+    """
+
+    def __init__(
+        self,
+        plan: RunnablePlan,
+        outlets: Sequence[Outlet],
+        log: QueryLog,
+        states: States,
+        settings: RunSettings,
+    ) -> None:
+        self.plan = plan
+        self._outlets = outlets
+        self._log = log
+        self._states = states
+        self._settings = settings
+        found = log.newest_checkpoint()
+        states.begin(found.files if found else {})
+        self.graph = Graph(plan.roots, plan.before, states.open, plan.ttl, plan.ttls)
+        self.feeds = Feeds(self.graph.scans)
+        self.positions: dict[str, int] = dict(found.positions) if found else {}
+        self.watermark = found.watermark if found else None
+        self.next_epoch = found.epoch + 1 if found else 0
+        self._since_checkpoint = 0
+        self._checkpoint_at = time.monotonic()
+        self._net_keys = [_net_key(root) for root in plan.roots]
+        self._pending = log.epochs_from(self.next_epoch)
+        self.is_ended = bool(found and found.is_last)
+
+    def step(self) -> bool:
+        """Run one epoch, if there is something to be read.
+
+        Raises:
+            EvaluationError: a row cannot be computed; the run is of no use any more.
+        """
+        record = self._next_record()
+        if record is None:
+            return False
+        self._run(record)
+        return True
+
+    def _next_record(self) -> EpochRecord | None:
+        """Find the epoch that was begun before a crash, or write the next one down."""
+        if self._pending:
+            return self._pending.pop(0)
+        if self.is_ended:
+            return None
+        bounds = self.feeds.next(self.positions)
+        is_last = bounds is None and self.feeds.is_finished and bool(self.positions)
+        if bounds is None and not is_last:
+            return None
+        same = {name: (at, at) for name, at in self.positions.items()}
+        record = EpochRecord(
+            self.next_epoch,
+            bounds or same,
+            self._settings.clock(),
+            LAST_WATERMARK if is_last else self.watermark,
+            is_last,
+        )
+        self._log.begin(record)
+        return record
+
+    def _run(self, record: EpochRecord) -> None:
+        arrival = record.number * _ARRIVALS
+        epoch = Epoch(record.number, record.time, arrival, self.watermark, record.watermark)
+        collected: list[list[Changes]] = [[] for _ in self._outlets]
+        count = 0
+        for changes in self.feeds.read(record.bounds):
+            part = Epoch(record.number, record.time, arrival + count, self.watermark)
+            for held, made in zip(collected, self.graph.run(changes, part), strict=True):
+                if len(made):
+                    held.append(made)
+            count += max(map(len, changes.values()), default=0)
+        for held, made in zip(collected, self.graph.run({}, epoch), strict=True):
+            if len(made):
+                held.append(made)
+        roots = zip(self.plan.roots, self._outlets, collected, self._net_keys, strict=True)
+        self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}
+        self.watermark = record.watermark
+        for root, outlet, held, key in roots:
+            changes_of_root = netted(concatenated(root.fields, held), key)
+            if len(changes_of_root):
+                outlet.give(changes_of_root, epoch)
+            outlet.commit(epoch, self.positions)
+        self.next_epoch = record.number + 1
+        self.is_ended = record.is_last
+        self._since_checkpoint += 1
+        if self._is_due():
+            self.checkpoint()
+
+    def _is_due(self) -> bool:
+        waited = time.monotonic() - self._checkpoint_at
+        return (
+            self._since_checkpoint >= self._settings.checkpoint_epochs
+            or waited >= self._settings.checkpoint_seconds
+            or self.is_ended
+        )
+
+    def checkpoint(self) -> None:
+        """Write all states to files, and write down which; nothing where no epoch ran since."""
+        if not self._since_checkpoint:
+            return
+        self._log.write_checkpoint(
+            Checkpoint(
+                self.next_epoch - 1,
+                self.positions,
+                self.watermark,
+                self.plan.digest,
+                self._states.checkpoint(),
+                self.is_ended,
+            )
+        )
+        self._since_checkpoint = 0
+        self._checkpoint_at = time.monotonic()
+
+    def close(self) -> None:
+        """Drop what no checkpoint has: it is computed again."""
+        for outlet in self._outlets:
+            outlet.close()
+        self._states.close()
+
+    def status(self) -> dict[str, Any]:
+        """Say how far it is: epoch, positions, and what each operator did."""
+        return {
+            "epoch": self.next_epoch - 1,
+            "sources": dict(self.positions),
+            "nodes": [
+                {
+                    "id": stage.number,
+                    "type": type(stage.node).__name__,
+                    "rows_in": stage.rows_in,
+                    "rows_out": stage.rows_out,
+                    "seconds": round(stage.seconds, 6),
+                    "state_bytes": {
+                        name: state.memory_bytes for name, state in stage.states.items()
+                    },
+                }
+                for stage in self.graph.stages
+            ],
+        }
+
+
+def _net_key(root: Node) -> tuple[str, ...] | None:
+    """Choose the key by which the changes of a root are netted."""
+    return best_key(root, upsert_keys(root))
