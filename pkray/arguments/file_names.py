@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from pkray.errors import PkrayError
+
 MOST_BYTES = 255
 """Bytes of a part of a path: what the file systems of Linux, macOS and object stores take."""
 MOST_CHOSEN_BYTES = 200
@@ -61,3 +63,18 @@ def checked(name: object) -> str:
     if reason is not None:
         raise ValueError(f"it names a file {name!r}: {reason}")
     return str(name)
+
+
+def check_chosen(name: object, noun: str, error: type[PkrayError]) -> None:
+    """Check a name that a user gives to something with a file of its own, such as a tag.
+
+    Raises:
+        PkrayError: of that kind: no file can have it.
+    """
+    reason = fault(name, MOST_CHOSEN_BYTES)
+    if reason is not None:
+        raise error(
+            f"{name!r} is no name of a {noun}: {reason}; give one {ALLOWED}, of at most "
+            f"{MOST_CHOSEN_BYTES} bytes",
+            **{noun: name},
+        )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from typing import Any
 
 from pkray.errors import OptionError
 
@@ -41,3 +43,19 @@ def whole_number(argument: str, value: object, least: int, what: str = "a whole 
             arguments=(argument,),
         )
     return number
+
+
+def checked_number(key: str, value: Any, least: float, what: str = "seconds") -> float:
+    """Check a finite number that a user gave.
+
+    Raises:
+        OptionError: it is none, or below ``least``.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and least <= value < math.inf:
+        return float(value)
+    raise OptionError(
+        f"{key} cannot be {value!r}: give a number of {what}, {least:g} or more",
+        key=key,
+        value=value,
+    )

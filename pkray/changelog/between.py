@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from pkray.changelog.bucket_state import BucketState
 from pkray.changelog.change_history import ChangeHistory
-from pkray.changelog.planner import by_bucket
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
 from pkray.changelog.splits import DifferenceSplit
 from pkray.commit.index_files import index_files
@@ -33,6 +32,7 @@ from pkray.lsm.merge.merge_read import merge_read
 from pkray.lsm.merge.sorted_streams import MergeLimits, group_sorted
 from pkray.metadata.live import (
     BucketId,
+    by_bucket,
     changelog_entries,
     delta_entries,
     live_files,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from pkray.changelog.bucket_state import BucketState
@@ -26,6 +25,7 @@ from pkray.format.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
 from pkray.lsm.compaction.pick import skips_level_0
 from pkray.metadata.live import (
     BucketId,
+    by_bucket,
     changelog_entries,
     delta_entries,
     live_files,
@@ -33,7 +33,6 @@ from pkray.metadata.live import (
 )
 from pkray.options import TableOptions
 from pkray.scan.plan import ScanPlanner
-from pkray.scan.split import Split
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 
@@ -93,12 +92,17 @@ class ChangePlanner:
         if snapshot.commit_kind == OVERWRITE:
             return self._overwritten(snapshot) if self._reads_overwrites else []
         if self._producer != "none":
-            files = by_bucket(changelog_entries(self._store, snapshot))
-            return [self._changelog(snapshot, *each) for each in files.items()]
-        if snapshot.commit_kind != APPEND:
+            entries: Iterable[ManifestEntry] = changelog_entries(self._store, snapshot)
+            kind: type[ChangelogSplit | DeltaSplit] = ChangelogSplit
+        elif snapshot.commit_kind == APPEND:
+            entries = (e for e in delta_entries(self._store, snapshot) if e.kind == ADD)
+            kind = DeltaSplit
+        else:
             return []
-        added = (e for e in delta_entries(self._store, snapshot) if e.kind == ADD)
-        return [self._delta(snapshot, *each) for each in by_bucket(added).items()]
+        return [
+            kind(self._request, snapshot.id, *bucket, files)
+            for bucket, files in by_bucket(entries).items()
+        ]
 
     def can_read(self, snapshot: Snapshot) -> bool:
         """Whether the changes of a snapshot can be read. Some overwrites need the snapshot
@@ -129,20 +133,10 @@ class ChangePlanner:
             splits = planner.scan(
                 snapshot, request.columns, request.predicate, from_level=min_level
             )
-        return [self._content(snapshot, split) for split in splits]
-
-    def _content(self, snapshot: Snapshot, split: Split) -> ChangeSplit:
-        return ContentSplit(self._request, snapshot.id, split.partition, split.bucket, split)
-
-    def _changelog(
-        self, snapshot: Snapshot, bucket: BucketId, files: tuple[DataFileMeta, ...]
-    ) -> ChangeSplit:
-        return ChangelogSplit(self._request, snapshot.id, *bucket, files)
-
-    def _delta(
-        self, snapshot: Snapshot, bucket: BucketId, files: tuple[DataFileMeta, ...]
-    ) -> ChangeSplit:
-        return DeltaSplit(self._request, snapshot.id, *bucket, files)
+        return [
+            ContentSplit(request, snapshot.id, split.partition, split.bucket, split)
+            for split in splits
+        ]
 
     def _merged_content(self, snapshot: Snapshot) -> list[ChangeSplit]:
         """Plan all levels: rows of level 0 are in the changelog, though readers do not see them
@@ -263,14 +257,6 @@ def min_changelog_level(options: TableOptions) -> int:
     what was compacted."""
     levels = {"lookup": 1, "full-compaction": options.num_levels - 1}
     return levels.get(options.changelog_producer, 0)
-
-
-def by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, tuple[DataFileMeta, ...]]:
-    """Group files by (partition, bucket), in the order of the entries."""
-    found: dict[BucketId, list[DataFileMeta]] = defaultdict(list)
-    for entry in entries:
-        found[entry.partition, entry.bucket].append(entry.file)
-    return {bucket: tuple(files) for bucket, files in found.items()}
 
 
 def _bucket_state(

@@ -225,17 +225,18 @@ class SnapshotExpirer:
                 continue
 
     def _time_of_snapshot(self, number: int) -> int | None:
-        if self._earliest is not None and number == self._earliest.id:
-            return self._earliest.time_millis
-        try:
-            return self._snapshots.read(number).time_millis
-        except SnapshotNotFoundError:
-            return None
+        return _time_of(number, self._earliest, self._snapshots)
 
     def _time_of_changelog(self, number: int) -> int | None:
-        if self._oldest_changelog is not None and number == self._oldest_changelog.id:
-            return self._oldest_changelog.time_millis
-        try:
-            return self._changelogs.read(number).time_millis
-        except SnapshotNotFoundError:
-            return None
+        return _time_of(number, self._oldest_changelog, self._changelogs)
+
+
+def _time_of(
+    number: int, known: Snapshot | None, among: SnapshotStore | ChangelogStore
+) -> int | None:
+    if known is not None and number == known.id:
+        return known.time_millis
+    try:
+        return among.read(number).time_millis
+    except SnapshotNotFoundError:
+        return None

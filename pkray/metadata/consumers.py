@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from pkray.arguments.file_names import ALLOWED, MOST_CHOSEN_BYTES, fault
+from pkray.arguments.file_names import check_chosen
 from pkray.checksums import seal_json
 from pkray.errors import CorruptFileError, MissingFileError, OptionError
 from pkray.format import paths
@@ -148,11 +148,5 @@ class ConsumerStore:
 
 
 def _path(name: object) -> str:
-    reason = fault(name, MOST_CHOSEN_BYTES)
-    if reason is not None:
-        raise OptionError(
-            f"{name!r} is no name of a consumer: {reason}; give one {ALLOWED}, of at most "
-            f"{MOST_CHOSEN_BYTES} bytes",
-            consumer=name,
-        )
+    check_chosen(name, "consumer", OptionError)
     return paths.consumer(str(name))

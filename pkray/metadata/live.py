@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TypeVar
 
 from pkray.errors import CorruptFileError, MissingFileError, SnapshotNotFoundError
 from pkray.format import binary_row, paths
-from pkray.format.data_file import DELETE, ManifestEntry
+from pkray.format.data_file import DELETE, DataFileMeta, ManifestEntry
 from pkray.format.key_range import rank_columns
 from pkray.format.manifest import ManifestFileMeta
 from pkray.format.snapshot import Snapshot
@@ -89,6 +90,14 @@ def apply_changes(
             files.pop(key, None)
         else:
             files[key] = keep(entry)
+
+
+def by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, tuple[DataFileMeta, ...]]:
+    """Group files by (partition, bucket), in the order of the entries."""
+    found: dict[BucketId, list[DataFileMeta]] = defaultdict(list)
+    for entry in entries:
+        found[entry.partition, entry.bucket].append(entry.file)
+    return {bucket: tuple(files) for bucket, files in found.items()}
 
 
 def delta_entries(store: ObjectStore, snapshot: Snapshot) -> list[ManifestEntry]:

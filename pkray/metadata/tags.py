@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pkray.arguments.file_names import ALLOWED, MOST_CHOSEN_BYTES, fault
+from pkray.arguments.file_names import check_chosen, fault
 from pkray.clock import now_millis
 from pkray.errors import (
     MissingFileError,
@@ -151,10 +151,4 @@ class TagStore:
 
 def check_name(name: object) -> None:
     """Raise a `TableError` for a name that no tag can have."""
-    reason = fault(name, MOST_CHOSEN_BYTES)
-    if reason is not None:
-        raise TableError(
-            f"{name!r} is no name of a tag: {reason}; give one {ALLOWED}, of at most "
-            f"{MOST_CHOSEN_BYTES} bytes",
-            tag=name,
-        )
+    check_chosen(name, "tag", TableError)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
 
-from pkray.errors import OptionError
+from pkray.arguments.whole_number import checked_number
 
 _RESTART_SECONDS = 30.0
 """In which a process is started anew on a busy machine."""
@@ -33,8 +31,8 @@ class CallLimits:
             OptionError: one is no number of at least 1.
         """
         return cls(
-            _checked_seconds("call_timeout", call_timeout),
-            _checked_seconds("lookup_timeout", lookup_timeout),
+            checked_number("call_timeout", call_timeout, _LEAST_SECONDS),
+            checked_number("lookup_timeout", lookup_timeout, _LEAST_SECONDS),
         )
 
     def patience(self, is_lookup: bool = False) -> float:
@@ -46,14 +44,3 @@ class CallLimits:
 
 
 DEFAULT_LIMITS = CallLimits()
-
-
-def _checked_seconds(key: str, seconds: Any) -> float:
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if is_number and _LEAST_SECONDS <= seconds < math.inf:
-        return float(seconds)
-    raise OptionError(
-        f"{key} cannot be {seconds!r}: give a number of seconds, {_LEAST_SECONDS:.0f} or more",
-        key=key,
-        value=seconds,
-    )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from pkray.commit.index_files import index_files
 from pkray.errors import MissingFileError, SnapshotNotFoundError
-from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry
+from pkray.format.data_file import ADD, DataFileMeta
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.levels import Levels
-from pkray.metadata.live import BucketId, delta_entries, live_files
+from pkray.metadata.live import BucketId, by_bucket, delta_entries, live_files
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
@@ -193,8 +193,9 @@ class CommittedFiles:
     def _load(self, snapshot: Snapshot) -> Mapping[BucketId, Levels]:
         entries = live_files(self._store, snapshot, self._schema)
         self._totals[snapshot.id] = {entry.partition: entry.total_buckets for entry in entries}
-        owned = levels_by_bucket(e for e in entries if self._owns(e.partition, e.bucket))
-        return self._with_vectors(snapshot, owned)
+        owned = by_bucket(e for e in entries if self._owns(e.partition, e.bucket))
+        levels = {bucket: Levels(files) for bucket, files in owned.items()}
+        return self._with_vectors(snapshot, levels)
 
     def _with_vectors(
         self, snapshot: Snapshot, buckets: Mapping[BucketId, Levels]
@@ -222,14 +223,6 @@ class CommittedFiles:
 
 def _file_names(buckets: Mapping[BucketId, Levels]) -> set[str]:
     return {file.file_name for levels in buckets.values() for file in levels.files}
-
-
-def levels_by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketId, Levels]:
-    """Arrange live manifest entries into levels."""
-    files: dict[BucketId, list[DataFileMeta]] = defaultdict(list)
-    for entry in entries:
-        files[entry.partition, entry.bucket].append(entry.file)
-    return {bucket: Levels(tuple(found)) for bucket, found in files.items()}
 
 
 _EMPTY = Levels(())

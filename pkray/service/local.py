@@ -20,10 +20,7 @@ from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.push_session import SpoolTarget
 from pkray.service.client.pusher import PushTarget
 from pkray.service.client.table_service import TableService
-from pkray.service.coordinator.commit_queue import CommitQueue
-from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.dedicated_compaction import spread_over_threads
 from pkray.service.handle import Handle
 from pkray.service.leases import beat_seconds
@@ -157,50 +154,25 @@ class LocalRuntime:
         TableIdentity.at(location).check_same_table()
         count = self._owners or default_owners(schema, os.cpu_count() or 1)
         directory = f"{self._directory}/{location.fingerprint}-{uuid.uuid4().hex[:8]}"
-        owners = [
-            OwnerClient(
-                LocalHandle(
-                    BucketOwner(
-                        location,
-                        OwnerSettings(
-                            index,
-                            count,
-                            f"{directory}/owner-{index}",
-                            lease_millis=self._lease_millis,
-                        ),
-                        now_millis,
-                    ),
-                    f"owner {index} of table {location.name}",
-                    self._limits,
-                )
-            )
-            for index in range(count)
-        ]
-        committers, maintenance = (
-            Committers(location, now_millis),
-            TableMaintenance.at(location, now_millis),
-        )
-        coordinator = CoordinatorClient(
-            LocalHandle(
-                Coordinator(
-                    owners,
-                    committers,
-                    now_millis,
-                    timer=DebouncedTimer(),
-                    maintenance=maintenance,
-                    queue=CommitQueue.of_table(location.fingerprint),
-                ),
-                f"the coordinator of table {location.name}",
-                self._limits,
-            )
-        )
+
+        def handle(target: object, what: str) -> LocalHandle:
+            return LocalHandle(target, f"{what} of table {location.name}", self._limits)
+
+        def owner(index: int) -> BucketOwner:
+            folder, lease = f"{directory}/owner-{index}", self._lease_millis
+            settings = OwnerSettings(index, count, folder, lease_millis=lease)
+            return BucketOwner(location, settings, now_millis)
+
+        owners = [OwnerClient(handle(owner(i), f"owner {i}")) for i in range(count)]
+        coordinator = Coordinator.of_table(location, owners)
 
         def push_target(session: SessionId, schema: TableSchema) -> PushTarget:
             spool = f"{directory}/spool/{session.generation}-{session.epoch}"
             return SpoolTarget(spool, schema, count, session)
 
         writers = OpenWriters(beat_seconds(self._lease_millis))
-        return TableService(coordinator, owners, push_target, writers=writers)
+        client = CoordinatorClient(handle(coordinator, "the coordinator"))
+        return TableService(client, owners, push_target, writers=writers)
 
 
 def _stop(service: TableService) -> None:

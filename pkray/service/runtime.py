@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from pkray.arguments.whole_number import whole_number
+from pkray.arguments.whole_number import checked_number, whole_number
 from pkray.errors import OptionError
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
@@ -81,14 +80,4 @@ def checked_lease(seconds: object) -> int:
     Raises:
         OptionError: it is no number of seconds of at least 2, as writers renew it every second.
     """
-    if (
-        isinstance(seconds, bool)
-        or not isinstance(seconds, int | float)
-        or not 2 <= seconds < math.inf
-    ):
-        raise OptionError(
-            f"writer_lease cannot be {seconds!r}: give a number of seconds, 2 or more",
-            key="writer_lease",
-            value=seconds,
-        )
-    return int(seconds * 1000)
+    return int(checked_number("writer_lease", seconds, 2) * 1000)

@@ -19,12 +19,12 @@ import pyarrow as pa
 from pkray.errors import CorruptFileError, MissingFileError, StorageError, StorageFullError
 from pkray.storage.block_checksums import BlockHasher
 from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths, below
+from pkray.storage.private_files import DISK_FULL
 
 Entries = list[os.DirEntry[str]]
 
 READ_BACK_BYTES = 256 << 10
 """What pyarrow wrote is read back for its checksums, so much at a time."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LocalStore(ObjectStore):
@@ -311,7 +311,7 @@ def explain(error: OSError, doing: str, path: str) -> StorageError:
         return MissingFileError(
             f"no file {path!r}: it was deleted, or its snapshot has expired", **values
         )
-    if error.errno in _FULL:
+    if error.errno in DISK_FULL:
         return StorageFullError(
             f"cannot {doing} {path!r}: {reason}; free space on this disk and try again", **values
         )

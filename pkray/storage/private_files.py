@@ -7,8 +7,9 @@ import os
 import stat
 from pathlib import Path
 
-from pkray.errors import StorageError
+from pkray.errors import StorageError, StorageFullError
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -45,6 +46,21 @@ def private_file(path: str | os.PathLike[str], flags: int = 0, mode: int = 0o600
         OSError: the disk refuses, or the file is a symbolic link.
     """
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
+
+
+def not_kept(what: str, path: str, error: Exception) -> StorageError:
+    """Explain why something could not be kept on the local disk, such as "spool rows to"."""
+    if getattr(error, "errno", None) in DISK_FULL:
+        return StorageFullError(
+            f"the local disk is full: cannot {what} {path}; free space, or set local_directory or "
+            "TMPDIR to a larger disk",
+            path=path,
+        )
+    return StorageError(
+        f"cannot {what} {path}: {error}; check the disk, or set local_directory or TMPDIR to "
+        "another",
+        path=path,
+    )
 
 
 def _check(path: str) -> None:

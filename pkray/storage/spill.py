@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,14 +11,12 @@ from typing import IO, TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from pkray.errors import StorageError, StorageFullError
 from pkray.storage.owned_directory import default_local_directory
-from pkray.storage.private_files import private_directory
+from pkray.storage.private_files import not_kept, private_directory
 
 if TYPE_CHECKING:
     from pkray.options import TableOptions
 
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 T = TypeVar("T")
 
 
@@ -87,17 +84,7 @@ class Spill:
         except MemoryError:
             raise
         except (OSError, pa.ArrowException) as error:
-            if getattr(error, "errno", None) in _DISK_FULL:
-                raise StorageFullError(
-                    f"the local disk is full: cannot set sorted rows aside in {where}; free "
-                    "space, or set local_directory or TMPDIR to a larger disk",
-                    path=where,
-                ) from error
-            raise StorageError(
-                f"cannot set sorted rows aside in {where}: {error}; check the disk, or set "
-                "local_directory or TMPDIR to another",
-                path=where,
-            ) from error
+            raise not_kept("set sorted rows aside in", where, error) from error
 
     def _write_options(self) -> pa.ipc.IpcWriteOptions:
         codec = self._settings.codec

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,6 +14,8 @@ from pkray.schema.table_schema import KIND
 
 if TYPE_CHECKING:
     from pkray.schema.table_schema import TableSchema
+
+R = TypeVar("R", pa.RecordBatch, pa.Table)
 
 
 def accepted_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
@@ -34,3 +37,10 @@ def accepted_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     if options.ignore_update_before:
         return rows.filter(pc.not_equal(rows.column(KIND), row_kind.UPDATE_BEFORE))
     return rows
+
+
+def with_kinds(rows: R, kinds: int | pa.Array | pa.ChunkedArray) -> R:
+    """Append the column of row kinds: int8, one a row, or one for all."""
+    if isinstance(kinds, int):
+        kinds = pa.array(np.full(rows.num_rows, kinds, np.int8))
+    return rows.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)

@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from pkray.changelog.bucket_state import BucketState
 from pkray.commit.index_files import index_files
 from pkray.errors import MissingFileError, SnapshotNotFoundError
-from pkray.format.data_file import ADD, DataFileMeta
-from pkray.format.index_file import DELETION_VECTORS, IndexFileMeta
+from pkray.format.data_file import ADD
+from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.snapshot import APPEND, COMPACT, Snapshot
-from pkray.lsm.data_files import DataFileStore
-from pkray.lsm.deletion_files import read_vectors
-from pkray.lsm.engines import merge_engine
-from pkray.lsm.levels import Levels
-from pkray.lsm.merge.live_rows import LiveRows
-from pkray.lsm.merge.merge_read import merge_read
-from pkray.metadata.live import BucketId, delta_entries, live_files
+from pkray.metadata.live import BucketId, by_bucket, delta_entries, live_files
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.key_locations import KeyLocations
@@ -201,9 +196,7 @@ class GlobalKeyIndex:
     def _read(self, snapshot: Snapshot, partitions: Collection[bytes] | None) -> None:
         """Read the keys of some partitions, or of all."""
         schema = self._schema()
-        files: defaultdict[BucketId, list[DataFileMeta]] = defaultdict(list)
-        for entry in live_files(self._store, snapshot, schema, partitions=partitions):
-            files[entry.partition, entry.bucket].append(entry.file)
+        files = by_bucket(live_files(self._store, snapshot, schema, partitions=partitions))
         marked = index_files(self._store, snapshot, DELETION_VECTORS)
         assert self._locations is not None
         reading = KeyReading(self._store, schema, self._locations)
@@ -212,7 +205,8 @@ class GlobalKeyIndex:
         at = dict(zip(files, locations, strict=True))
 
         def read(bucket: BucketId) -> int:
-            return reading.read(bucket, files[bucket], marked.get(bucket, ()), at[bucket])
+            vectors = tuple(marked.get(bucket, ()))
+            return reading.read(BucketState(*bucket, files[bucket], vectors), at[bucket])
 
         with ThreadPoolExecutor(schema.core.cross_partition_upsert_bootstrap_parallelism) as pool:
             for (partition, bucket), count in zip(files, pool.map(read, files), strict=True):
@@ -244,16 +238,14 @@ class KeyReading:
         self._held = 0
         self._lock = threading.Lock()
 
-    def read(
-        self,
-        bucket: BucketId,
-        files: Sequence[DataFileMeta],
-        vectors: Iterable[IndexFileMeta],
-        location: np.uint64,
-    ) -> int:
-        """Read a bucket's keys, which are all at one location; how many. Thread-safe."""
-        found = self._found(bucket, files, vectors)
-        return sum(self._take(keys, location) for keys in found)
+    def read(self, bucket: BucketState, location: np.uint64) -> int:
+        """Read a bucket's keys, which are all at one location; how many. Those on level 0 too,
+        whatever reads show. Thread-safe."""
+        names = self._schema.primary_keys
+        return sum(
+            self._take(identify([rows.column(name) for name in names]), location)
+            for rows in bucket.rows(self._store, self._schema, names)
+        )
 
     def finish(self) -> None:
         """Put what is held."""
@@ -266,18 +258,6 @@ class KeyReading:
         firsts = ordered.firsts()
         self._into.put(ordered.at(firsts), np.concatenate(self._locations)[order][firsts])
         self._keys, self._locations, self._held = [], [], 0
-
-    def _found(
-        self, bucket: BucketId, files: Sequence[DataFileMeta], vectors: Iterable[IndexFileMeta]
-    ) -> Iterator[KeyIds]:
-        """The ids of a bucket's keys; those on level 0 too, whatever reads show."""
-        schema = self._schema
-        marked = read_vectors(self._store, vectors)
-        reader = LiveRows(DataFileStore(self._store, schema, *bucket), marked)
-        runs = Levels(tuple(files)).runs()
-        names = list(schema.primary_keys)
-        for rows in merge_read(runs, reader, merge_engine(schema), schema, columns=names):
-            yield identify([rows.column(name) for name in names])
 
     def _take(self, keys: KeyIds, location: np.uint64) -> int:
         with self._lock:

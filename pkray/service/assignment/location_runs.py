@@ -7,7 +7,6 @@ has no name once it is mapped: it is gone with the last reference, or with the p
 
 from __future__ import annotations
 
-import errno
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -17,9 +16,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from pkray.errors import StorageError, StorageFullError
 from pkray.service.client.key_ids import Ints, KeyIds, Words, join
-from pkray.storage.private_files import private_directory
+from pkray.storage.private_files import not_kept, private_directory
 
 NOWHERE = np.uint64(2**64 - 1)
 """The location of a key that is not known."""
@@ -117,17 +115,7 @@ def save(pieces: Iterable[LocationRun], directory: str, expected: int) -> Locati
     try:
         return _save(pieces, directory)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageFullError(
-                f"the local disk is full: cannot keep the index of the table's keys in "
-                f"{directory}; free space, or put local_directory on a larger disk",
-                path=directory,
-            ) from error
-        raise StorageError(
-            f"cannot keep the index of the table's keys in {directory}: {error}; check the disk, "
-            "or put local_directory on another",
-            path=directory,
-        ) from error
+        raise not_kept("keep the index of the table's keys in", directory, error) from error
 
 
 def _save(pieces: Iterable[LocationRun], directory: str) -> LocationRun:

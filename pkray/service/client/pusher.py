@@ -6,17 +6,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from pkray.arguments.facade import checked_class
 from pkray.errors import InputError
 from pkray.lsm.keys.key_groups import detached
+from pkray.lsm.writer.row_kinds import with_kinds
 from pkray.options import DYNAMIC
 from pkray.rows.input import Missing, conform, conform_deletes
 from pkray.rows.python_values import to_column
 from pkray.schema import row_kind
-from pkray.schema.table_schema import KIND, TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import DataType
 from pkray.service.client.key_client import DynamicClient, KeyClient
 from pkray.service.client.routing import Router, RowRouting
@@ -169,10 +169,7 @@ def incoming(
     table = conform(rows, schema, missing=missing)
     if schema.core.rowkind_field is not None:
         kinds = row_kind.parse(table.column(schema.core.rowkind_field), schema.core.rowkind_field)
-    if kinds is None:
-        kinds = pa.array(np.full(table.num_rows, row_kind.INSERT, np.int8))
-    table = table.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
-    yield from _in_batches(table)
+    yield from _in_batches(with_kinds(table, row_kind.INSERT if kinds is None else kinds))
 
 
 def deletions(keys: object, schema: TableSchema) -> Iterator[pa.RecordBatch]:
@@ -182,9 +179,7 @@ def deletions(keys: object, schema: TableSchema) -> Iterator[pa.RecordBatch]:
         position = table.schema.get_field_index(schema.core.rowkind_field)
         words = pa.repeat(pa.scalar("-D"), table.num_rows)
         table = table.set_column(position, table.schema.field(position), words)
-    kinds = pa.array(np.full(table.num_rows, row_kind.DELETE, np.int8))
-    table = table.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
-    yield from _in_batches(table)
+    yield from _in_batches(with_kinds(table, row_kind.DELETE))
 
 
 def _in_batches(table: pa.Table) -> list[pa.RecordBatch]:

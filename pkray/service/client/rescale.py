@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 
-import numpy as np
 import pyarrow as pa
 
+from pkray.changelog.bucket_state import BucketState
 from pkray.changelog.planner import min_changelog_level
 from pkray.commit.index_files import index_files
 from pkray.commit.overwriting import Partitions
@@ -16,18 +16,13 @@ from pkray.format.data_file import DataFileMeta
 from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import Snapshot
-from pkray.lsm.data_files import DataFileStore
-from pkray.lsm.deletion_files import read_vectors
-from pkray.lsm.engines import merge_engine
-from pkray.lsm.levels import Levels
-from pkray.lsm.merge.live_rows import LiveRows
-from pkray.lsm.merge.merge_read import merge_read
+from pkray.lsm.writer.row_kinds import with_kinds
 from pkray.metadata.live import live_files
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema import row_kind
 from pkray.schema.changes import ChangeBuckets
-from pkray.schema.table_schema import KIND, TableSchema
+from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import CoordinatorClient
 from pkray.service.client.overwrite import OverwriteWriter
 from pkray.service.protocol import BucketSelection
@@ -170,10 +165,8 @@ class Rescale:
     ) -> Iterator[pa.RecordBatch]:
         """The partition's rows, merged, as owners take them; level 0 too, whatever reads show."""
         vectors = index_files(self._store, snapshot, DELETION_VECTORS)
-        engine = merge_engine(schema)
         for bucket, held in sorted(files.items()):
-            marked = read_vectors(self._store, vectors.get((partition, bucket), ()))
-            reader = LiveRows(DataFileStore(self._store, schema, partition, bucket), marked)
-            for rows in merge_read(Levels(held).runs(), reader, engine, schema):
-                kinds = pa.array(np.full(rows.num_rows, row_kind.INSERT, np.int8))
-                yield rows.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)
+            marked = tuple(vectors.get((partition, bucket), ()))
+            state = BucketState(partition, bucket, tuple(held), marked)
+            for rows in state.rows(self._store, schema, schema.names):
+                yield with_kinds(rows, row_kind.INSERT)

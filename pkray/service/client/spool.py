@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from pkray.errors import CorruptFileError, StorageError, StorageFullError
+from pkray.errors import CorruptFileError
 from pkray.service.protocol import RoutedBatch, Slice
-from pkray.storage.private_files import private_directory, private_file
+from pkray.storage.private_files import not_kept, private_directory, private_file
 
 _SLICES = msgspec.msgpack.Decoder(tuple[Slice, ...])
 
@@ -37,7 +36,7 @@ class SpoolWriter:
             slices = msgspec.msgpack.encode(batch.slices)
             self._writer.write_batch(batch.rows, custom_metadata={"slices": slices})
         except OSError as error:
-            raise _spool_error(self.path, error) from error
+            raise not_kept("spool rows to", self.path, error) from error
         self.batches += 1
 
     def close(self) -> None:
@@ -47,7 +46,7 @@ class SpoolWriter:
                 self._writer.close()
                 self._sink.close()
             except OSError as error:
-                raise _spool_error(self.path, error) from error
+                raise not_kept("spool rows to", self.path, error) from error
             self._writer = self._sink = None
 
 
@@ -67,13 +66,3 @@ def read_spool(path: str) -> Iterator[RoutedBatch]:
 
 def remove(path: str) -> None:
     Path(path).unlink(missing_ok=True)
-
-
-def _spool_error(path: str, error: OSError) -> StorageError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StorageFullError(
-            f"the local disk is full: cannot spool rows to {path}; free space or point "
-            "local_directory elsewhere",
-            path=path,
-        )
-    return StorageError(f"cannot spool rows to {path}: {error}", path=path)

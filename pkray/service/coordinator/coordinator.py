@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from pkray.clock import now_millis
 from pkray.commit.backoff import Backoff
 from pkray.commit.overwriting import Partitions
 from pkray.errors import CommitFencedError, PkrayError
@@ -28,6 +29,7 @@ from pkray.service.handle import gather
 from pkray.service.protocol import BucketSelection, CommitOutcome, CommitRequest, SessionId
 from pkray.service.stats import CoordinatorStats
 from pkray.service.timing.debounced_timer import DebouncedTimer
+from pkray.storage.location import TableLocation
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +79,18 @@ class Coordinator:
         )
         self._began = clock()
         self._lock = threading.Lock()
+
+    @classmethod
+    def of_table(cls, location: TableLocation, owners: Sequence[OwnerClient]) -> Coordinator:
+        """Make the coordinator of a table that is to be kept up by it."""
+        return cls(
+            owners,
+            Committers(location, now_millis),
+            now_millis,
+            timer=DebouncedTimer(),
+            maintenance=TableMaintenance.at(location, now_millis),
+            queue=CommitQueue.of_table(location.fingerprint),
+        )
 
     def ping(self) -> None:
         """Answer."""

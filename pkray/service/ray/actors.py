@@ -15,17 +15,13 @@ from pkray.clock import now_millis
 from pkray.service.call_limits import CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.lookup_wire import decode_request, encode_answer
-from pkray.service.coordinator.commit_queue import CommitQueue
-from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.handle import Client, Group, Method, methods_of
 from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.progress import LOOKUPS, START, CallProgress, WorkingThreads, in_group
 from pkray.service.ray.handle import RayHandle
-from pkray.service.timing.debounced_timer import DebouncedTimer
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 
@@ -248,21 +244,15 @@ class _Coordinator:
         self._owners = [start(index) for index in range(owners)]
 
         def make() -> Coordinator:
-            made = Coordinator(
-                [
-                    OwnerClient(
-                        RayHandle(
-                            owner, owner_label(location, index), limits, find=partial(start, index)
-                        )
+            owners = [
+                OwnerClient(
+                    RayHandle(
+                        owner, owner_label(location, index), limits, find=partial(start, index)
                     )
-                    for index, owner in enumerate(self._owners)
-                ],
-                Committers(location, now_millis),
-                now_millis,
-                timer=DebouncedTimer(),
-                maintenance=TableMaintenance.at(location, now_millis),
-                queue=CommitQueue.of_table(location.fingerprint),
-            )
+                )
+                for index, owner in enumerate(self._owners)
+            ]
+            made = Coordinator.of_table(location, owners)
             made.watch()  # the one before may have left compactions uncommitted
             return made
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,7 +13,8 @@ from ray.exceptions import GetTimeoutError
 from ray.util import list_named_actors
 
 from pkray.arguments.facade import checked_class
-from pkray.errors import OptionError, ServiceUnavailableError
+from pkray.arguments.whole_number import checked_number
+from pkray.errors import ServiceUnavailableError
 from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.staged_pushes import StagingPusher
@@ -87,7 +87,7 @@ class RayRuntime:
     ) -> None:
         self._limits = CallLimits.checked(call_timeout, lookup_timeout)
         self._owners = checked_owners(owners)
-        self._owner_cpus = _checked_cpus(owner_cpus)
+        self._owner_cpus = checked_number("owner_cpus", owner_cpus, 0, "processors")
         self._local = checked_directory(local_directory)
         self._lease_millis = checked_lease(writer_lease)
         self._started = not ray.is_initialized()
@@ -222,16 +222,6 @@ class RayTarget:
 
         assigner = dynamic_client(self._schema, owners)
         return Pusher(self._schema, self._owners, send, self._session, source, attempt, assigner)
-
-
-def _checked_cpus(cpus: object) -> float:
-    if isinstance(cpus, bool) or not isinstance(cpus, int | float) or not 0 <= cpus < math.inf:
-        raise OptionError(
-            f"owner_cpus cannot be {cpus!r}: give a number of processors, 0 or more",
-            key="owner_cpus",
-            value=cpus,
-        )
-    return cpus
 
 
 def _actors_of(location: TableLocation) -> list[str]:
