@@ -7,7 +7,8 @@ Spark and Paimon.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Protocol
@@ -17,6 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Bools = np.ndarray
+_COMPARE: dict[str, Callable[[pc.Expression, pa.Scalar], pc.Expression]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True)
@@ -80,15 +89,19 @@ class Always:
 
 
 @dataclass(frozen=True)
-class IsNull:
-    """IS NULL, or IS NOT NULL."""
-
+class _OfColumn:
     column: str
-    negated: bool = False
 
     @property
     def columns(self) -> frozenset[str]:
         return frozenset((self.column,))
+
+
+@dataclass(frozen=True)
+class IsNull(_OfColumn):
+    """IS NULL, or IS NOT NULL."""
+
+    negated: bool = False
 
     def expression(self) -> pc.Expression:
         """Make the pyarrow expression."""
@@ -102,16 +115,11 @@ class IsNull:
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(_OfColumn):
     """A column against a value of its type. ``operator``: = <> < <= > >=."""
 
-    column: str
     operator: str
     value: pa.Scalar
-
-    @property
-    def columns(self) -> frozenset[str]:
-        return frozenset((self.column,))
 
     def expression(self) -> pc.Expression:
         """Make the pyarrow expression."""
@@ -127,7 +135,7 @@ class Compare:
                 ">": pc.scalar(False),
             }
             return expressions[self.operator]
-        compared = _compare(field, self.operator, value)
+        compared = _COMPARE[self.operator](field, value)
         if self.operator in (">", ">=") and pa.types.is_floating(value.type):
             return compared | pc.is_nan(field)
         return compared
@@ -150,16 +158,11 @@ class Compare:
 
 
 @dataclass(frozen=True)
-class OneOf:
+class OneOf(_OfColumn):
     """IN, or NOT IN, values of the column's type without nulls."""
 
-    column: str
     values: pa.Array
     negated: bool = False
-
-    @property
-    def columns(self) -> frozenset[str]:
-        return frozenset((self.column,))
 
     def expression(self) -> pc.Expression:
         """Make the pyarrow expression."""
@@ -186,17 +189,12 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class Like:
+class Like(_OfColumn):
     """LIKE, ILIKE and their negations; in the pattern ``\\`` takes % and _ as they are."""
 
-    column: str
     pattern: str
     ignore_case: bool = False
     negated: bool = False
-
-    @property
-    def columns(self) -> frozenset[str]:
-        return frozenset((self.column,))
 
     def expression(self) -> pc.Expression:
         """Make the pyarrow expression."""
@@ -268,22 +266,6 @@ class Opaque:
 
     def may_match(self, statistics: Statistics) -> Bools:
         return statistics.everything
-
-
-def _compare(left: pc.Expression, operator: str, right: pa.Scalar) -> pc.Expression:
-    match operator:
-        case "=":
-            return left == right
-        case "<>":
-            return left != right
-        case "<":
-            return left < right
-        case "<=":
-            return left <= right
-        case ">":
-            return left > right
-        case _:
-            return left >= right
 
 
 def _bounds(statistics: Statistics, column: str) -> tuple[pa.Array | None, pa.Array | None]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.format.data_file import DataFileMeta, ManifestEntry, SimpleStats
+from pkray.format.data_file import DataFileMeta, ManifestEntry
 from pkray.metadata.live import FileId, file_id, merge_entries
 
 Ints = npt.NDArray[np.int64]
@@ -21,32 +21,28 @@ Codes = npt.NDArray[np.int32]
 _MAX_CHUNKS = 32
 """Put together beyond: each set made of the one before has a chunk more."""
 _META = msgspec.msgpack.Decoder(DataFileMeta)
-_COLUMNS = pa.schema(
-    [
-        ("partition", pa.binary()),
-        ("bucket", pa.int32()),
-        ("total_buckets", pa.int32()),
-        ("level", pa.int32()),
-        ("name", pa.string()),
-        ("schema_id", pa.int64()),
-        ("stats_columns", pa.binary()),
-        ("rows", pa.int64()),
-        ("size", pa.int64()),
-        ("min_sequence", pa.int64()),
-        ("max_sequence", pa.int64()),
-        ("min_key", pa.binary()),
-        ("max_key", pa.binary()),
-        *(
-            (f"{of}_{what}", kind)
-            for of in ("key", "value")
-            for what, kind in (
-                ("min", pa.binary()),
-                ("max", pa.binary()),
-                ("nulls", pa.list_(pa.int64())),
-            )
-        ),
-        ("meta", pa.binary()),
-    ]
+_INT, _LONG, _BYTES, _COUNTS = pa.int32(), pa.int64(), pa.binary(), pa.list_(pa.int64())
+_COLUMNS: tuple[tuple[str, pa.DataType, Callable[[ManifestEntry], object]], ...] = (
+    ("partition", _BYTES, attrgetter("partition")),
+    ("bucket", _INT, attrgetter("bucket")),
+    ("total_buckets", _INT, attrgetter("total_buckets")),
+    ("level", _INT, attrgetter("file.level")),
+    ("name", pa.string(), attrgetter("file.file_name")),
+    ("schema_id", _LONG, attrgetter("file.schema_id")),
+    ("stats_columns", _BYTES, lambda entry: _joined(entry.file.value_stats_cols)),
+    ("rows", _LONG, attrgetter("file.row_count")),
+    ("size", _LONG, attrgetter("file.file_size")),
+    ("min_sequence", _LONG, attrgetter("file.min_sequence_number")),
+    ("max_sequence", _LONG, attrgetter("file.max_sequence_number")),
+    ("min_key", _BYTES, attrgetter("file.min_key")),
+    ("max_key", _BYTES, attrgetter("file.max_key")),
+    ("key_min", _BYTES, attrgetter("file.key_stats.min_values")),
+    ("key_max", _BYTES, attrgetter("file.key_stats.max_values")),
+    ("key_nulls", _COUNTS, attrgetter("file.key_stats.null_counts")),
+    ("value_min", _BYTES, attrgetter("file.value_stats.min_values")),
+    ("value_max", _BYTES, attrgetter("file.value_stats.max_values")),
+    ("value_nulls", _COUNTS, attrgetter("file.value_stats.null_counts")),
+    ("meta", _BYTES, lambda entry: msgspec.msgpack.encode(entry.file)),
 )
 
 
@@ -152,34 +148,8 @@ class FileSet:
 
 
 def _table(entries: Sequence[ManifestEntry]) -> pa.Table:
-    columns: dict[str, list[object]] = collections.defaultdict(list)
-    for entry in entries:
-        file = entry.file
-        columns["partition"].append(entry.partition)
-        columns["bucket"].append(entry.bucket)
-        columns["total_buckets"].append(entry.total_buckets)
-        columns["level"].append(file.level)
-        columns["name"].append(file.file_name)
-        columns["schema_id"].append(file.schema_id)
-        columns["stats_columns"].append(_joined(file.value_stats_cols))
-        columns["rows"].append(file.row_count)
-        columns["size"].append(file.file_size)
-        columns["min_sequence"].append(file.min_sequence_number)
-        columns["max_sequence"].append(file.max_sequence_number)
-        columns["min_key"].append(file.min_key)
-        columns["max_key"].append(file.max_key)
-        for of, stats in (("key", file.key_stats), ("value", file.value_stats)):
-            _append(columns, of, stats)
-        columns["meta"].append(msgspec.msgpack.encode(file))
-    return pa.table(
-        [pa.array(columns[field.name], field.type) for field in _COLUMNS], schema=_COLUMNS
-    )
-
-
-def _append(columns: dict[str, list[object]], of: str, stats: SimpleStats) -> None:
-    columns[f"{of}_min"].append(stats.min_values)
-    columns[f"{of}_max"].append(stats.max_values)
-    columns[f"{of}_nulls"].append(stats.null_counts)
+    arrays = [pa.array(map(value, entries), kind) for _, kind, value in _COLUMNS]
+    return pa.table(arrays, names=[name for name, _, _ in _COLUMNS])
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
