@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -153,18 +152,7 @@ def _cast(column: pa.ChunkedArray, data_type: DataType, name: str) -> pa.Chunked
 
 
 def _all_nullable(data_type: DataType) -> DataType:
-    def parts(part: DataType | None) -> DataType | None:
-        return None if part is None else _all_nullable(part)
-
-    return replace(
-        data_type,
-        nullable=True,
-        element=parts(data_type.element),
-        key=parts(data_type.key),
-        value=parts(data_type.value),
-        fields=data_type.fields
-        and tuple(replace(each, type=_all_nullable(each.type)) for each in data_type.fields),
-    )
+    return data_type.with_parts(_all_nullable).with_nullable(True)
 
 
 def _relabelled(column: pa.ChunkedArray, arrow: pa.DataType) -> pa.ChunkedArray:
@@ -219,9 +207,7 @@ def _check_narrowed(
 
 
 def _has_float(data_type: DataType) -> bool:
-    fields = (field.type for field in data_type.fields or ())
-    inner = (data_type.element, data_type.key, data_type.value, *fields)
-    return data_type.root == "FLOAT" or any(part and _has_float(part) for part in inner)
+    return data_type.root == "FLOAT" or any(map(_has_float, data_type.parts))
 
 
 def _check_values(column: pa.ChunkedArray, data_type: DataType, name: str) -> None:

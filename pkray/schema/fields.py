@@ -121,19 +121,9 @@ def check_free(fields: Fields, name: str) -> None:
 
 def renumbered(data_type: DataType, next_id: Callable[[], int]) -> DataType:
     """Give nested fields new ids, depth first, as Paimon numbers them."""
-    if data_type.fields is not None:
-        parts = tuple(
-            replace(part, id=next_id(), type=renumbered(part.type, next_id))
-            for part in data_type.fields
-        )
-        return replace(data_type, fields=parts)
-    if not data_type.is_nested:
-        return data_type
-    element, key, value = (
-        part and renumbered(part, next_id)
-        for part in (data_type.element, data_type.key, data_type.value)
+    return data_type.with_parts(
+        lambda part: renumbered(part, next_id), lambda field: replace(field, id=next_id())
     )
-    return replace(data_type, element=element, key=key, value=value)
 
 
 def _require(fields: Fields, name: str, path: tuple[str, ...]) -> Fields:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, TypeAlias
@@ -183,6 +183,31 @@ class DataType:
     def with_nullable(self, nullable: bool) -> DataType:
         """Return the same type, nullable or not."""
         return replace(self, nullable=nullable)
+
+    @property
+    def parts(self) -> list[DataType]:
+        """List the types that it is made of: of elements, keys and values, or of fields."""
+        parts = (self.element, self.key, self.value, *(each.type for each in self.fields or ()))
+        return [part for part in parts if part is not None]
+
+    def with_parts(
+        self,
+        change: Callable[[DataType], DataType],
+        change_field: Callable[[DataField], DataField] = lambda field: field,
+    ) -> DataType:
+        """Return the same type with other parts.
+
+        Args:
+            change_field: comes before the change of the field's type.
+        """
+        if self.fields is not None:
+            changed = (replace(change_field(each), type=change(each.type)) for each in self.fields)
+            return replace(self, fields=tuple(changed))
+        if not self.is_nested:
+            return self
+        parts = (self.element, self.key, self.value)
+        element, key, value = (part and change(part) for part in parts)
+        return replace(self, element=element, key=key, value=value)
 
     @cached_property
     def arrow(self) -> pa.DataType:
@@ -419,9 +444,7 @@ def check_nesting(column: str, data_type: DataType) -> None:
 
 
 def _levels(data_type: DataType) -> int:
-    parts = [data_type.element, data_type.key, data_type.value]
-    parts += [field.type for field in data_type.fields or ()]
-    return max((1 + _levels(part) for part in parts if part is not None), default=0)
+    return max((1 + _levels(part) for part in data_type.parts), default=0)
 
 
 def _too_deep() -> SchemaError:

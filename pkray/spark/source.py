@@ -25,7 +25,7 @@ from pkray.spark.bound_source import load
 from pkray.spark.failure import typed
 from pkray.spark.pushdown import narrowed
 from pkray.spark.source_options import SourceOptions
-from pkray.spark.system_source import SystemRequest, system_request
+from pkray.spark.system_source import SystemRequest
 from pkray.spark.types import spark_schema, to_arrow_schema, to_exchange
 from pkray.storage.location import TableLocation
 from pkray.table.system_table import SystemTable
@@ -257,7 +257,17 @@ def request_of(
             f"{table.name} is a system table, which is read by snapshot, tag or timestamp",
             watermark=watermark,
         )
-    request = system_request(table, columns, filter, snapshot_id, tag, timestamp)
+    names = tuple(columns) if columns is not None else None
+    request = SystemRequest(
+        table.table.location,
+        table.table.schema,
+        table.system_name,
+        names,
+        filter,
+        snapshot_id,
+        tag,
+        timestamp,
+    )
     request.read()
     return request
 

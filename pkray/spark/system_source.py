@@ -48,25 +48,3 @@ class SystemRequest:
         return table.to_batches(
             self.columns, self.filter, self.snapshot_id, tag=self.tag, timestamp=self.timestamp
         )
-
-
-def system_request(
-    table: SystemTable,
-    columns: Sequence[str] | None,
-    filter: object,
-    snapshot_id: int | None,
-    tag: str | None,
-    timestamp: Timestamp | None,
-) -> SystemRequest:
-    """Make the request of ``pkray.spark.read``; its columns and filter are checked when it is
-    read."""
-    return SystemRequest(
-        table.table.location,
-        table.table.schema,
-        table.system_name,
-        tuple(columns) if columns is not None else None,
-        filter,
-        snapshot_id,
-        tag,
-        timestamp,
-    )

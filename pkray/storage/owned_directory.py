@@ -9,7 +9,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from pkray.storage.private_files import private_directory, private_file
+from pkray.storage.private_files import private_directory, private_file, try_lock
 
 _LOCK = "lock"
 
@@ -71,9 +71,6 @@ def _is_held(folder: Path) -> bool:
     except OSError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not try_lock(descriptor)
     finally:
         os.close(descriptor)
-    return False

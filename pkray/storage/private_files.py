@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -46,6 +47,15 @@ def private_file(path: str | os.PathLike[str], flags: int = 0, mode: int = 0o600
         OSError: the disk refuses, or the file is a symbolic link.
     """
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
+
+
+def try_lock(file: int) -> bool:
+    """Lock an open file against other processes, unless one of them has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def not_kept(what: str, path: str, error: Exception) -> StorageError:

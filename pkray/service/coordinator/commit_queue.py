@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import time
@@ -12,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 from pkray.errors import StorageError
 from pkray.storage.owned_directory import default_local_directory
-from pkray.storage.private_files import private_directory, private_file
+from pkray.storage.private_files import private_directory, private_file, try_lock
 
 _PATIENCE_SECONDS = 5.0
 """Longer than a commit takes as a rule; whoever holds the queue longer is passed."""
@@ -75,7 +74,7 @@ class CommitQueue:
     def _wait(self, file: int) -> bool:
         """Whether the file could be locked."""
         end = self._clock() + _PATIENCE_SECONDS
-        while not _locked(file):
+        while not try_lock(file):
             turn = os.pread(file, _TURN_BYTES, 0)
             if turn == self._passed:
                 return False
@@ -84,11 +83,3 @@ class CommitQueue:
                 return False
             self._sleep(random.uniform(0, _LONGEST_LOOK_SECONDS))
         return True
-
-
-def _locked(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

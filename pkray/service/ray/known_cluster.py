@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import socket
@@ -17,7 +16,7 @@ import msgspec
 
 from pkray.errors import StorageError
 from pkray.storage.owned_directory import default_local_directory
-from pkray.storage.private_files import private_directory, private_file
+from pkray.storage.private_files import private_directory, private_file, try_lock
 
 _PATIENCE_SECONDS = 60.0
 """How long another process may take to start a cluster before this one starts its own."""
@@ -61,7 +60,7 @@ class KnownCluster:
         file = self._open()
         try:
             end = time.monotonic() + _PATIENCE_SECONDS
-            while file is not None and not _locked(file) and time.monotonic() < end:
+            while file is not None and not try_lock(file) and time.monotonic() < end:
                 time.sleep(_LOOK_SECONDS)
             yield
         finally:
@@ -107,14 +106,6 @@ def lasting_cluster() -> str | None:
         address = (Path(folder) / "ray" / "ray_current_cluster").read_text().strip()
         return address if answers(address) else None
     return None
-
-
-def _locked(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _lives(pid: int) -> bool:

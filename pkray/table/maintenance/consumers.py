@@ -13,13 +13,12 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.secrets import shown_url
+from pkray.system.source import MILLIS, optional, table
 
-_COLUMNS = pa.schema(
-    [
-        ("consumer_id", pa.string()),
-        ("next_snapshot_id", pa.int64()),
-        ("modified", pa.timestamp("ms", tz="UTC")),
-    ]
+_COLUMNS = (
+    optional("consumer_id", pa.string(), "name"),
+    optional("next_snapshot_id", pa.int64(), "next_snapshot"),
+    optional("modified", MILLIS, "modified_millis"),
 )
 
 
@@ -47,14 +46,7 @@ class Consumers:
     def list(self) -> pa.Table:
         """List the consumers, a row each, by name: ``consumer_id``, ``next_snapshot_id``,
         ``modified``."""
-        found = self._consumers.list()
-        columns = [
-            [each.name for each in found],
-            [each.next_snapshot for each in found],
-            [each.modified_millis for each in found],
-        ]
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, _COLUMNS, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=_COLUMNS)
+        return table(_COLUMNS, self._consumers.list())
 
     def reset(self, consumer_id: Label, next_snapshot_id: SnapshotId | None = None) -> None:
         """Let a consumer go on from another snapshot; it need not exist yet.

@@ -13,11 +13,14 @@ from pkray.scan.snapshot_selector import epoch_millis
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import FileStatus, ObjectStore
+from pkray.system.source import MILLIS, optional, table
 
 DAY_MILLIS = 86_400_000
 """The default age of orphans: longer than a commit takes."""
-COLUMNS = pa.schema(
-    [("path", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("ms", tz="UTC"))]
+_COLUMNS = (
+    optional("path", pa.string(), "path"),
+    optional("size", pa.int64(), "size"),
+    optional("modified", MILLIS, "modified_millis"),
 )
 
 
@@ -49,10 +52,4 @@ def remove_orphan_files(
         if not dry_run:
             main.delete([file.path for file in batch])
         found += batch
-    columns = (
-        [file.path for file in found],
-        [file.size for file in found],
-        [file.modified_millis for file in found],
-    )
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, COLUMNS, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=COLUMNS)
+    return table(_COLUMNS, found)
