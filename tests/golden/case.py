@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import pkray
+from pkray.relational import Changelog
 from pkray.schema.types import DataType
 
 
@@ -31,28 +32,42 @@ class Case:
 
     def open(self, catalog: pkray.Catalog) -> None:
         """Register the input tables, with all their events, and the views."""
+        for name, source in self.register(catalog).items():
+            events = [event for event in self.said["events"] if event[0] == name]
+            if events:
+                source.push(_batch(self._columns(name), events))
+            source.finish()
+
+    def register(self, catalog: pkray.Catalog) -> dict[str, Changelog]:
+        """Register the input tables, without events, and the views."""
         for key, value in self.said.get("config", {}).items():
             catalog.sql(f"SET '{key}' = '{value}'", dialect="flink")
-        for name, table in self.said["tables"].items():
-            self._register(catalog, name, table)
+        tables = self.said["tables"].items()
+        sources = {name: self._registered(catalog, name, table) for name, table in tables}
         for statement in self.said.get("setup", ()):
             catalog.sql(statement, dialect="flink")
+        return sources
 
-    def _register(self, catalog: pkray.Catalog, name: str, table: dict[str, Any]) -> None:
-        columns = [(column, DataType.parse(kind)) for column, kind in table["columns"]]
+    def push(self, source: Changelog, event: list[Any]) -> None:
+        """Push one event to its input table."""
+        source.push(_batch(self._columns(event[0]), [event]))
+
+    def _columns(self, name: str) -> list[tuple[str, DataType]]:
+        columns = self.said["tables"][name]["columns"]
+        return [(column, DataType.parse(kind)) for column, kind in columns]
+
+    def _registered(self, catalog: pkray.Catalog, name: str, table: dict[str, Any]) -> Changelog:
+        columns = self._columns(name)
         source = pkray.relational.changelog(
             {column: str(kind) for column, kind in columns},
             primary_key=table.get("primary_key"),
             mode=table.get("mode") or "all",
             watermark=table.get("watermark"),
         )
-        events = [event for event in self.said["events"] if event[0] == name]
-        if events:
-            source.push(_batch(columns, events))
-        source.finish()
         computed = table.get("computed", ())
         relation = source.with_columns(**dict(computed)) if computed else source
         catalog.create_view(name, relation, temporary=True)
+        return source
 
     def final(self) -> list[tuple[str, ...]]:
         """List the rows that are expected, as text."""
@@ -62,14 +77,26 @@ class Case:
             for row in self.said["final"]
         )
 
+    def changelog(self) -> list[tuple[str, tuple[str, ...]]]:
+        """List the changes that are expected, as kinds and text."""
+        kinds = [DataType.parse(_plain(kind)) for _, kind in self.said["columns"]]
+        return [
+            (said, tuple(_text(_value(v, kind), kind) for v, kind in zip(row, kinds, strict=True)))
+            for said, row in self.said["changelog"]
+        ]
+
     def rows(self, result: pa.Table) -> list[tuple[str, ...]]:
-        """List the rows of a result, as text."""
+        """List the rows of a result, as text, sorted."""
+        return sorted(self.texts(result))
+
+    def texts(self, result: pa.Table) -> list[tuple[str, ...]]:
+        """List the rows of a result, as text, in their order."""
         kinds = [DataType.parse(_plain(kind)) for _, kind in self.said["columns"]]
         columns = [
             [_text(value, kind) for value in column.to_pylist()]
             for column, kind in zip(result.columns, kinds, strict=True)
         ]
-        return sorted(zip(*columns, strict=True)) if columns else []
+        return list(zip(*columns, strict=True))
 
     def types(self) -> list[str]:
         """List the columns and types that are expected."""

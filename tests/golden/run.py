@@ -2,7 +2,10 @@
 
 ::
 
-    python tests/golden/run.py FOLDER --bounded [--engine local|spark|both] [--json FILE]
+    python tests/golden/run.py FOLDER [--bounded] [--engine local|spark|both] [--json FILE]
+
+Each query runs continuously, one epoch an event, and its changes are compared with the recorded
+ones, and what they leave with the recorded final table.
 
 With --bounded each query runs once over the final content of its inputs, and its result is compared
 with the recorded final table. A case that differs is excepted, by name and with the reason, where
@@ -31,6 +34,7 @@ from pkray.errors import EvaluationError, QueryError, UnsupportedError  # noqa: 
 from pkray.relational.plan import nodes  # noqa: E402
 from tests.golden.case import Case  # noqa: E402
 from tests.golden.compiled import compiled_plan_faults  # noqa: E402
+from tests.golden.continuous import continuous_faults  # noqa: E402
 
 _REFUSED_WHEN_CONTINUOUS = ("TableException",)
 """Errors of running continuously: bounded, these queries are right."""
@@ -57,10 +61,17 @@ def run_folder(folder: Path, engines: list[str]) -> Iterator[Outcome]:
 
 
 def run_case(case: Case, engine: str) -> Outcome:
-    """Run one case bounded."""
+    """Run one case.
+
+    Args:
+        engine: ``continuous``, or what runs it bounded.
+    """
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
         try:
-            faults, reasons = _faults(case, catalog, engine)
+            if engine == "continuous":
+                faults, reasons = continuous_faults(case, catalog), []
+            else:
+                faults, reasons = _faults(case, catalog, engine)
         except Exception as error:  # whatever it is, it is this case's failure
             return Outcome(case.name, engine, "FAIL", f"{type(error).__name__}: {error}")
     if not faults:
@@ -182,9 +193,11 @@ def main() -> int:
     parser.add_argument("--engine", choices=["local", "spark", "both"], default="local")
     parser.add_argument("--json", type=Path, help="write all outcomes to this file")
     arguments = parser.parse_args()
-    if not arguments.bounded:
-        parser.error("queries do not run continuously yet: say --bounded")
     engines = ["local", "spark"] if arguments.engine == "both" else [arguments.engine]
+    if not arguments.bounded:
+        if arguments.engine != "local":
+            parser.error("--engine says what runs bounded: say --bounded too")
+        engines = ["continuous"]
     outcomes = []
     with _spark("spark" in engines):
         for outcome in run_folder(arguments.folder, engines):

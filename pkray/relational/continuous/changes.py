@@ -37,8 +37,13 @@ class Changes:
         return cls(batch_of(empty, fields.arrow, 0), np.zeros(0, np.int8))
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, kind: int = INSERT) -> Changes:
-        """Make changes of one kind."""
+    def of_kind(cls, rows: pa.RecordBatch, kind: int = INSERT) -> Changes:
+        """Make changes of one kind.
+
+        Args:
+            rows: a batch of the node's schema.
+            kind: as `pkray.schema.row_kind` numbers them.
+        """
         return cls(rows, np.full(rows.num_rows, kind, np.int8))
 
     def __len__(self) -> int:

@@ -78,7 +78,7 @@ class FixedFeed(Feed):
         if bounds[0] >= 1:
             return
         for batch in _rows_of(scan):
-            yield Changes.of(batch_of(batch.columns, scan.fields.arrow, batch.num_rows))
+            yield Changes.of_kind(batch_of(batch.columns, scan.fields.arrow, batch.num_rows))
 
     @property
     def is_finished(self) -> bool:
@@ -150,7 +150,7 @@ class TableFeed(Feed):
             if until:
                 for batch in self._table.at(snapshot_id=until).to_batches(names):
                     rows = batch_of(batch.columns, scan.fields.arrow, batch.num_rows)
-                    yield Changes.of(rows)
+                    yield Changes.of_kind(rows)
             return
         if until > after:
             changed = self._table.changelog_batches(after + 1, until, normalize=self._completes)
