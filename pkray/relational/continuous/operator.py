@@ -29,7 +29,9 @@ from pkray.relational.continuous.state import State, StateSpec
 from pkray.relational.plan.changelog_modes import ChangelogMode
 from pkray.relational.plan.nodes import Node
 
-OPERATORS: dict[type[Node], type[Operator]] = {}
+OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}
+"""Of each kind of node, which operators compute it, and under which condition."""
+
 Kind = TypeVar("Kind", bound="type[Operator]")
 
 
@@ -92,11 +94,21 @@ class Operator(ABC):
         """
 
 
-def operates(*kinds: type[Node]) -> Callable[[Kind], Kind]:
-    """Say that a class computes these kinds of nodes."""
+def always(node: Any) -> bool:
+    """Whether a node of the right kind is computed: each is."""
+    return True
+
+
+def operates(*kinds: type[Node], when: Callable[[Any], bool] = always) -> Callable[[Kind], Kind]:
+    """Say that a class computes these kinds of nodes.
+
+    Args:
+        when: which of them; those that no class computes do not run continuously.
+    """
 
     def put(operator: Kind) -> Kind:
-        OPERATORS.update(dict.fromkeys(kinds, operator))
+        for kind in kinds:
+            OPERATORS.setdefault(kind, []).append((when, operator))
         return operator
 
     return put
@@ -111,10 +123,10 @@ def operator_of(node: Node) -> type[Operator]:
     from pkray.relational.continuous import operators
 
     operators.load()
-    found = OPERATORS.get(type(node))
-    if found is None:
-        raise UnsupportedError(
-            f"{type(node).__name__} does not run continuously: run the query bounded",
-            node=type(node).__name__,
-        )
-    return found
+    for when, operator in OPERATORS.get(type(node), ()):
+        if when(node):
+            return operator
+    raise UnsupportedError(
+        f"this {type(node).__name__} does not run continuously: run the query bounded",
+        node=type(node).__name__,
+    )

@@ -23,6 +23,8 @@ from pkray.relational.plan.nodes import (
     Filter,
     Hint,
     Project,
+    SetKind,
+    SetOperation,
     Sink,
     Sort,
     Unnest,
@@ -83,6 +85,7 @@ class Passing(Operator):
         return inputs[0]
 
 
+@operates(SetOperation, when=lambda node: node.kind is SetKind.UNION and node.all)
 class Union(Operator):
     """Gives the changes of all inputs: UNION ALL."""
 
