@@ -84,7 +84,7 @@ class Spill:
         except MemoryError:
             raise
         except (OSError, pa.ArrowException) as error:
-            raise not_kept("set sorted rows aside in", where, error) from error
+            raise not_kept("set rows aside in", where, error) from error
 
     def _write_options(self) -> pa.ipc.IpcWriteOptions:
         codec = self._settings.codec
@@ -99,11 +99,13 @@ class SpilledBatches:
 
     Attributes:
         rows: how many, over all batches.
+        nbytes: what they take in memory.
         disk_bytes: what is on disk.
     """
 
     def __init__(self, spill: Spill) -> None:
         self.rows = 0
+        self.nbytes = 0
         self.disk_bytes = 0
         self._spill = spill
         self._memory: list[pa.RecordBatch] = []
@@ -118,6 +120,7 @@ class SpilledBatches:
             StorageError: it cannot be written.
         """
         self.rows += rows.num_rows
+        self.nbytes += rows.nbytes
         if self._file is None and self._spill._admits(rows):
             self._memory.append(rows)
         else:
@@ -130,18 +133,26 @@ class SpilledBatches:
             self._writer = None
         return self
 
+    def read_again(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches, and keep them."""
+        yield from self._memory
+        if self._file is not None:
+            yield from self._stored()
+
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches, once: what has been read is let go."""
         for rows in self._memory:
             self._spill._release(rows.nbytes)
         while self._memory:
             yield self._memory.pop(0)
-        if self._file is None:
-            return
+        if self._file is not None:
+            yield from self._stored()
+            self.close()
+
+    def _stored(self) -> Iterator[pa.RecordBatch]:
         reader = self._spill._guarded(self._open)
         for number in range(reader.num_record_batches):
             yield self._spill._guarded(partial(reader.get_batch, number))
-        self.close()
 
     def close(self) -> None:
         """Let all of it go."""

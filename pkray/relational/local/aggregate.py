@@ -22,8 +22,9 @@ from pkray.relational.local.batches import (
     with_schema,
 )
 from pkray.relational.local.engine import Engine, ahead, operator
-from pkray.relational.local.folds import Fold, alike, fold_of, widened
+from pkray.relational.local.folds import WIDE, Fold, alike, fold_of, widened
 from pkray.relational.local.keys import Aggregation, Codes, codes, grouped
+from pkray.relational.local.memory import Memory, can_divide, drained
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.nodes import Aggregate, Distinct, Node
 
@@ -39,14 +40,15 @@ def aggregate(node: Aggregate, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Give a row a group; without keys, one row."""
     folding = Folding.of(node.keys, node.aggregates, node.input.fields.arrow)
     if len(folding.folds) == len(node.aggregates):
-        found = folding.run(node, engine, _columns(node, engine))
+        tables = folding.run(node, engine, _columns(node, engine))
     else:
-        held = engine.held(node, _columns(node, engine))
-        table = table_of(held, node.input.fields.only(_needed(node)))
-        found = of_whole_groups(node, table) if table.num_rows else None
-    if found is not None:
+        fields = node.input.fields.only(_needed(node))
+        held = engine.memory.tables(node, _columns(node, engine), node.keys, fields)
+        tables = (of_whole_groups(node, table) for table in held if table.num_rows)
+    found = None
+    for found in tables:
         yield from batches_of(with_schema(found, node.fields.arrow), engine.batch_rows)
-    elif not node.keys:
+    if found is None and not node.keys:
         yield _of_no_rows(node)
 
 
@@ -56,8 +58,7 @@ def distinct(node: Distinct, engine: Engine) -> Iterator[pa.RecordBatch]:
     if not len(node.fields):
         yield from _first_row(engine.batches(node.input))
         return
-    found = Folding(node.fields.names, {}).run(node, engine, engine.batches(node.input))
-    if found is not None:
+    for found in Folding(node.fields.names, {}).run(node, engine, engine.batches(node.input)):
         yield from batches_of(with_schema(found, node.fields.arrow), engine.batch_rows)
 
 
@@ -130,18 +131,70 @@ class Folding:
                 folds[name] = (call, fold)
         return Folding(keys, folds)
 
-    def run(self, node: Node, engine: Engine, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
-        """Aggregate a node's batches: the keys first, then the results; None of no rows."""
-        first = next(parts(batches, SAMPLE_ROWS), None)
+    def run(
+        self, node: Node, engine: Engine, batches: Iterator[pa.RecordBatch], level: int = 0
+    ) -> Iterator[pa.Table]:
+        """Aggregate a node's batches: the keys first, then the results.
+
+        All groups are in one table, if they can be held; of no rows there is none.
+
+        Args:
+            level: how often the rows have been divided by the keys.
+        """
+        memory = engine.memory
+        first = next(parts(batches, SAMPLE_ROWS, memory.piece), None)
         if first is None:
-            return None
-        states = [self.of_rows(first)]
-        if states[0].num_rows < first.num_rows / 2:
-            states += list(ahead(self.of_rows, parts(batches, PART_ROWS)))
-        else:  # parts would have as many groups as rows
-            held = engine.held(node, chain(batches_of(first, first.num_rows), batches))
-            states = [self.of_rows(pa.Table.from_batches(held))]
-        return self.finished(self.merged(states))
+            return
+        states = self.of_rows(first)
+        if states.num_rows < first.num_rows / 2:
+            more = ahead(self.of_rows, parts(batches, PART_ROWS, memory.piece))
+            yield from self._of_states(node, memory, chain([states], more), level)
+            return
+        # parts would have as many groups as rows
+        taken, passes = memory.first(chain(batches_of(first, first.num_rows), batches))
+        if not passes or not can_divide(self.keys, level):
+            held = memory.held(node, chain(drained(taken), batches))
+            yield self.finished(self.of_rows(pa.Table.from_batches(held)))
+            return
+        for part in memory.divided(chain(drained(taken), batches), self.keys, level):
+            yield from self.run(node, engine, part.read(), level + 1)
+
+    def _of_states(
+        self, node: Node, memory: Memory, states: Iterator[pa.Table], level: int
+    ) -> Iterator[pa.Table]:
+        """Merge the states of parts as they come; groups that cannot be held are divided."""
+        held: list[pa.Table] = []
+        size = 0
+        for part in states:
+            held.append(part)
+            size += part.nbytes
+            if size > memory.share:
+                held = [self.merged(held)]
+                size = held[0].nbytes
+                if size > memory.share / 2 and can_divide(self.keys, level):
+                    break
+        else:
+            once = len(held) == 1 and not level  # rows that were divided are of several parts
+            yield self.finished(held[0] if once else self.merged(held))
+            return
+        rows = (self._widest(table) for table in chain(drained(held), states))
+        batches = (batch for table in rows for batch in table.to_batches())
+        for each in memory.divided(batches, self.keys, level):
+            if each.rows:
+                tables = parts(each.read(), PART_ROWS, memory.piece)
+                yield from self._of_states(node, memory, tables, level + 1)
+
+    def _widest(self, states: pa.Table) -> pa.Table:
+        """Give the states of every part the same types."""
+        for name, (exact, _) in self._states():
+            kind = states.schema.field(name).type
+            if exact and pa.types.is_integer(kind):
+                kind = WIDE
+            elif exact and pa.types.is_decimal(kind):
+                kind = pa.decimal256(76, kind.scale)
+            place = states.column_names.index(name)
+            states = states.set_column(place, name, states[name].cast(kind))
+        return states
 
     def of_rows(self, table: pa.Table) -> pa.Table:
         """Compute the states of a part's rows."""
@@ -165,8 +218,6 @@ class Folding:
 
     def merged(self, states: list[pa.Table]) -> pa.Table:
         """Merge the states of parts."""
-        if len(states) == 1:
-            return states[0]
         exact = dict(self._states())
         merging = {}
         for name in states[0].column_names:

@@ -69,16 +69,19 @@ def batches_of(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
         yield batch_of((), table.schema, table.num_rows)
 
 
-def parts(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.Table]:
-    """Join batches to tables of at least so many rows; None: to one table."""
+def parts(
+    batches: Iterable[pa.RecordBatch], rows: int | None, size: int | None = None
+) -> Iterator[pa.Table]:
+    """Join batches to tables of at least so many rows, or bytes; None: no matter how many."""
     held: list[pa.RecordBatch] = []
-    size = 0
+    count = taken = 0
     for batch in batches:
         held.append(batch)
-        size += batch.num_rows
-        if rows is not None and size >= rows:
+        count += batch.num_rows
+        taken += batch.nbytes if size is not None else 0
+        if (rows is not None and count >= rows) or (size is not None and taken >= size):
             yield pa.Table.from_batches(held)
-            held, size = [], 0
+            held, count, taken = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
 

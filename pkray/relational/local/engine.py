@@ -15,7 +15,8 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from pkray.errors import EvaluationError, UnsupportedError
-from pkray.relational.local.batches import cut, table_of, with_schema
+from pkray.relational.local.batches import cut
+from pkray.relational.local.memory import Memory
 from pkray.relational.local.shared import Held, repeated
 from pkray.relational.plan.nodes import Node
 
@@ -41,17 +42,20 @@ def run(
 
     Args:
         batch_rows: most rows of a batch that comes out.
-        memory: most bytes that one operator may hold; None: no limit.
+        memory: bytes that the operators hold together, about; rows beyond are set aside on the
+            local disk. By default half of the machine's.
 
     Returns:
         batches of the schema ``plan.fields.arrow``; none is empty.
 
     Raises:
         EvaluationError: a row cannot be computed.
-        UnsupportedError: the engine lacks what the plan needs, or `memory` is too little.
+        UnsupportedError: the engine lacks what the plan needs, or rows that an operator needs at
+            once take more than `memory`.
+        StorageError: rows cannot be set aside on the local disk.
     """
     with _named_errors():
-        found = Engine(batch_rows, memory, repeated(plan)).batches(plan)
+        found = Engine(batch_rows, Memory.of(plan, memory), repeated(plan)).batches(plan)
     return _told(found)
 
 
@@ -79,12 +83,12 @@ class Engine:
 
     Attributes:
         batch_rows: most rows of a batch.
-        memory: most bytes that one operator may hold; None: no limit.
+        memory: what operators may hold.
         shared: by their ids, nodes that the plan holds more than once.
     """
 
-    batch_rows: int = BATCH_ROWS
-    memory: int | None = None
+    batch_rows: int
+    memory: Memory
     shared: Mapping[int, Held] = field(default_factory=dict)
 
     def batches(self, node: Node) -> Iterator[pa.RecordBatch]:
@@ -95,8 +99,8 @@ class Engine:
         """Compute a node's rows, or give those that were."""
         held = self.shared[id(node)]
         if held.rows is None:
-            held.rows = list(self.held(node, self._computed(node)))
-        yield from held.rows
+            held.rows = self.memory.set_aside(self._computed(node), self.memory.share)
+        yield from held.rows.read_again()
 
     def _computed(self, node: Node) -> Iterator[pa.RecordBatch]:
         load()
@@ -127,24 +131,6 @@ class Engine:
             return batch
 
         return self._pieces(ahead(taken, self._pieces(batches)))
-
-    def table(self, node: Node) -> pa.Table:
-        """Compute a node's rows as a whole."""
-        held = self.held(node, self.batches(node))
-        return with_schema(table_of(held, node.fields), node.fields.arrow)
-
-    def held(self, node: Node, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pass on batches that an operator keeps; fail when they pass the limit of `memory`."""
-        size = 0
-        for batch in batches:
-            size += batch.nbytes if self.memory is not None else 0
-            if self.memory is not None and size > self.memory:
-                raise UnsupportedError(
-                    f"the rows of {type(node).__name__} take more than memory={self.memory} "
-                    "bytes: give more memory, select fewer columns or rows, or run on Spark",
-                    memory=self.memory,
-                )
-            yield batch
 
     def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

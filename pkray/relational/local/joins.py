@@ -1,4 +1,4 @@
-"""Joins: the left side's rows stream past the right side, which is held.
+"""Joins: the left side's rows stream past the right side, which is held if it fits.
 
 Without a further condition Arrow's hash join gives the result itself. Otherwise it gives pairs, as
 numbers of rows beside the columns that the condition reads. Those for which the condition is true
@@ -25,17 +25,20 @@ from pkray.relational.local.batches import (
     gathered,
     in_one_piece,
     parts,
+    table_of,
     whole,
     with_schema,
 )
 from pkray.relational.local.dense import DenseIndex
 from pkray.relational.local.engine import BATCH_ROWS, Engine, Step, ahead, operator
 from pkray.relational.local.keys import codes, comparable
+from pkray.relational.local.memory import Memory, can_divide, drained
 from pkray.relational.local.rows import condition_of
 from pkray.relational.local.sizes import rows_about
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Join, JoinKind
+from pkray.storage.spill import SpilledBatches
 
 PROBE_ROWS = 1 << 20
 """Rows of the left side that are joined at once, unless the right side is large."""
@@ -51,6 +54,9 @@ INDEXED_ROWS = 1 << 18
 
 BLOCK_ROWS = 1 << 18
 """Pairs that are made at once where there are no keys."""
+
+MOSTLY = 0.75
+"""Share of the rows that one part has if dividing does not help: they have one key."""
 
 ARROW_KINDS = {
     JoinKind.INNER: "inner",
@@ -133,12 +139,11 @@ def join(node: Join, engine: Engine) -> Iterator[pa.RecordBatch]:
     if turned:
         sides, inputs = sides.turned(), inputs[::-1]
         kind = JoinKind.LEFT if kind is JoinKind.RIGHT else kind
-    right = in_one_piece(engine.table(inputs[1]))
-    right = with_schema(right, sides.right.arrow)
-    joining = Joining.of(sides, kind, right, node.null_aware)
+    pairing = Pairing(sides, kind, node.null_aware, engine.memory)
     width, schema = len(sides.left), node.fields.arrow
     left = (with_schema(batch, sides.left.arrow) for batch in engine.batches(inputs[0]))
-    for table in joining.run(left):
+    right = (with_schema(batch, sides.right.arrow) for batch in engine.batches(inputs[1]))
+    for table in pairing.run(left, right):
         columns = table.columns
         if turned:
             columns = columns[width:] + columns[:width]
@@ -151,6 +156,72 @@ def join(node: Join, engine: Engine) -> Iterator[pa.RecordBatch]:
 def _smaller_left(node: Join) -> bool:
     left, right = rows_about(node.left), rows_about(node.right)
     return left is not None and right is not None and left < right
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A join of two streams of batches."""
+
+    sides: Sides
+    kind: JoinKind
+    null_aware: bool
+    memory: Memory
+
+    def run(
+        self, left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch], level: int = 0
+    ) -> Iterator[pa.Table]:
+        """Join with the right side as a whole if it can be held, otherwise part by part.
+
+        Both sides are divided by their keys. Where that does not help, since most rows have one key
+        or the keys do not say what is a pair, the right side is read again for pieces of the left.
+        """
+        held, more = self.memory.first(right)
+        if not more:
+            table = table_of(held, self.sides.right)
+            yield from self._joining(table).run(left, self.memory.piece)
+            return
+        rights = chain(drained(held), right)
+        keys = () if self.null_aware else self.sides.right_keys  # a NULL is compared with all rows
+        if not can_divide(keys, level):
+            yield from self._by_blocks(left, self.memory.set_aside(rights))
+            return
+        ours = self.memory.divided(rights, keys, level)
+        theirs = self.memory.divided(left, self.sides.left_keys, level)
+        total = sum(part.rows for part in ours)
+        for part, others in zip(theirs, ours, strict=True):
+            if not part.rows and self.kind is not JoinKind.FULL:
+                others.close()
+            elif others.rows > MOSTLY * total and others.nbytes > self.memory.share:
+                yield from self._by_blocks(part.read(), others)
+            else:
+                yield from self.run(part.read(), others.read(), level + 1)
+
+    def _joining(self, right: pa.Table) -> Joining:
+        return Joining.of(self.sides, self.kind, in_one_piece(right), self.null_aware)
+
+    def _by_blocks(
+        self, left: Iterator[pa.RecordBatch], right: SpilledBatches
+    ) -> Iterator[pa.Table]:
+        """Join pieces of the left side with blocks of the right, which is read for each of them."""
+        matched = np.zeros(right.rows if self.kind is JoinKind.FULL else 0, bool)
+        for piece in parts(left, None, 2 * self.memory.piece):
+            met = Met(self.sides, self.kind, self.null_aware, in_one_piece(piece))
+            place = 0
+            for table in parts(right.read_again(), None, 2 * self.memory.piece):
+                block = in_one_piece(table)
+                for rows, others in met.pairs(block):
+                    if len(matched):
+                        matched[place + others] = True
+                    if self.kind.keeps_right:
+                        yield completed(JoinKind.INNER, met.left, block, [(rows, others)])
+                place += block.num_rows
+            yield met.rest()
+        place = 0
+        for batch in right.read() if self.kind is JoinKind.FULL else ():
+            alone = ~matched[place : place + batch.num_rows]
+            yield _alone(self.sides, pa.Table.from_batches([batch]).filter(pa.array(alone)))
+            place += batch.num_rows
+        right.close()
 
 
 @dataclass(frozen=True)
@@ -174,20 +245,24 @@ class Joining:
             index = None
         return Joining(sides, kind, right, null_aware, index)
 
-    def run(self, left: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Join the left side's batches; MARK adds its column, FULL gives the right rows last."""
+    def run(self, left: Iterator[pa.RecordBatch], most: int | None = None) -> Iterator[pa.Table]:
+        """Join the left side's batches; MARK adds its column, FULL gives the right rows last.
+
+        Args:
+            most: bytes of the left side that are joined at once, about.
+        """
         if self.kind is JoinKind.FULL:
-            yield from self._full(_cut(left, self._rows_at_once()))
+            yield from self._full(_cut(left, self._rows_at_once(), most))
             return
         size = min(self._rows_at_once(), SAMPLE_ROWS)
-        first = next(parts(left, size), None)
+        first = next(parts(left, size, most), None)
         if first is None:
             return
         found = self._piece(sliced(first, 0, size))
         yield found
         rest = batches_of(sliced(first, size, first.num_rows), first.num_rows)
         rows = self._rows_at_once(found.num_rows / min(size, first.num_rows))
-        yield from ahead(self._piece, _cut(chain(rest, left), rows))
+        yield from ahead(self._piece, _cut(chain(rest, left), rows, most))
 
     def _rows_at_once(self, each: float = 1) -> int:
         """Say how many left rows are joined at once if `each` gives so many rows."""
@@ -250,26 +325,61 @@ class Joining:
 
     def _compared_as_in(self, left: pa.Table) -> pa.Table:
         """Compare the first key as IN does: unknown with NULLs where nothing is equal."""
-        sides, right = self.sides, self.right
-        found = has_pair(sides, left, right)
-        others = sides.but_first_key()
-        nulls = right.filter(pc.is_null(right[sides.right_keys[0]]))
-        unknown = ~found & has_pair(others, left, nulls)
-        null = np.flatnonzero(np.asarray(whole(pc.is_null(left[sides.left_keys[0]]))))
-        unknown[null] = has_pair(others, gathered(left, null), right)
+        found = has_pair(self.sides, left, self.right)
+        unknown = ~found & unknown_as_in(self.sides, left, self.right)
         if self.kind is JoinKind.ANTI:
             return gathered(left, np.flatnonzero(~found & ~unknown))
         return left.append_column("$mark", pa.array(found, mask=unknown))
 
 
-def _cut(left: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Join and cut batches to tables of about so many rows, at most twice as many."""
-    for table in parts(left, rows):
+def _cut(left: Iterator[pa.RecordBatch], rows: int, most: int | None) -> Iterator[pa.Table]:
+    """Join and cut batches to tables of about so many rows, at most twice as many, or bytes."""
+    for table in parts(left, rows, most):
         if table.num_rows < 2 * rows:
             yield table
             continue
         for start in range(0, table.num_rows, rows):
             yield sliced(table, start, rows)
+
+
+class Met:
+    """Rows of the left side, which meet the right side block by block.
+
+    Attributes:
+        found: int64, how many pairs each row has.
+        unknown: for a join that compares as IN does, whether a comparison with a NULL may be one.
+    """
+
+    def __init__(self, sides: Sides, kind: JoinKind, null_aware: bool, left: pa.Table) -> None:
+        self.sides, self.kind, self.null_aware, self.left = sides, kind, null_aware, left
+        self.found = np.zeros(left.num_rows, np.int64)
+        self.unknown = np.zeros(left.num_rows, bool)
+
+    def pairs(self, block: pa.Table) -> Pairs:
+        """Find the pairs with a block of the right side."""
+        if self.null_aware:
+            self.unknown |= unknown_as_in(self.sides, self.left, block)
+        for rows, others in pairs_of(self.sides, self.left, block):
+            self.found += np.bincount(rows, minlength=len(self.found))
+            yield rows, others
+
+    def rest(self) -> pa.Table:
+        """Make the rows that do not depend on which pair was found, once all blocks were met."""
+        found, kind = self.found > 0, self.kind
+        if kind is JoinKind.MARK:
+            mask = self.unknown & ~found if self.null_aware else None
+            return self.left.append_column("$mark", pa.array(found, mask=mask))
+        if kind is JoinKind.SEMI:
+            return gathered(self.left, np.flatnonzero(found))
+        if kind is JoinKind.ANTI:
+            return gathered(self.left, np.flatnonzero(~found & ~self.unknown))
+        if kind is JoinKind.SINGLE and (self.found > 1).any():
+            raise _several()
+        alone = np.flatnonzero(~found) if kind is not JoinKind.INNER else np.zeros(0, np.int64)
+        left = gathered(self.left, alone)
+        nulls = [pa.nulls(len(alone), field.type) for field in self.sides.right.arrow]
+        none = pa.Table.from_arrays(nulls, names=list(self.sides.right.names))
+        return _side_by_side(left, none)
 
 
 def sliced(table: pa.Table, start: int, rows: int) -> pa.Table:
@@ -288,6 +398,16 @@ def has_pair(sides: Sides, left: pa.Table, right: pa.Table) -> np.ndarray:
     for rows, _ in pairs_of(sides, left, right):
         found[rows] = True
     return found
+
+
+def unknown_as_in(sides: Sides, left: pa.Table, right: pa.Table) -> np.ndarray:
+    """Whether each left row might have a pair if its first key, or the other one, were not NULL."""
+    others = sides.but_first_key()
+    nulls = right.filter(pc.is_null(right[sides.right_keys[0]]))
+    unknown = has_pair(others, left, nulls)
+    null = np.flatnonzero(np.asarray(whole(pc.is_null(left[sides.left_keys[0]]))))
+    unknown[null] = has_pair(others, gathered(left, null), right)
+    return unknown
 
 
 def completed(
@@ -311,10 +431,7 @@ def completed(
     if kind is JoinKind.MARK:
         return left.append_column("$mark", pa.array(found))
     if kind is JoinKind.SINGLE and len(rows) > int(found.sum()):
-        raise EvaluationError(
-            "a subquery that stands for one value gives more than one row: aggregate it, "
-            "or write LIMIT 1"
-        )
+        raise _several()
     if len(rows) == int(found.sum()):  # the left rows can stay where they are
         chosen = np.zeros(left.num_rows, np.int64)
         chosen[rows] = others
@@ -324,6 +441,13 @@ def completed(
     others = np.concatenate([others, np.zeros(len(alone), np.int64)])
     added = gathered(right, pa.array(others, mask=missing))
     return _side_by_side(gathered(left, np.concatenate([rows, alone])), added)
+
+
+def _several() -> EvaluationError:
+    return EvaluationError(
+        "a subquery that stands for one value gives more than one row: aggregate it, "
+        "or write LIMIT 1"
+    )
 
 
 def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:

@@ -34,8 +34,13 @@ Running = Callable[[Partitions, Frames, WindowCall, list[pa.Array]], pa.Array]
 
 @operator(Over)
 def over(node: Over, engine: Engine) -> Iterator[pa.RecordBatch]:
-    """Add a column a window function; the rows keep their order."""
-    table = in_one_piece(engine.table(node.input))
+    """Add a column a window function; the rows keep their order, if they are held as a whole."""
+    rows = engine.batches(node.input)
+    for table in engine.memory.tables(node, rows, node.partition_by, node.input.fields):
+        yield from batches_of(_with_calls(node, in_one_piece(table)), engine.batch_rows)
+
+
+def _with_calls(node: Over, table: pa.Table) -> pa.Table:
     partitions = Partitions(table, node.partition_by, node.order_by)
     schema = node.fields.arrow
     columns = list(table.columns)
@@ -43,8 +48,8 @@ def over(node: Over, engine: Engine) -> Iterator[pa.RecordBatch]:
         arguments = [partitions.in_order(table[argument]) for argument in call.arguments]
         values = _computed(partitions, call, arguments)
         columns.append(typed(partitions.at_rows(values), schema.field(name).type))
-    made = pa.Table.from_arrays(columns, names=schema.names)
-    yield from batches_of(with_schema(made, schema), engine.batch_rows)
+    made: pa.Table = with_schema(pa.Table.from_arrays(columns, names=schema.names), schema)
+    return made
 
 
 def _computed(partitions: Partitions, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:

@@ -25,13 +25,11 @@ def combine(node: SetOperation, engine: Engine) -> Iterator[pa.RecordBatch]:
     if node.kind is SetKind.UNION:
         yield from _united(node, engine)
         return
-    counted = Folding(node.fields.names, _counts()).run(node, engine, _flagged(node, engine))
-    if counted is None:
-        return
-    left, right = np.asarray(counted[LEFT]), np.asarray(counted[RIGHT])
-    times = _times(node, left, right)
-    rows = gathered(counted.drop_columns([LEFT, RIGHT]), np.repeat(np.arange(len(times)), times))
-    yield from batches_of(with_schema(rows, node.fields.arrow), engine.batch_rows)
+    for counted in Folding(node.fields.names, _counts()).run(node, engine, _flagged(node, engine)):
+        left, right = np.asarray(counted[LEFT]), np.asarray(counted[RIGHT])
+        numbers = np.repeat(np.arange(counted.num_rows), _times(node, left, right))
+        rows = gathered(counted.drop_columns([LEFT, RIGHT]), numbers)
+        yield from batches_of(with_schema(rows, node.fields.arrow), engine.batch_rows)
 
 
 def _united(node: SetOperation, engine: Engine) -> Iterator[pa.RecordBatch]:
@@ -41,8 +39,7 @@ def _united(node: SetOperation, engine: Engine) -> Iterator[pa.RecordBatch]:
     if node.all:
         yield from both
         return
-    found = Folding(node.fields.names, {}).run(node, engine, both)
-    if found is not None:
+    for found in Folding(node.fields.names, {}).run(node, engine, both):
         yield from batches_of(with_schema(found, schema), engine.batch_rows)
 
 

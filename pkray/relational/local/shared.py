@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from pkray.relational.functions.function import function
 from pkray.relational.plan.expressions import Call, Expression, Literal, UdfCall
 from pkray.relational.plan.nodes import (
@@ -23,6 +21,7 @@ from pkray.relational.plan.nodes import (
     TopN,
     Unnest,
 )
+from pkray.storage.spill import SpilledBatches
 
 KEPT = (Aggregate, Deduplicate, Distinct, Limit, TopN)
 """What gives far fewer rows than it takes, so that its rows can be held."""
@@ -32,7 +31,7 @@ KEPT = (Aggregate, Deduplicate, Distinct, Limit, TopN)
 class Held:
     """The rows of a node; None before they are computed."""
 
-    rows: list[pa.RecordBatch] | None = None
+    rows: SpilledBatches | None = None
 
 
 def repeated(plan: Node) -> dict[int, Held]:

@@ -18,6 +18,7 @@ from pkray.relational.local.batches import (
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.joins import Sides, checked_pairs, with_alone
 from pkray.relational.local.keys import argsort, codes
+from pkray.relational.local.memory import Side
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, TemporalJoin
 
 
@@ -32,24 +33,32 @@ def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch
         yield from (with_schema(batch, node.fields.arrow) for batch in engine.batches(plain))
         return
     sides = Sides.of(plain)
-    left, right = _tables(plain, sides, engine)
-    keys, others, known, versions = _key_codes(sides, left, right)
     right_time = _renamed(node, node.right_time)
-    times, theirs, _ = _moments(left[node.left_time], right[right_time])
-    rows = _as_of((keys, times[0]), (others, theirs[0]), versions & theirs[1])
-    found = np.flatnonzero((rows >= 0) & known & times[1])
-    pairs = checked_pairs(sides, left, right, found, rows[found])
-    yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
+    for left, right in _tables(node, sides, engine):
+        keys, others, known, versions = _key_codes(sides, left, right)
+        times, theirs, _ = _moments(left[node.left_time], right[right_time])
+        rows = _as_of((keys, times[0]), (others, theirs[0]), versions & theirs[1])
+        found = np.flatnonzero((rows >= 0) & known & times[1])
+        pairs = checked_pairs(sides, left, right, found, rows[found])
+        yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
 
 
 def _renamed(node: TemporalJoin | IntervalJoin, name: str) -> str:
     return node.right_names[node.right.fields.names.index(name)]
 
 
-def _tables(node: Join, sides: Sides, engine: Engine) -> tuple[pa.Table, pa.Table]:
-    left = in_one_piece(engine.table(node.left))
-    right = in_one_piece(engine.table(node.right))
-    return left, with_schema(right, sides.right.arrow)
+def _tables(
+    node: TemporalJoin | IntervalJoin, sides: Sides, engine: Engine
+) -> Iterator[tuple[pa.Table, ...]]:
+    """Give both sides' rows: all, or if they cannot be held, those of some keys at a time."""
+    schema = sides.right.arrow
+    right = (with_schema(batch, schema) for batch in engine.batches(node.right))
+    both = (
+        Side(engine.batches(node.left), sides.left_keys, sides.left),
+        Side(right, sides.right_keys, sides.right),
+    )
+    for tables in engine.memory.pairs(both, node):
+        yield tuple(in_one_piece(table) for table in tables)
 
 
 def _key_codes(
@@ -105,7 +114,14 @@ def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch
         node.condition,
     )  # fmt: skip
     sides = Sides.of(plain)
-    left, right = _tables(plain, sides, engine)
+    for left, right in _tables(node, sides, engine):
+        pairs = _near(node, sides, left, right)
+        yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
+
+
+def _near(
+    node: IntervalJoin, sides: Sides, left: pa.Table, right: pa.Table
+) -> list[tuple[np.ndarray, np.ndarray]]:
     keys, others, known, theirs_known = _key_codes(sides, left, right)
     right_time = _renamed(node, node.right_time)
     (times, valid), (theirs, their_valid), scale = _moments(left[node.left_time], right[right_time])
@@ -113,10 +129,9 @@ def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch
     there = np.flatnonzero(theirs_known & their_valid)
     low, high = times[rows] - node.upper * scale, times[rows] - node.lower * scale
     places, starts, lengths = _ranges(keys[rows], low, high, others[there], theirs[there])
-    pairs = checked_pairs(
+    return checked_pairs(
         sides, left, right, np.repeat(rows, lengths), there[places[spread(starts, lengths)]]
     )
-    yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
 
 
 def _ranges(

@@ -24,11 +24,12 @@ WINDOW_ROWS = 1 << 20
 def windowed(node: Window, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Give each row once for each of its windows."""
     if node.kind is WindowKind.SESSION:
-        table = in_one_piece(engine.table(node.input))
-        starts, ends = _sessions(node, table)
-        rows = np.arange(table.num_rows)
-        for batch in batches_of(_bounded(node, table, rows, starts, ends), engine.batch_rows):
-            yield batch
+        held = engine.batches(node.input)
+        for each in engine.memory.tables(node, held, node.partition_by, node.input.fields):
+            table = in_one_piece(each)
+            starts, ends = _sessions(node, table)
+            made = _bounded(node, table, np.arange(table.num_rows), starts, ends)
+            yield from batches_of(made, engine.batch_rows)
         return
     place = 0
     for batch in _cut(node, engine.batches(node.input)):
