@@ -203,14 +203,14 @@ define(
 def _joined(word: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(word, arguments, 2, None)
-        parts = tuple(_truth(word, each) for each in arguments)
+        parts = tuple(_truth(word, each, dialect) for each in arguments)
         return Call(BOOLEAN.with_nullable(any_nullable(parts)), word, parts)
 
     return resolve
 
 
-def _truth(name: str, argument: Expression) -> Expression:
-    taken = boolean(argument)
+def _truth(name: str, argument: Expression, dialect: Dialect) -> Expression:
+    taken = boolean.cast(argument, dialect)
     if taken is None:
         raise QueryError(f"{name} is of conditions; {argument.type} is none", function=name)
     return taken

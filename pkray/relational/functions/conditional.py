@@ -21,7 +21,7 @@ from pkray.relational.functions.coercion import (
     is_untyped_null,
     untyped_null,
 )
-from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.function import Function, Resolver, Value, define, never
 from pkray.relational.functions.signatures import boolean, check_count, floating, takes
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Case, Expression, Literal
@@ -68,8 +68,8 @@ def case_of(
     return Case(result, tuple(zip(conditions, cast_values, strict=False)), cast_values[-1])
 
 
-def _condition(name: str, argument: Expression) -> Expression:
-    taken = boolean(argument)
+def _condition(name: str, argument: Expression, dialect: Dialect) -> Expression:
+    taken = boolean.cast(argument, dialect)
     if taken is None:
         raise QueryError(f"the condition of {name} is {argument.type}; it must be BOOLEAN")
     return taken
@@ -79,7 +79,7 @@ def _if(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("if", arguments, 2, 3)
     condition, *values = arguments
     chosen = values if len(values) == 2 else [*values, untyped_null()]
-    return case_of([_condition("if", condition)], chosen, dialect)
+    return case_of([_condition("if", condition, dialect)], chosen, dialect)
 
 
 def _is_null(value: Expression) -> Expression:
@@ -139,13 +139,9 @@ def _decode(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 def _nanvl(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("nanvl", arguments, 2, 2)
-    values = tuple(floating(each) or cast_to(each, DOUBLE) for each in arguments)
+    values = tuple(floating.cast(each, dialect) or cast_to(each, DOUBLE) for each in arguments)
     wanted = function.resolve("isnan", (values[0],), dialect)
     return case_of([wanted], [values[1], values[0]], dialect)
-
-
-def _never(call: Call, values: Sequence[Value], rows: int) -> Value:
-    raise AssertionError(f"{call.function} becomes other functions when it is bound")
 
 
 define(
@@ -178,7 +174,7 @@ for _name, _usage, _about, _resolver, _synonyms in (
      _nanvl, ()),
 ):  # fmt: skip
     define(
-        Function(_name, _usage, _about, _resolver, _never, synonyms=_synonyms, family="conditional")
+        Function(_name, _usage, _about, _resolver, never, synonyms=_synonyms, family="conditional")
     )
 define(
     Function(

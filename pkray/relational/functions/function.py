@@ -43,6 +43,7 @@ Value: TypeAlias = "pa.Array | pa.Scalar"
 Resolver: TypeAlias = Callable[[tuple[Expression, ...], Dialect], Expression]
 Kernel: TypeAlias = Callable[[Call, Sequence[Value], int], Value]
 SparkText: TypeAlias = Callable[[Call, Sequence[str]], str]
+Typing: TypeAlias = Callable[[tuple[Expression, ...]], DataType]
 
 
 class LambdaValue(Protocol):
@@ -97,7 +98,7 @@ class Function:
     deterministic: bool = True
     family: str = ""
     fallible: bool = True
-    typing: Callable[[tuple[Expression, ...]], DataType] | None = None
+    typing: Typing | None = None
 
 
 def no_spark(call: Call, arguments: Sequence[str]) -> str:
@@ -121,6 +122,71 @@ def define(function: Function) -> Function:
     return function
 
 
+@dataclass(frozen=True)
+class Family:
+    """Defines functions of one family.
+
+    Attributes:
+        name: as lists of functions show it: ``time``.
+    """
+
+    name: str
+
+    def add(
+        self,
+        name: str,
+        usage: str,
+        about: str,
+        resolve: Resolver | None,
+        kernel: Kernel,
+        typing: Typing | None = None,
+        spark: SparkText | None = None,
+        *,
+        synonyms: tuple[str, ...] = (),
+        dialects: frozenset[Dialect] = frozenset(Dialect),
+        deterministic: bool = True,
+        fallible: bool = True,
+    ) -> None:
+        """Define a function; `Function` says what the arguments are."""
+        define(
+            Function(
+                name,
+                usage,
+                about,
+                resolve,
+                kernel,
+                spark,
+                synonyms,
+                dialects,
+                deterministic,
+                self.name,
+                fallible,
+                typing,
+            )
+        )
+
+    def alias(
+        self,
+        name: str,
+        usage: str,
+        about: str,
+        resolve: Resolver,
+        *synonyms: str,
+        dialects: frozenset[Dialect] = frozenset(Dialect),
+    ) -> None:
+        """Define what becomes calls of other functions when it is bound."""
+
+        def typing(arguments: tuple[Expression, ...]) -> DataType:
+            return resolve(arguments, Dialect.SPARK).type
+
+        self.add(name, usage, about, resolve, never, typing, synonyms=synonyms, dialects=dialects)
+
+
+def never(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Stand in as the kernel of what becomes other functions when it is bound."""
+    raise AssertionError(f"{call.function} becomes other functions when it is bound")
+
+
 @cache
 def load() -> None:
     """Define all functions."""
@@ -132,6 +198,13 @@ def function(name: str) -> Function:
     """Find a function by its canonical name."""
     load()
     return _BY_NAME[name]
+
+
+def typed_call(name: str, *arguments: Expression) -> Call:
+    """Call a function by its canonical name; its `typing` gives the result's type."""
+    typing = function(name).typing
+    assert typing is not None, name
+    return Call(typing(arguments), name, arguments)
 
 
 def is_known(name: str) -> bool:

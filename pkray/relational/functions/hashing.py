@@ -16,25 +16,30 @@ import xxhash
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.arguments import constant
-from pkray.relational.functions.coercion import BIGINT, INT, STRING, any_nullable
+from pkray.relational.functions.coercion import BIGINT, INT, STRING
 from pkray.relational.functions.function import (
     NO_SPARK,
-    Function,
+    Family,
     Kernel,
     Resolver,
-    SparkText,
     Value,
-    define,
 )
 from pkray.relational.functions.nested.lists import Lists
 from pkray.relational.functions.numbers.exact_sums import decimal_words
-from pkray.relational.functions.signatures import binary, check_count, wrong_argument
+from pkray.relational.functions.signatures import (
+    binary,
+    check_count,
+    constant,
+    result,
+    takes,
+    wrong_argument,
+)
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataType
 
 Values = Sequence[Value]
+HASHING = Family("hashing")
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _NULL_HASH = np.uint64(0x5851F42D4C957F2D)
 
@@ -66,58 +71,14 @@ def _sha2_kernel(call: Call, values: Values, rows: int) -> Value:
     return _of_distinct(as_array(values[0], rows), digest, pa.string())
 
 
-def _bytes_of(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 1)
-        value = binary(arguments[0])
-        if value is None:
-            raise wrong_argument(name, 0, arguments[0], "text or bytes")
-        kind = BIGINT if name == "crc32" else STRING
-        return Call(kind.with_nullable(value.type.nullable), name, (value,))
-
-    return resolve
-
-
 def _sha2(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("sha2", arguments, 2, 2)
-    value = binary(arguments[0])
-    if value is None:
-        raise wrong_argument("sha2", 0, arguments[0], "text or bytes")
+    value = binary.taken("sha2", arguments, 0, dialect)
     bits = constant("sha2", arguments[1], "the number of bits")
     if bits not in _SHA2:
         raise QueryError(f"sha2 has 224, 256, 384 or 512 bits, not {bits!r}", function="sha2")
     said = Literal(INT.with_nullable(False), bits)
     return Call(STRING.with_nullable(value.type.nullable), "sha2", (value, said))
-
-
-def _add(
-    name: str,
-    usage: str,
-    about: str,
-    resolve: Resolver,
-    kernel: Kernel,
-    kind: DataType,
-    *synonyms: str,
-    nullable: bool | None = None,
-    spark: SparkText | None = None,
-) -> None:
-    def typing(arguments: tuple[Expression, ...]) -> DataType:
-        return kind.with_nullable(any_nullable(arguments) if nullable is None else nullable)
-
-    define(
-        Function(
-            name,
-            usage,
-            about,
-            resolve,
-            kernel,
-            spark,
-            synonyms,
-            family="hashing",
-            fallible=False,
-            typing=typing,
-        )
-    )
 
 
 def _hexadecimal(algorithm: str) -> Callable[[bytes], object]:
@@ -136,31 +97,34 @@ for _name, _title, _synonyms in (
     ("sha384", "SHA-384", ()),
     ("sha512", "SHA-512", ()),
 ):
-    _add(
+    HASHING.add(
         _name,
         f"{_name}(text | bytes) -> STRING",
         f"Give the {_title} digest in hexadecimal digits.",
-        _bytes_of(_name),
+        takes(_name, binary),
         _digest(_hexadecimal(_name)),
-        STRING,
-        *_synonyms,
+        result(STRING),
+        synonyms=_synonyms,
         spark=None if _name in ("md5", "sha1") else _by_sha2,
+        fallible=False,
     )
-_add(
+HASHING.add(
     "sha2",
     "sha2(text | bytes, bits) -> STRING",
     "Give a SHA-2 digest in hexadecimal digits.",
     _sha2,
     _sha2_kernel,
-    STRING,
+    result(STRING),
+    fallible=False,
 )
-_add(
+HASHING.add(
     "crc32",
     "crc32(text | bytes) -> BIGINT",
     "Give the CRC-32 checksum.",
-    _bytes_of("crc32"),
+    takes("crc32", binary),
     _digest(zlib.crc32),
-    BIGINT,
+    result(BIGINT),
+    fallible=False,
 )
 
 
@@ -281,15 +245,15 @@ def _row_hash_kernel(call: Call, values: Values, rows: int) -> Value:
     return pa.array(row_hashes(seed.value, columns, rows).view(np.int64))
 
 
-_add(
+HASHING.add(
     "row_hash",
     "row_hash(seed BIGINT, x, …) -> BIGINT",
     "Hash values to a number that is the same everywhere; NULLs are values.",
     _row_hash,
     _row_hash_kernel,
-    BIGINT,
-    nullable=False,
+    result(BIGINT, nullable=False),
     spark=NO_SPARK,
+    fallible=False,
 )
 
 
@@ -451,21 +415,21 @@ def _murmur_bytes(data: bytes, seed: int) -> int:
         return int(_murmur_end(hashes, len(data))[0])
 
 
-_add(
+HASHING.add(
     "hash",
     "hash(x, …) -> INT",
     "Hash values by Murmur3, as Spark does.",
     _spark_hash("hash", INT),
     _chained(_SEED, np.uint32, _murmur),
-    INT,
-    nullable=False,
+    result(INT, nullable=False),
+    fallible=False,
 )
-_add(
+HASHING.add(
     "xxhash64",
     "xxhash64(x, …) -> BIGINT",
     "Hash values by xxHash64, as Spark does.",
     _spark_hash("xxhash64", BIGINT),
     _chained(_SEED, np.uint64, _xxhash),
-    BIGINT,
-    nullable=False,
+    result(BIGINT, nullable=False),
+    fallible=False,
 )

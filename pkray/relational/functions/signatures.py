@@ -1,10 +1,14 @@
-"""Resolvers of functions whose parameters have types that do not depend on each other."""
+"""Say what functions take and give: parameters, how many, constants, and the result's type.
+
+A `Parameter` casts an argument, or refuses it; `takes` makes a resolver of parameters. Where a type
+depends on others, a resolver is written by hand and takes each argument by `Parameter.taken`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
@@ -19,13 +23,15 @@ from pkray.relational.functions.coercion import (
     STRING,
     any_nullable,
     cast_to,
+    coerced,
+    is_null_literal,
     is_untyped_null,
 )
-from pkray.relational.plan.expressions import Call, Expression, Lambda
+from pkray.relational.functions.function import Resolver, Typing, typed_call
+from pkray.relational.plan.expressions import Call, Cast, Expression, Lambda, Literal
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, DataType
 
 Gives: TypeAlias = "DataType | Callable[[tuple[Expression, ...]], DataType]"
-Resolver: TypeAlias = Callable[[tuple[Expression, ...], Dialect], Expression]
 
 
 @dataclass(frozen=True)
@@ -38,84 +44,114 @@ class Parameter:
     """
 
     wanted: str
-    cast: Callable[[Expression], Expression | None]
+    cast: Callable[[Expression, Dialect], Expression | None]
 
-    def __call__(self, argument: Expression) -> Expression | None:
-        """Cast an argument; None where that cannot be."""
-        return self.cast(argument)
+    def taken(
+        self, name: str, arguments: Sequence[Expression], position: int, dialect: Dialect
+    ) -> Expression:
+        """Cast the argument at a position, from 0, of a function's arguments.
+
+        Raises:
+            QueryError: the function does not take it.
+        """
+        argument = self.cast(arguments[position], dialect)
+        if argument is None:
+            raise wrong_argument(name, position, arguments[position], self.wanted)
+        return argument
 
 
-def parameter(wanted: str) -> Callable[[Callable[[Expression], Expression | None]], Parameter]:
+def parameter(
+    wanted: str,
+) -> Callable[[Callable[[Expression, Dialect], Expression | None]], Parameter]:
     """Make a `Parameter` of the function below."""
     return lambda cast: Parameter(wanted, cast)
 
 
+def of_types(wanted: str, *roots: str, null: bool = False) -> Parameter:
+    """Make a `Parameter` that takes values of some types as they are.
+
+    Args:
+        roots: of the types, such as ``ARRAY``.
+        null: whether NULL without a type passes.
+    """
+
+    def cast(argument: Expression, dialect: Dialect) -> Expression | None:
+        if isinstance(argument, Lambda):
+            return None
+        taken = argument.type.root in roots or (null and is_null_literal(argument))
+        return argument if taken else None
+
+    return Parameter(wanted, cast)
+
+
 @parameter("text")
-def text(argument: Expression) -> Expression | None:
+def text(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take text: any scalar is written as text."""
     return _scalar_as(argument, STRING)
 
 
 @parameter("text or BYTES")
-def text_or_bytes(argument: Expression) -> Expression | None:
+def text_or_bytes(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take text or bytes as they are; other scalars are written as text."""
-    return cast_to(argument, BYTES) if argument.type.root in BINARIES else text(argument)
+    return (
+        cast_to(argument, BYTES) if argument.type.root in BINARIES else text.cast(argument, dialect)
+    )
 
 
 @parameter("BYTES or text")
-def binary(argument: Expression) -> Expression | None:
+def binary(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take bytes; text is taken as its UTF-8."""
     taken = argument.type.root in (*BINARIES, *STRINGS)
     return cast_to(argument, BYTES) if taken else None
 
 
 @parameter("a number")
-def integer(argument: Expression) -> Expression | None:
+def integer(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take an INT; other numbers and text are cast."""
     return _number_as(argument, INT)
 
 
 @parameter("a number")
-def bigint(argument: Expression) -> Expression | None:
+def bigint(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a BIGINT; other numbers and text are cast."""
     return _number_as(argument, BIGINT)
 
 
 @parameter("a number")
-def double(argument: Expression) -> Expression | None:
+def double(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a DOUBLE; other numbers and text are cast."""
     return _number_as(argument, DOUBLE)
 
 
 @parameter("a number")
-def floating(argument: Expression) -> Expression | None:
+def floating(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take FLOAT and DOUBLE as they are; other numbers and text are cast to DOUBLE."""
-    return argument if argument.type.root in FLOATS else double(argument)
+    return argument if argument.type.root in FLOATS else double.cast(argument, dialect)
 
 
 @parameter("a number")
-def number(argument: Expression) -> Expression | None:
+def number(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a number as it is; text is cast to DOUBLE."""
-    return argument if argument.type.root in NUMBERS else double(argument)
+    return argument if argument.type.root in NUMBERS else double.cast(argument, dialect)
 
 
 @parameter("an integer")
-def whole(argument: Expression) -> Expression | None:
+def whole(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take an integer as it is; text is cast to BIGINT."""
     if argument.type.root in INTEGERS:
         return argument
-    return bigint(argument) if argument.type.root in STRINGS else None
+    return bigint.cast(argument, dialect) if argument.type.root in STRINGS else None
 
 
 @parameter("a BOOLEAN")
-def boolean(argument: Expression) -> Expression | None:
+def boolean(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a BOOLEAN; text is cast."""
     taken = argument.type.root in ("BOOLEAN", *STRINGS)
     return cast_to(argument, BOOLEAN) if taken else None
 
 
 @parameter("a value")
-def anything(argument: Expression) -> Expression | None:
+def anything(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take whatever comes, a lambda excepted."""
     return None if isinstance(argument, Lambda) else argument
 
@@ -134,28 +170,37 @@ def _number_as(argument: Expression, target: DataType) -> Expression | None:
 def takes(
     name: str,
     *parameters: Parameter,
-    gives: Gives,
+    gives: Gives | None = None,
     least: int | None = None,
     rest: Parameter | None = None,
     nullable: bool | None = None,
+    alike: bool = False,
 ) -> Resolver:
     """Make a resolver.
 
     Args:
         name: the canonical name.
-        gives: the result's type, or what makes it of the arguments after their casts.
+        gives: the result's type, or what makes it of the arguments after their casts; None: the
+            function's `typing` says it.
         least: how many arguments must be there; by default as many as there are parameters.
         rest: what further arguments are; None: there are none.
         nullable: whether the result can be NULL; None: if an argument can.
+        alike: whether all arguments are cast to the type that they have in common.
     """
     minimum = len(parameters) if least is None else least
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, minimum, None if rest else len(parameters))
         cast = tuple(
-            _taken(name, position, argument, parameters, rest)
-            for position, argument in enumerate(arguments)
+            (parameters[position] if position < len(parameters) else rest or anything).taken(
+                name, arguments, position, dialect
+            )
+            for position in range(len(arguments))
         )
+        if alike:
+            cast = coerced(cast, dialect, f"arguments of {name}")
+        if gives is None:
+            return typed_call(name, *cast)
         result = gives if isinstance(gives, DataType) else gives(cast)
         can_be_null = any_nullable(cast) if nullable is None else nullable
         return Call(result.with_nullable(can_be_null), name, cast)
@@ -195,19 +240,42 @@ def wrong_argument(name: str, position: int, argument: Expression, wanted: str =
     return QueryError(f"argument {position + 1} of {name} is {said}{remedy}", function=name)
 
 
-def _taken(
-    name: str,
-    position: int,
-    argument: Expression,
-    parameters: Sequence[Parameter],
-    rest: Parameter | None,
-) -> Expression:
-    wanted = parameters[position] if position < len(parameters) else rest
-    assert wanted is not None
-    taken = wanted.cast(argument)
-    if taken is None:
-        raise wrong_argument(name, position, argument, wanted.wanted)
-    return taken
+def constant(name: str, argument: Expression, what: str) -> Any:
+    """Give the value of an argument that must be a constant.
+
+    Args:
+        what: what the argument is, for the message: ``the separator``.
+    """
+    if isinstance(argument, Literal):
+        return argument.value
+    if isinstance(argument, Cast) and isinstance(argument.operand, Literal):
+        return argument.operand.value
+    raise QueryError(f"{what} of {name} must be a constant", function=name)
+
+
+def constant_text(name: str, argument: Expression, what: str) -> str:
+    """Give an argument that must be a text of the query itself."""
+    if isinstance(argument, Literal) and isinstance(argument.value, str):
+        return argument.value
+    raise QueryError(f"{what} of {name} must be constant text", function=name)
+
+
+def text_literal(value: str) -> Literal:
+    """Make a constant text."""
+    return Literal(STRING.with_nullable(False), value)
+
+
+def result(kind: DataType, nullable: bool | None = None) -> Typing:
+    """Make a `Function.typing` of one type.
+
+    Args:
+        nullable: whether the result can be NULL; None: if an argument can.
+    """
+
+    def typing(arguments: tuple[Expression, ...]) -> DataType:
+        return kind.with_nullable(any_nullable(arguments) if nullable is None else nullable)
+
+    return typing
 
 
 def same_as(position: int = 0) -> Callable[[tuple[Expression, ...]], DataType]:

@@ -14,16 +14,14 @@ import pyarrow as pa
 
 from pkray.errors import QueryError, SchemaError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.arguments import constant
-from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, any_nullable
+from pkray.relational.functions.coercion import BOOLEAN, INT, STRING
 from pkray.relational.functions.function import (
     NO_SPARK,
-    Function,
+    Family,
     Kernel,
     Resolver,
-    SparkText,
     Value,
-    define,
+    typed_call,
 )
 from pkray.relational.functions.json.values import (
     decode,
@@ -37,31 +35,32 @@ from pkray.relational.functions.json.values import (
     to_plain,
     value_at,
 )
-from pkray.relational.functions.signatures import check_count, text, wrong_argument
+from pkray.relational.functions.signatures import (
+    check_count,
+    constant,
+    result,
+    takes,
+    text,
+    text_literal,
+    wrong_argument,
+)
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataType
 
 Values = Sequence[Value]
+JSON = Family("json")
 
 
-def _text(name: str, argument: Expression) -> Expression:
-    taken = text(argument)
-    if taken is None:
-        raise wrong_argument(name, 0, argument, "text")
-    return taken
-
-
-def _with_path(name: str, kind: DataType, nullable: bool = True) -> Resolver:
+def _with_path(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
         path = constant(name, arguments[1], "the path")
         if not isinstance(path, str):
             raise QueryError(f"the path of {name} must be text such as '$.a'", function=name)
         path_steps(path)
-        literal = Literal(STRING.with_nullable(False), path)
-        value = _text(name, arguments[0])
-        return Call(kind.with_nullable(nullable or value.type.nullable), name, (value, literal))
+        value = text.taken(name, arguments, 0, dialect)
+        return typed_call(name, value, text_literal(path))
 
     return resolve
 
@@ -77,47 +76,10 @@ def _by_path(compute: Callable[[str, tuple[Any, ...]], Any]) -> Kernel:
     return kernel
 
 
-def _of_text(name: str, kind: DataType, nullable: bool) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 1)
-        value = _text(name, arguments[0])
-        return Call(kind.with_nullable(nullable or value.type.nullable), name, (value,))
-
-    return resolve
-
-
 def _by_text(compute: Callable[[str], Any]) -> Kernel:
     return lambda call, values, rows: of_distinct(
         as_array(values[0], rows), compute, call.type.arrow
     )
-
-
-def _add(
-    name: str,
-    usage: str,
-    about: str,
-    resolve: Resolver,
-    kernel: Kernel,
-    typing: Callable[[tuple[Expression, ...]], DataType],
-    spark: SparkText | None = None,
-) -> None:
-    define(
-        Function(
-            name,
-            usage,
-            about,
-            resolve,
-            kernel,
-            spark,
-            family="json",
-            fallible=False,
-            typing=typing,
-        )
-    )
-
-
-def _gives(kind: DataType, nullable: bool) -> Callable[[tuple[Expression, ...]], DataType]:
-    return lambda arguments: kind.with_nullable(nullable or any_nullable(arguments))
 
 
 def _is_json(text: str) -> bool:
@@ -158,23 +120,44 @@ for _name, _about, _compute, _kind, _spark in (
     ("json_query", "Give the object or array that a path leads to.", query_at, STRING, NO_SPARK),
     ("json_exists", "Whether a path leads to something.", exists_at, BOOLEAN, NO_SPARK),
 ):
-    _nullable = _kind is STRING
-    _add(
+    JSON.add(
         _name,
         f"{_name}(text, path) -> {_kind}",
         _about,
-        _with_path(_name, _kind, _nullable),
+        _with_path(_name),
         _by_path(_compute),
-        _gives(_kind, _nullable),
+        result(_kind, nullable=_kind is STRING or None),
         _spark,
+        fallible=False,
     )
-_add("is_json", "is_json(text) -> BOOLEAN", "Whether text is JSON.",
-     _of_text("is_json", BOOLEAN, False), _by_text(_is_json), _gives(BOOLEAN, False),
-     NO_SPARK)  # fmt: skip
-_add("json_array_length", "json_array_length(text) -> INT", "Count the elements of an array.",
-     _of_text("json_array_length", INT, True), _by_text(_length), _gives(INT, True))  # fmt: skip
-_add("json_object_keys", "json_object_keys(text) -> ARRAY<STRING>", "Give an object's names.",
-     _of_text("json_object_keys", _KEYS, True), _by_text(_keys), _gives(_KEYS, True))  # fmt: skip
+JSON.add(
+    "is_json",
+    "is_json(text) -> BOOLEAN",
+    "Whether text is JSON.",
+    takes("is_json", text),
+    _by_text(_is_json),
+    result(BOOLEAN),
+    NO_SPARK,
+    fallible=False,
+)
+JSON.add(
+    "json_array_length",
+    "json_array_length(text) -> INT",
+    "Count the elements of an array.",
+    takes("json_array_length", text),
+    _by_text(_length),
+    result(INT, nullable=True),
+    fallible=False,
+)
+JSON.add(
+    "json_object_keys",
+    "json_object_keys(text) -> ARRAY<STRING>",
+    "Give an object's names.",
+    takes("json_object_keys", text),
+    _by_text(_keys),
+    result(_KEYS, nullable=True),
+    fallible=False,
+)
 
 
 # --- Rows -----------------------------------------------------------------------------------------
@@ -203,8 +186,7 @@ def _from_json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressio
     if not isinstance(schema, str):
         raise QueryError(f"the schema of {name} must be text such as 'a INT'", function=name)
     kind = _schema(schema, dialect)
-    literal = Literal(STRING.with_nullable(False), str(kind))
-    return Call(kind, name, (_text(name, arguments[0]), literal))
+    return Call(kind, name, (text.taken(name, arguments, 0, dialect), text_literal(str(kind))))
 
 
 def _schema(text: str, dialect: Dialect) -> DataType:
@@ -254,15 +236,15 @@ def _from_json_kernel(call: Call, values: Values, rows: int) -> Value:
     return of_distinct(as_array(values[0], rows), read, call.type.arrow)
 
 
-_add(
+JSON.add(
     "to_json",
     "to_json(ROW | ARRAY | MAP) -> STRING",
     "Write JSON; NULL fields are left out.",
     _to_json,
     _to_json_kernel,
-    _gives(STRING, False),
+    result(STRING),
 )
-_add(
+JSON.add(
     "from_json",
     "from_json(text, schema) -> ROW | ARRAY | MAP",
     "Read JSON by a schema such as 'a INT, b STRING'; what does not fit is NULL.",
@@ -270,4 +252,5 @@ _add(
     _from_json_kernel,
     _type_of_schema,
     NO_SPARK,
+    fallible=False,
 )

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function
 from pkray.relational.functions.coercion import (
     BIGINT,
     BOOLEAN,
@@ -32,15 +31,27 @@ from pkray.relational.functions.coercion import (
 from pkray.relational.functions.comparison import equal_values
 from pkray.relational.functions.function import (
     NO_SPARK,
-    Function,
+    Family,
     Kernel,
     Resolver,
-    SparkText,
+    Typing,
     Value,
-    define,
+    typed_call,
 )
 from pkray.relational.functions.nested.lists import Lists, null_rows
-from pkray.relational.functions.signatures import check_count, integer, text, wrong_argument
+from pkray.relational.functions.signatures import (
+    Parameter,
+    anything,
+    check_count,
+    integer,
+    of_types,
+    parameter,
+    result,
+    takes,
+    text,
+    text_literal,
+    wrong_argument,
+)
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.local.keys import argsort, codes, ranks
 from pkray.relational.plan.expressions import (
@@ -53,44 +64,11 @@ from pkray.relational.plan.expressions import (
 )
 from pkray.schema.types import INTEGERS, STRINGS, DataField, DataType
 
-Typing: TypeAlias = Callable[[tuple[Expression, ...]], DataType]
+NESTED = Family("nested")
 Values: TypeAlias = Sequence[Value]
 SPARK, FLINK = Dialect.SPARK, Dialect.FLINK
 NAMED = "named"
 """What a field of STRUCT(…) is given as: ``named(name, value)``; it never stands in a plan."""
-
-
-def _call(name: str, *arguments: Expression) -> Call:
-    typing = function.function(name).typing
-    assert typing is not None
-    return Call(typing(arguments), name, arguments)
-
-
-def _add(
-    name: str,
-    usage: str,
-    about: str,
-    resolve: Resolver | None,
-    kernel: Kernel,
-    typing: Typing,
-    spark: SparkText | None = None,
-    *synonyms: str,
-    fallible: bool = True,
-) -> None:
-    define(
-        Function(
-            name,
-            usage,
-            about,
-            resolve,
-            kernel,
-            spark,
-            synonyms,
-            family="nested",
-            fallible=fallible,
-            typing=typing,
-        )
-    )
 
 
 # --- Types ----------------------------------------------------------------------------------------
@@ -119,13 +97,6 @@ def _value(argument: Expression) -> DataType:
     return argument.type.value
 
 
-def _gives(kind: DataType, nullable: bool | None = None) -> Typing:
-    def typing(arguments: tuple[Expression, ...]) -> DataType:
-        return kind.with_nullable(any_nullable(arguments) if nullable is None else nullable)
-
-    return typing
-
-
 def _as_first(arguments: tuple[Expression, ...]) -> DataType:
     """Give the type of the first argument."""
     return arguments[0].type.with_nullable(any_nullable(arguments))
@@ -148,48 +119,18 @@ def _element_of(nullable: bool = False) -> Typing:
 # --- Arguments ------------------------------------------------------------------------------------
 
 
-def _check_root(name: str, arguments: Sequence[Expression], place: int, *roots: str) -> None:
-    if arguments[place].type.root not in roots or isinstance(arguments[place], Lambda):
-        wanted = " or ".join(f"{'an' if root == 'ARRAY' else 'a'} {root}" for root in roots)
-        raise wrong_argument(name, place, arguments[place], wanted)
+ARRAY = of_types("an ARRAY", "ARRAY")
+MAP = of_types("a MAP", "MAP")
+ARRAY_OR_MAP = of_types("an ARRAY or a MAP", "ARRAY", "MAP")
+ROW = of_types("a ROW", "ROW")
+INTEGER = of_types("an integer", *INTEGERS, null=True)
 
 
-def _takes_array(name: str, *more: Callable[[Expression], Expression | None]) -> Resolver:
-    """Resolve a function of an array and further arguments."""
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1 + len(more), 1 + len(more))
-        _check_root(name, arguments, 0, "ARRAY")
-        taken = [arguments[0]]
-        for place, parameter in enumerate(more, 1):
-            argument = parameter(arguments[place])
-            if argument is None:
-                raise wrong_argument(name, place, arguments[place])
-            taken.append(argument)
-        return _call(name, *taken)
-
-    return resolve
-
-
-def _takes_map(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 1)
-        _check_root(name, arguments, 0, "MAP")
-        return _call(name, arguments[0])
-
-    return resolve
-
-
-def _takes_arrays(name: str, least: int = 2, most: int | None = 2) -> Resolver:
-    """Resolve a function of arrays of one type."""
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, least, most)
-        for place in range(len(arguments)):
-            _check_root(name, arguments, place, "ARRAY")
-        return _call(name, *coerced(arguments, dialect, f"arguments of {name}"))
-
-    return resolve
+@parameter("an integer")
+def _place(argument: Expression, dialect: Dialect) -> Expression | None:
+    """Take a place of an element."""
+    taken = INTEGER.cast(argument, dialect)
+    return None if taken is None else cast_to(taken, INT)
 
 
 def _takes_element(name: str) -> Resolver:
@@ -197,9 +138,9 @@ def _takes_element(name: str) -> Resolver:
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
-        _check_root(name, arguments, 0, "ARRAY")
+        ARRAY.taken(name, arguments, 0, dialect)
         array, value = _with_element(arguments[0], arguments[1], dialect, name)
-        return _call(name, array, value)
+        return typed_call(name, array, value)
 
     return resolve
 
@@ -233,7 +174,7 @@ def _struct(name: str, flink_names: bool = False) -> Resolver:
                 parts += each.arguments
                 continue
             plain = f"EXPR${place}" if dialect is FLINK and flink_names else f"col{place + 1}"
-            parts += [Literal(STRING.with_nullable(False), plain), each]
+            parts += [text_literal(plain), each]
         return _named_struct(tuple(parts), dialect)
 
     return resolve
@@ -246,7 +187,7 @@ def _named_struct(arguments: tuple[Expression, ...], dialect: Dialect) -> Expres
     for each in arguments[::2]:
         if not isinstance(each, Literal) or not isinstance(each.value, str):
             raise QueryError(f"the names of {name} must be constant text", function=name)
-    return _call(name, *arguments)
+    return typed_call(name, *arguments)
 
 
 def _type_of_struct(arguments: tuple[Expression, ...]) -> DataType:
@@ -274,7 +215,7 @@ def _field(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve field(row, 'name'); the spark dialect finds names whatever their case."""
     check_count("field", arguments, 2, 2)
     row, said = arguments
-    _check_root("field", arguments, 0, "ROW")
+    ROW.taken("field", arguments, 0, dialect)
     if not isinstance(said, Literal) or not isinstance(said.value, str):
         raise QueryError("a field of a ROW is named by constant text", function="field")
     names = [each.name for each in row.type.fields or ()]
@@ -287,7 +228,7 @@ def _field(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         )
     if len(found) > 1:
         raise QueryError(f"{said.value!r} is ambiguous: {', '.join(found)}", function="field")
-    return _call("field", row, Literal(STRING.with_nullable(False), found[0]))
+    return typed_call("field", row, text_literal(found[0]))
 
 
 def _field_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -303,9 +244,17 @@ def _field_spark(call: Call, arguments: Sequence[str]) -> str:
     return f"{arguments[0]}.`{str(name.value).replace('`', '``')}`"
 
 
-_add("field", "row.name -> type of the field", "Give a field of a row.", _field, _field_kernel,
-     _type_of_field, _field_spark, fallible=False)  # fmt: skip
-_add(
+NESTED.add(
+    "field",
+    "row.name -> type of the field",
+    "Give a field of a row.",
+    _field,
+    _field_kernel,
+    _type_of_field,
+    _field_spark,
+    fallible=False,
+)
+NESTED.add(
     "named_struct",
     "named_struct('name', value, …) -> ROW",
     "Make a row.",
@@ -316,25 +265,15 @@ _add(
 )
 
 
-def _alias(name: str, usage: str, about: str, resolve: Resolver, *synonyms: str) -> None:
-    def never(call: Call, values: Values, rows: int) -> Value:
-        raise AssertionError(f"{name} is resolved to other functions")
-
-    def typing(arguments: tuple[Expression, ...]) -> DataType:
-        return resolve(arguments, SPARK).type
-
-    _add(name, usage, about, resolve, never, typing, None, *synonyms)
-
-
-_alias("struct", "struct(value [AS name], …) -> ROW", "Make a row.", _struct("struct"))
-_alias("row", "row(value, …) -> ROW", "Make a row.", _struct("row", flink_names=True))
+NESTED.alias("struct", "struct(value [AS name], …) -> ROW", "Make a row.", _struct("struct"))
+NESTED.alias("row", "row(value, …) -> ROW", "Make a row.", _struct("row", flink_names=True))
 
 
 # --- Making arrays and maps -----------------------------------------------------------------------
 
 
 def _array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    return _call("array", *coerced(arguments, dialect, "elements of an array"))
+    return typed_call("array", *coerced(arguments, dialect, "elements of an array"))
 
 
 def _type_of_array(arguments: tuple[Expression, ...]) -> DataType:
@@ -366,7 +305,7 @@ def _map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     keys = coerced(arguments[::2], dialect, "keys of a map")
     values = coerced(arguments[1::2], dialect, "values of a map")
     pairs = zip(keys, values, strict=True)
-    return _call("map", *(each for pair in pairs for each in pair))
+    return typed_call("map", *(each for pair in pairs for each in pair))
 
 
 def _type_of_map(arguments: tuple[Expression, ...]) -> DataType:
@@ -401,14 +340,6 @@ def _checked_map(call: Call, lists: Lists, null: np.ndarray | None = None) -> pa
             row=int(lists.parents[again]),
         )
     return lists.array(call.type, null)
-
-
-def _map_from_arrays(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "map_from_arrays"
-    check_count(name, arguments, 2, 2)
-    for place in range(2):
-        _check_root(name, arguments, place, "ARRAY")
-    return _call(name, *arguments)
 
 
 def _map_from_arrays_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -454,10 +385,10 @@ def _type_from_entries(arguments: tuple[Expression, ...]) -> DataType:
 def _map_from_entries(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "map_from_entries"
     check_count(name, arguments, 1, 1)
-    _check_root(name, arguments, 0, "ARRAY")
+    ARRAY.taken(name, arguments, 0, dialect)
     if _element(arguments[0]).root != "ROW" or len(_element(arguments[0]).fields or ()) != 2:
         raise wrong_argument(name, 0, arguments[0], "an ARRAY of ROWs of two fields")
-    return _call(name, arguments[0])
+    return typed_call(name, arguments[0])
 
 
 def _map_parts(keys: bool) -> Kernel:
@@ -470,21 +401,34 @@ def _map_parts(keys: bool) -> Kernel:
     return kernel
 
 
-_add("array", "array(x, …) -> ARRAY<x>", "Make an array.", _array, _array_kernel, _type_of_array,
-     fallible=False)  # fmt: skip
-_add("map", "map(key, value, …) -> MAP", "Make a map; a key twice fails.", _map, _map_kernel,
-     _type_of_map)  # fmt: skip
-_add(
+NESTED.add(
+    "array",
+    "array(x, …) -> ARRAY<x>",
+    "Make an array.",
+    _array,
+    _array_kernel,
+    _type_of_array,
+    fallible=False,
+)
+NESTED.add(
+    "map",
+    "map(key, value, …) -> MAP",
+    "Make a map; a key twice fails.",
+    _map,
+    _map_kernel,
+    _type_of_map,
+)
+NESTED.add(
     "map_from_arrays",
     "map_from_arrays(ARRAY keys, ARRAY values) -> MAP",
     "Make a map of two arrays.",
-    _map_from_arrays,
+    takes("map_from_arrays", ARRAY, ARRAY),
     _map_from_arrays_kernel,
     lambda arguments: _map_of(
         _element(arguments[0]), _element(arguments[1]), any_nullable(arguments)
     ),
 )
-_add(
+NESTED.add(
     "map_from_entries",
     "map_from_entries(ARRAY<ROW<key, value>>) -> MAP",
     "Make a map of pairs.",
@@ -492,29 +436,29 @@ _add(
     _map_from_entries_kernel,
     _type_from_entries,
 )
-_add(
+NESTED.add(
     "map_entries",
     "map_entries(MAP) -> ARRAY<ROW<key, value>>",
     "Give a map's pairs.",
-    _takes_map("map_entries"),
+    takes("map_entries", MAP),
     _map_entries_kernel,
     _type_of_entries,
     fallible=False,
 )
-_add(
+NESTED.add(
     "map_keys",
     "map_keys(MAP) -> ARRAY",
     "Give a map's keys.",
-    _takes_map("map_keys"),
+    takes("map_keys", MAP),
     _map_parts(keys=True),
     lambda arguments: _array_of(_key(arguments[0]), arguments[0].type.nullable),
     fallible=False,
 )
-_add(
+NESTED.add(
     "map_values",
     "map_values(MAP) -> ARRAY",
     "Give a map's values.",
-    _takes_map("map_values"),
+    takes("map_values", MAP),
     _map_parts(keys=False),
     lambda arguments: _array_of(_value(arguments[0]), arguments[0].type.nullable),
     fallible=False,
@@ -529,18 +473,12 @@ def _element_at(name: str) -> Resolver:
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
-        _check_root(name, arguments, 0, "ARRAY", "MAP")
+        ARRAY_OR_MAP.taken(name, arguments, 0, dialect)
         if arguments[0].type.root == "MAP":
-            return _call("map_value", arguments[0], cast_to(arguments[1], _key(arguments[0])))
-        return _call(name, arguments[0], _place(name, arguments[1]))
+            return typed_call("map_value", arguments[0], cast_to(arguments[1], _key(arguments[0])))
+        return typed_call(name, arguments[0], _place.taken(name, arguments, 1, dialect))
 
     return resolve
-
-
-def _place(name: str, argument: Expression) -> Expression:
-    if argument.type.root not in INTEGERS and not is_untyped_null(argument):
-        raise wrong_argument(name, 1, argument, "an integer")
-    return cast_to(argument, INT)
 
 
 def _bracket(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -549,14 +487,14 @@ def _bracket(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     if value.type.root == "ROW":
         return _field((value, key), dialect)
     if value.type.root == "MAP":
-        return _call("map_value", value, cast_to(key, _key(value)))
+        return typed_call("map_value", value, cast_to(key, _key(value)))
     if value.type.root == "ARRAY":
         name = "array_item" if dialect is SPARK else "element_at"
         if key.type.root in STRINGS and _element(value).root == "ROW":
             raise UnsupportedError(
                 "a field of an array's rows is not taken at once: write transform(array, x -> x.f)"
             )
-        return _call(name, value, _place("[]", key))
+        return typed_call(name, value, _place.taken("[]", arguments, 1, dialect))
     raise QueryError(
         f"{value.type} has no elements and no fields: [] and . are of ARRAY, MAP and ROW",
         type=str(value.type),
@@ -614,7 +552,7 @@ def _map_value_kernel(call: Call, values: Values, rows: int) -> Value:
     return lists.items.take(pa.array(found, mask=found < 0))
 
 
-_add(
+NESTED.add(
     "element_at",
     "element_at(ARRAY, place from 1) | (MAP, key) -> element",
     "Give an element, from the end if the place is negative; outside of an array it fails.",
@@ -622,7 +560,7 @@ _add(
     _at(1, safe=False),
     _element_of(),
 )
-_add(
+NESTED.add(
     "try_element_at",
     "try_element_at(ARRAY, place from 1) | (MAP, key) -> element",
     "Give an element, or NULL where there is none.",
@@ -630,18 +568,25 @@ _add(
     _at(1, safe=True),
     _element_of(nullable=True),
 )
-_add("array_item", "", "Give an element, counted from 0.", None, _at(0, safe=False), _element_of(),
-     lambda call, arguments: f"{arguments[0]}[{arguments[1]}]")  # fmt: skip
-_add(
+NESTED.add(
+    "array_item",
+    "",
+    "Give an element, counted from 0.",
+    None,
+    _at(0, safe=False),
+    _element_of(),
+    lambda call, arguments: f"{arguments[0]}[{arguments[1]}]",
+)
+NESTED.add(
     "get",
     "get(ARRAY, place from 0) -> element",
     "Give an element, or NULL where there is none.",
-    _takes_array("get", integer),
+    takes("get", ARRAY, integer),
     _at(0, safe=True),
     _element_of(nullable=True),
     fallible=False,
 )
-_add(
+NESTED.add(
     "map_value",
     "",
     "Give the value beside a key, or NULL.",
@@ -651,16 +596,10 @@ _add(
     lambda call, arguments: f"element_at({arguments[0]}, {arguments[1]})",
     fallible=False,
 )
-_alias("element_of", "value[place | key], row.name", "Give an element or a field.", _bracket)
+NESTED.alias("element_of", "value[place | key], row.name", "Give an element or a field.", _bracket)
 
 
 # --- Asking ---------------------------------------------------------------------------------------
-
-
-def _size(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("size", arguments, 1, 1)
-    _check_root("size", arguments, 0, "ARRAY", "MAP")
-    return _call("size", arguments[0])
 
 
 def _size_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -695,8 +634,8 @@ def _position_kernel(call: Call, values: Values, rows: int) -> Value:
 def _has_key(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "map_contains_key"
     check_count(name, arguments, 2, 2)
-    _check_root(name, arguments, 0, "MAP")
-    return _call(name, arguments[0], cast_to(arguments[1], _key(arguments[0])))
+    MAP.taken(name, arguments, 0, dialect)
+    return typed_call(name, arguments[0], cast_to(arguments[1], _key(arguments[0])))
 
 
 def _extreme(greatest: bool) -> Kernel:
@@ -717,9 +656,17 @@ def _contains_type(arguments: tuple[Expression, ...]) -> DataType:
     return BOOLEAN.with_nullable(any_nullable(arguments) or _element(arguments[0]).nullable)
 
 
-_add("size", "size(ARRAY | MAP) -> INT", "Count elements.", _size, _size_kernel, _gives(INT), None,
-     "cardinality", "array_size", fallible=False)  # fmt: skip
-_add(
+NESTED.add(
+    "size",
+    "size(ARRAY | MAP) -> INT",
+    "Count elements.",
+    takes("size", ARRAY_OR_MAP),
+    _size_kernel,
+    result(INT),
+    synonyms=("cardinality", "array_size"),
+    fallible=False,
+)
+NESTED.add(
     "array_contains",
     "array_contains(ARRAY, x) -> BOOLEAN",
     "Whether an element equals x; NULL where none does and one is NULL.",
@@ -728,30 +675,30 @@ _add(
     _contains_type,
     fallible=False,
 )
-_add(
+NESTED.add(
     "array_position",
     "array_position(ARRAY, x) -> BIGINT",
     "Give the place from 1 of the first element that equals x; 0 where none does.",
     _takes_element("array_position"),
     _position_kernel,
-    _gives(BIGINT),
+    result(BIGINT),
     fallible=False,
 )
-_add(
+NESTED.add(
     "map_contains_key",
     "map_contains_key(MAP, key) -> BOOLEAN",
     "Whether a map has a key.",
     _has_key,
     _has_key_kernel,
-    _gives(BOOLEAN),
+    result(BOOLEAN),
     fallible=False,
 )
 for _name, _greatest in (("array_min", False), ("array_max", True)):
-    _add(
+    NESTED.add(
         _name,
         f"{_name}(ARRAY<x>) -> x",
         f"Give the {'greatest' if _greatest else 'least'} element; NULLs are left out.",
-        _takes_array(_name),
+        takes(_name, ARRAY),
         _extreme(_greatest),
         _element_of(nullable=True),
         fallible=False,
@@ -793,11 +740,11 @@ def _sorted(lists: Lists, key: SortKey) -> Lists:
 def _sort_array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "sort_array"
     check_count(name, arguments, 1, 2)
-    _check_root(name, arguments, 0, "ARRAY")
+    ARRAY.taken(name, arguments, 0, dialect)
     ascending = arguments[1] if len(arguments) == 2 else Literal(BOOLEAN.with_nullable(False), True)
     if not isinstance(ascending, Literal) or not isinstance(ascending.value, bool):
         raise QueryError(f"argument 2 of {name} must be TRUE or FALSE", function=name)
-    return _call(name, arguments[0], ascending)
+    return typed_call(name, arguments[0], ascending)
 
 
 def _sort_array_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -816,7 +763,7 @@ def _array_sort(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
             "descending order, or transform before",
             function="array_sort",
         )
-    return _takes_array("array_sort")(arguments, dialect)
+    return takes("array_sort", ARRAY)(arguments, dialect)
 
 
 def _slice_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -854,10 +801,10 @@ def _concat_type(arguments: tuple[Expression, ...]) -> DataType:
 
 def _flatten(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("flatten", arguments, 1, 1)
-    _check_root("flatten", arguments, 0, "ARRAY")
+    ARRAY.taken("flatten", arguments, 0, dialect)
     if _element(arguments[0]).root != "ARRAY":
         raise wrong_argument("flatten", 0, arguments[0], "an ARRAY of ARRAYs")
-    return _call("flatten", arguments[0])
+    return typed_call("flatten", arguments[0])
 
 
 def _flatten_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -881,15 +828,13 @@ def _flatten_type(arguments: tuple[Expression, ...]) -> DataType:
 def _array_join(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "array_join"
     check_count(name, arguments, 2, 3)
-    _check_root(name, arguments, 0, "ARRAY")
+    ARRAY.taken(name, arguments, 0, dialect)
     array = arguments[0]
     if _element(array).root not in STRINGS:
         inner = STRING.with_nullable(_element(array).nullable)
         array = cast_to(array, _array_of(inner, True))
-    taken = [text(each) for each in arguments[1:]]
-    if any(each is None for each in taken):
-        raise QueryError(f"the separator of {name} must be text", function=name)
-    return _call(name, array, *(each for each in taken if each is not None))
+    words = [text.taken(name, arguments, place, dialect) for place in range(1, len(arguments))]
+    return typed_call(name, array, *words)
 
 
 def _array_join_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -916,11 +861,6 @@ def _repeat_kernel(call: Call, values: Values, rows: int) -> Value:
     counts = np.maximum(np.asarray(as_array(values[1], rows).fill_null(0)), 0).astype(np.int64)
     elements = as_array(values[0], rows).take(pa.array(np.repeat(np.arange(rows), counts)))
     return Lists(counts, elements).array(call.type, null_rows([values[1]], rows))
-
-
-def _repeat(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("array_repeat", arguments, 2, 2)
-    return _call("array_repeat", arguments[0], _place("array_repeat", arguments[1]))
 
 
 def _set_kernel(kept: Callable[[np.ndarray, np.ndarray], np.ndarray], both: bool) -> Kernel:
@@ -986,53 +926,117 @@ for _name, _about, _change in (
         lambda lists: _sorted(lists, SortKey("", nulls_first=False)),
     ),
 ):
-    _add(
+    NESTED.add(
         _name,
         f"{_name}(ARRAY) -> ARRAY",
         _about,
-        _array_sort if _name == "array_sort" else _takes_array(_name),
+        _array_sort if _name == "array_sort" else takes(_name, ARRAY),
         _of_list(_change),
         _without_nulls if _name == "array_compact" else _as_first,
         _reverse_spark if _name == "array_reverse" else None,
         fallible=False,
     )
-_add("sort_array", "sort_array(ARRAY [, ascending BOOLEAN]) -> ARRAY",
-     "Sort elements; NULLs are first ascending, last descending.", _sort_array, _sort_array_kernel,
-     _as_first, fallible=False)  # fmt: skip
-_add("slice", "slice(ARRAY, start from 1, length) -> ARRAY",
-     "Keep so many elements from a place on, counted from the end if negative.",
-     _takes_array("slice", integer, integer), _slice_kernel, _as_first)  # fmt: skip
-_add("array_concat", "array_concat(ARRAY, …) -> ARRAY", "Put arrays one after the other.",
-     _takes_arrays("array_concat", 1, None), _concat_kernel, _concat_type,
-     lambda call, arguments: f"concat({', '.join(arguments)})", fallible=False)  # fmt: skip
-_add("flatten", "flatten(ARRAY<ARRAY<x>>) -> ARRAY<x>",
-     "Put the arrays in an array together; NULL where one of them is.", _flatten, _flatten_kernel,
-     _flatten_type, fallible=False)  # fmt: skip
-_add("array_join", "array_join(ARRAY, separator [, for NULL]) -> STRING",
-     "Join elements as text; NULLs are left out.", _array_join, _array_join_kernel, _gives(STRING),
-     fallible=False)  # fmt: skip
-_add("array_remove", "array_remove(ARRAY, x) -> ARRAY", "Leave elements out that equal x.",
-     _takes_element("array_remove"), _remove_kernel, _as_first, fallible=False)  # fmt: skip
-_add("array_repeat", "array_repeat(x, count) -> ARRAY<x>", "Make an array of one value.", _repeat,
-     _repeat_kernel,
-     lambda arguments: _array_of(arguments[0].type, arguments[1].type.nullable),
-     fallible=False)  # fmt: skip
-_add("array_union", "array_union(ARRAY, ARRAY) -> ARRAY", "Give the elements of both, each once.",
-     _takes_arrays("array_union"), _set_kernel(lambda first, second: first | second, True),
-     _concat_type, fallible=False)  # fmt: skip
-_add("array_intersect", "array_intersect(ARRAY, ARRAY) -> ARRAY",
-     "Give the elements that are in both, each once.", _takes_arrays("array_intersect"),
-     _set_kernel(lambda first, second: first & second, False), _concat_type,
-     fallible=False)  # fmt: skip
-_add("array_except", "array_except(ARRAY, ARRAY) -> ARRAY",
-     "Give the elements that are not in the second, each once.", _takes_arrays("array_except"),
-     _set_kernel(lambda first, second: first & ~second, False), _concat_type,
-     fallible=False)  # fmt: skip
-_add("arrays_overlap", "arrays_overlap(ARRAY, ARRAY) -> BOOLEAN", "Whether they share an element.",
-     _takes_arrays("arrays_overlap"), _overlap_kernel,
-     lambda arguments: BOOLEAN.with_nullable(
-         any_nullable(arguments) or any(_element(each).nullable for each in arguments)),
-     fallible=False)  # fmt: skip
+NESTED.add(
+    "sort_array",
+    "sort_array(ARRAY [, ascending BOOLEAN]) -> ARRAY",
+    "Sort elements; NULLs are first ascending, last descending.",
+    _sort_array,
+    _sort_array_kernel,
+    _as_first,
+    fallible=False,
+)
+NESTED.add(
+    "slice",
+    "slice(ARRAY, start from 1, length) -> ARRAY",
+    "Keep so many elements from a place on, counted from the end if negative.",
+    takes("slice", ARRAY, integer, integer),
+    _slice_kernel,
+    _as_first,
+)
+NESTED.add(
+    "array_concat",
+    "array_concat(ARRAY, …) -> ARRAY",
+    "Put arrays one after the other.",
+    takes("array_concat", ARRAY, rest=ARRAY, alike=True),
+    _concat_kernel,
+    _concat_type,
+    lambda call, arguments: f"concat({', '.join(arguments)})",
+    fallible=False,
+)
+NESTED.add(
+    "flatten",
+    "flatten(ARRAY<ARRAY<x>>) -> ARRAY<x>",
+    "Put the arrays in an array together; NULL where one of them is.",
+    _flatten,
+    _flatten_kernel,
+    _flatten_type,
+    fallible=False,
+)
+NESTED.add(
+    "array_join",
+    "array_join(ARRAY, separator [, for NULL]) -> STRING",
+    "Join elements as text; NULLs are left out.",
+    _array_join,
+    _array_join_kernel,
+    result(STRING),
+    fallible=False,
+)
+NESTED.add(
+    "array_remove",
+    "array_remove(ARRAY, x) -> ARRAY",
+    "Leave elements out that equal x.",
+    _takes_element("array_remove"),
+    _remove_kernel,
+    _as_first,
+    fallible=False,
+)
+NESTED.add(
+    "array_repeat",
+    "array_repeat(x, count) -> ARRAY<x>",
+    "Make an array of one value.",
+    takes("array_repeat", anything, _place),
+    _repeat_kernel,
+    lambda arguments: _array_of(arguments[0].type, arguments[1].type.nullable),
+    fallible=False,
+)
+NESTED.add(
+    "array_union",
+    "array_union(ARRAY, ARRAY) -> ARRAY",
+    "Give the elements of both, each once.",
+    takes("array_union", ARRAY, ARRAY, alike=True),
+    _set_kernel(lambda first, second: first | second, True),
+    _concat_type,
+    fallible=False,
+)
+NESTED.add(
+    "array_intersect",
+    "array_intersect(ARRAY, ARRAY) -> ARRAY",
+    "Give the elements that are in both, each once.",
+    takes("array_intersect", ARRAY, ARRAY, alike=True),
+    _set_kernel(lambda first, second: first & second, False),
+    _concat_type,
+    fallible=False,
+)
+NESTED.add(
+    "array_except",
+    "array_except(ARRAY, ARRAY) -> ARRAY",
+    "Give the elements that are not in the second, each once.",
+    takes("array_except", ARRAY, ARRAY, alike=True),
+    _set_kernel(lambda first, second: first & ~second, False),
+    _concat_type,
+    fallible=False,
+)
+NESTED.add(
+    "arrays_overlap",
+    "arrays_overlap(ARRAY, ARRAY) -> BOOLEAN",
+    "Whether they share an element.",
+    takes("arrays_overlap", ARRAY, ARRAY, alike=True),
+    _overlap_kernel,
+    lambda arguments: BOOLEAN.with_nullable(
+        any_nullable(arguments) or any(_element(each).nullable for each in arguments)
+    ),
+    fallible=False,
+)
 
 
 def _added(name: str, last: bool) -> Resolver:
@@ -1040,11 +1044,11 @@ def _added(name: str, last: bool) -> Resolver:
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
-        _check_root(name, arguments, 0, "ARRAY")
+        ARRAY.taken(name, arguments, 0, dialect)
         array, value = _with_element(arguments[0], arguments[1], dialect, name)
-        single = _call("array", value)
+        single = typed_call("array", value)
         parts = (array, single) if last else (single, array)
-        return _call("array_concat", *coerced(parts, dialect, f"arguments of {name}"))
+        return typed_call("array_concat", *coerced(parts, dialect, f"arguments of {name}"))
 
     return resolve
 
@@ -1054,10 +1058,10 @@ def _zip(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("arrays_zip", arguments, 1, None)
     parts: list[Expression] = []
     for place, each in enumerate(arguments):
-        _check_root("arrays_zip", arguments, place, "ARRAY")
+        ARRAY.taken("arrays_zip", arguments, place, dialect)
         name = each.name if isinstance(each, ColumnRef) else str(place)
-        parts += [Literal(STRING.with_nullable(False), name), each]
-    return _call("arrays_zip", *parts)
+        parts += [text_literal(name), each]
+    return typed_call("arrays_zip", *parts)
 
 
 def _zip_type(arguments: tuple[Expression, ...]) -> DataType:
@@ -1079,13 +1083,6 @@ def _zip_kernel(call: Call, values: Values, rows: int) -> Value:
     return replace(both, values=made).array(call.type, null)
 
 
-def _map_concat(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("map_concat", arguments, 1, None)
-    for place in range(len(arguments)):
-        _check_root("map_concat", arguments, place, "MAP")
-    return _call("map_concat", *coerced(arguments, dialect, "arguments of map_concat"))
-
-
 def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
     kind = call.type.arrow
     null = null_rows(list(values), rows)
@@ -1105,15 +1102,13 @@ def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
 def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "str_to_map"
     check_count(name, arguments, 1, 3)
-    value = text(arguments[0])
-    if value is None:
-        raise wrong_argument(name, 0, arguments[0], "text")
-    between = [Literal(STRING.with_nullable(False), each) for each in (",", ":")]
+    value = text.taken(name, arguments, 0, dialect)
+    between = [text_literal(each) for each in (",", ":")]
     for place, each in enumerate(arguments[1:]):
         if not isinstance(each, Literal) or not isinstance(each.value, str) or not each.value:
             raise QueryError(f"the separators of {name} must be constant text", function=name)
-        between[place] = Literal(STRING.with_nullable(False), each.value)
-    return _call(name, value, *between)
+        between[place] = text_literal(each.value)
+    return typed_call(name, value, *between)
 
 
 def _str_to_map_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -1130,8 +1125,8 @@ for _name, _about, _last in (
     ("array_append", "Put a value after the elements.", True),
     ("array_prepend", "Put a value before the elements.", False),
 ):
-    _alias(_name, f"{_name}(ARRAY<x>, x) -> ARRAY<x>", _about, _added(_name, _last))
-_add(
+    NESTED.alias(_name, f"{_name}(ARRAY<x>, x) -> ARRAY<x>", _about, _added(_name, _last))
+NESTED.add(
     "arrays_zip",
     "arrays_zip(ARRAY, …) -> ARRAY<ROW>",
     "Make rows of the elements at one place; the shorter arrays' are NULL.",
@@ -1141,11 +1136,11 @@ _add(
     NO_SPARK,
     fallible=False,
 )
-_add(
+NESTED.add(
     "map_concat",
     "map_concat(MAP, …) -> MAP",
     "Put maps together; a key twice fails.",
-    _map_concat,
+    takes("map_concat", MAP, rest=MAP, alike=True),
     _map_concat_kernel,
     lambda arguments: _map_of(
         _key(arguments[0]),
@@ -1153,7 +1148,7 @@ _add(
         any_nullable(arguments),
     ),
 )
-_add(
+NESTED.add(
     "str_to_map",
     "str_to_map(text [, between pairs [, between key and value]]) -> MAP<STRING, STRING>",
     "Read pairs such as 'a:1,b:2'.",
@@ -1161,15 +1156,6 @@ _add(
     _str_to_map_kernel,
     lambda arguments: _map_of(STRING, STRING, arguments[0].type.nullable),
 )
-
-
-def _sequence(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "sequence"
-    check_count(name, arguments, 2, 3)
-    for place, each in enumerate(arguments):
-        if each.type.root not in INTEGERS and not is_untyped_null(each):
-            raise wrong_argument(name, place, each, "an integer")
-    return _call(name, *coerced(arguments, dialect, f"arguments of {name}"))
 
 
 MOST_ELEMENTS = 2**31 - 1
@@ -1198,11 +1184,11 @@ def _sequence_kernel(call: Call, values: Values, rows: int) -> Value:
     return replace(lists, values=made).array(call.type, null)
 
 
-_add(
+NESTED.add(
     "sequence",
     "sequence(start, stop [, step]) -> ARRAY<integer>",
     "Count from start to stop, both included.",
-    _sequence,
+    takes("sequence", INTEGER, INTEGER, INTEGER, least=2, alike=True),
     _sequence_kernel,
     lambda arguments: _array_of(arguments[0].type.with_nullable(False), any_nullable(arguments)),
 )
@@ -1211,16 +1197,16 @@ _add(
 # --- Lambdas --------------------------------------------------------------------------------------
 
 
-def _with_lambda(name: str, *, boolean: bool = False, root: str = "ARRAY") -> Resolver:
+def _with_lambda(name: str, *, boolean: bool = False, of: Parameter = ARRAY) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
-        _check_root(name, arguments, 0, root)
+        of.taken(name, arguments, 0, dialect)
         body = arguments[1]
         if not isinstance(body, Lambda):
             raise wrong_argument(name, 1, body, "a lambda such as x -> x + 1")
         if boolean and body.type.root != "BOOLEAN":
             raise QueryError(f"the lambda of {name} is {body.type}; it must be BOOLEAN")
-        return _call(name, *arguments)
+        return typed_call(name, *arguments)
 
     return resolve
 
@@ -1271,7 +1257,7 @@ def _quantifier(wanted: bool) -> Kernel:
 def _aggregate(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "aggregate"
     check_count(name, arguments, 3, 4)
-    _check_root(name, arguments, 0, "ARRAY")
+    ARRAY.taken(name, arguments, 0, dialect)
     for place in range(2, len(arguments)):
         if not isinstance(arguments[place], Lambda):
             raise wrong_argument(name, place, arguments[place], "a lambda such as (acc, x) -> …")
@@ -1281,7 +1267,7 @@ def _aggregate(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressio
             f"the lambda of {name} gives {merge.type}, but it starts with {start.type}: cast one",
             function=name,
         )
-    return _call(name, *arguments)
+    return typed_call(name, *arguments)
 
 
 def _aggregate_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -1311,10 +1297,10 @@ def _aggregate_type(arguments: tuple[Expression, ...]) -> DataType:
 def _zip_with(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("zip_with", arguments, 3, 3)
     for place in range(2):
-        _check_root("zip_with", arguments, place, "ARRAY")
+        ARRAY.taken("zip_with", arguments, place, dialect)
     if not isinstance(arguments[2], Lambda):
         raise wrong_argument("zip_with", 2, arguments[2], "a lambda such as (x, y) -> x + y")
-    return _call("zip_with", *arguments)
+    return typed_call("zip_with", *arguments)
 
 
 def _side_by_side(parts: list[Lists], null: np.ndarray | None) -> tuple[Lists, list[pa.Array]]:
@@ -1358,7 +1344,7 @@ def _transform_map(keys: bool) -> Kernel:
     return kernel
 
 
-_add(
+NESTED.add(
     "transform",
     "transform(ARRAY<x>, x -> y) -> ARRAY<y>",
     "Compute each element anew; (x, i) -> … has its place from 0.",
@@ -1366,7 +1352,7 @@ _add(
     _transform_kernel,
     lambda arguments: _array_of(arguments[1].type, arguments[0].type.nullable),
 )
-_add(
+NESTED.add(
     "filter",
     "filter(ARRAY<x>, x -> BOOLEAN) -> ARRAY<x>",
     "Keep the elements for which the condition is true.",
@@ -1378,27 +1364,25 @@ for _name, _about, _wanted, _synonym in (
     ("exists", "Whether the condition is true of an element.", True, "any_match"),
     ("forall", "Whether the condition is true of all elements.", False, "all_match"),
 ):
-    _add(
+    NESTED.add(
         _name,
         f"{_name}(ARRAY<x>, x -> BOOLEAN) -> BOOLEAN",
         _about,
         _with_lambda(_name, boolean=True),
         _quantifier(_wanted),
-        _gives(BOOLEAN),
-        None,
-        _synonym,
+        result(BOOLEAN),
+        synonyms=(_synonym,),
     )
-_add(
+NESTED.add(
     "aggregate",
     "aggregate(ARRAY<x>, start, (acc, x) -> acc [, acc -> result]) -> result",
     "Fold the elements into one value.",
     _aggregate,
     _aggregate_kernel,
     _aggregate_type,
-    None,
-    "reduce",
+    synonyms=("reduce",),
 )
-_add(
+NESTED.add(
     "zip_with",
     "zip_with(ARRAY<x>, ARRAY<y>, (x, y) -> z) -> ARRAY<z>",
     "Compute elements of two arrays together; the shorter one's are NULL.",
@@ -1406,27 +1390,27 @@ _add(
     _zip_with_kernel,
     lambda arguments: _array_of(arguments[2].type, any_nullable(arguments[:2])),
 )
-_add(
+NESTED.add(
     "map_filter",
     "map_filter(MAP, (key, value) -> BOOLEAN) -> MAP",
     "Keep the pairs for which the condition is true.",
-    _with_lambda("map_filter", boolean=True, root="MAP"),
+    _with_lambda("map_filter", boolean=True, of=MAP),
     _map_filter_kernel,
     lambda arguments: arguments[0].type,
 )
-_add(
+NESTED.add(
     "transform_values",
     "transform_values(MAP, (key, value) -> x) -> MAP",
     "Compute each value anew.",
-    _with_lambda("transform_values", root="MAP"),
+    _with_lambda("transform_values", of=MAP),
     _transform_map(keys=False),
     lambda arguments: _map_of(_key(arguments[0]), arguments[1].type, arguments[0].type.nullable),
 )
-_add(
+NESTED.add(
     "transform_keys",
     "transform_keys(MAP, (key, value) -> x) -> MAP",
     "Compute each key anew; a key twice fails.",
-    _with_lambda("transform_keys", root="MAP"),
+    _with_lambda("transform_keys", of=MAP),
     _transform_map(keys=True),
     lambda arguments: _map_of(arguments[1].type, _value(arguments[0]), arguments[0].type.nullable),
 )

@@ -510,10 +510,7 @@ for _name, _usage, _about, _kernel, _spark in (
 
 def _resolve_positive(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("positive", arguments, 1, 1)
-    taken = number(arguments[0])
-    if taken is None:
-        raise wrong_argument("positive", 0, arguments[0], "a number")
-    return taken
+    return number.taken("positive", arguments, 0, dialect)
 
 
 def _as_given(call: Call, values: Sequence[Value], rows: int) -> Value:

@@ -31,7 +31,6 @@ from pkray.relational.functions.signatures import (
     parameter,
     takes,
     whole,
-    wrong_argument,
 )
 from pkray.relational.functions.values import (
     as_array,
@@ -45,7 +44,7 @@ from pkray.relational.plan.expressions import Call, Expression, Literal
 def _bitwise(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
-        left, right = (_whole(name, position, each) for position, each in enumerate(arguments))
+        left, right = (_bits.taken(name, arguments, place, dialect) for place in range(2))
         common = wider(left.type, right.type, dialect)
         assert common is not None
         pair = cast_to(left, common), cast_to(right, common)
@@ -54,11 +53,9 @@ def _bitwise(name: str) -> Resolver:
     return resolve
 
 
-def _whole(name: str, position: int, argument: Expression) -> Expression:
-    taken = cast_to(argument, INT) if is_untyped_null(argument) else whole(argument)
-    if taken is None:
-        raise wrong_argument(name, position, argument, "an integer")
-    return taken
+@parameter("an integer")
+def _bits(argument: Expression, dialect: Dialect) -> Expression | None:
+    return cast_to(argument, INT) if is_untyped_null(argument) else whole.cast(argument, dialect)
 
 
 for _name, _symbol, _about, _compute in (
@@ -94,8 +91,8 @@ define(
 
 
 @parameter("an integer")
-def _shifted(argument: Expression) -> Expression | None:
-    taken = whole(argument)
+def _shifted(argument: Expression, dialect: Dialect) -> Expression | None:
+    taken = whole.cast(argument, dialect)
     if taken is not None and taken.type.root in ("TINYINT", "SMALLINT"):
         return cast_to(taken, INT)
     return taken

@@ -22,7 +22,7 @@ from pkray.relational.functions.coercion import (
     untyped_null,
 )
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.function import Function, Resolver, Value, define, never
 from pkray.relational.functions.kernels import by_arrow, by_numpy
 from pkray.relational.functions.signatures import (
     bigint,
@@ -178,17 +178,13 @@ def _constant(name: str, value: float) -> Resolver:
     return resolve
 
 
-def _never(call: Call, values: Sequence[Value], rows: int) -> Value:
-    raise AssertionError(f"{call.function} becomes other functions when it is bound")
-
-
 define(
     Function(
-        "pi", "pi() -> DOUBLE", "Give π.", _constant("pi", math.pi), _never, family="mathematics"
+        "pi", "pi() -> DOUBLE", "Give π.", _constant("pi", math.pi), never, family="mathematics"
     )
 )
 define(
-    Function("e", "e() -> DOUBLE", "Give e.", _constant("e", math.e), _never, family="mathematics")
+    Function("e", "e() -> DOUBLE", "Give e.", _constant("e", math.e), never, family="mathematics")
 )
 
 
@@ -205,7 +201,7 @@ define(
         "",
         "Refuse to make random numbers.",
         _random,
-        _never,
+        never,
         synonyms=("random", "randn", "uuid"),
         family="mathematics",
         deterministic=False,

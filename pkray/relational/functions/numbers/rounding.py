@@ -26,7 +26,6 @@ from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.signatures import (
     check_count,
     number,
-    wrong_argument,
 )
 from pkray.relational.functions.values import (
     as_array,
@@ -58,9 +57,7 @@ def _round_type(value: DataType, digits: int, name: str, dialect: Dialect) -> Da
 def _rounds(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 1, 2)
-        value = number(arguments[0])
-        if value is None:
-            raise wrong_argument(name, 0, arguments[0], "a number")
+        value = number.taken(name, arguments, 0, dialect)
         digits = arguments[1] if len(arguments) > 1 else Literal(INT.with_nullable(False), 0)
         if is_untyped_null(digits):
             return Literal(value.type.with_nullable(True), None)
@@ -167,9 +164,7 @@ for _name, _about in (
 def _rounds_to_whole(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 1, 1)
-        value = number(arguments[0])
-        if value is None:
-            raise wrong_argument(name, 0, arguments[0], "a number")
+        value = number.taken(name, arguments, 0, dialect)
         root = value.type.root
         if root in INTEGERS:
             return value if dialect is Dialect.FLINK else cast_to(value, BIGINT)

@@ -30,7 +30,6 @@ from pkray.relational.functions.signatures import (
     number,
     takes,
     text,
-    wrong_argument,
 )
 from pkray.relational.functions.text.slices import (
     join_bytes,
@@ -264,9 +263,7 @@ define(
 
 def _format_number(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("format_number", arguments, 2, 2)
-    value = number(arguments[0])
-    if value is None:
-        raise wrong_argument("format_number", 0, arguments[0], "a number")
+    value = number.taken("format_number", arguments, 0, dialect)
     digits = arguments[1]
     if not isinstance(digits, Literal) or type(digits.value) is not int:
         raise QueryError("the digits of format_number must be a constant INT")

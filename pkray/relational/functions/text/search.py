@@ -18,7 +18,7 @@ from pkray.relational.functions.coercion import (
     INT,
     STRING,
 )
-from pkray.relational.functions.function import Function, Value, define
+from pkray.relational.functions.function import Function, Value, define, never
 from pkray.relational.functions.signatures import (
     check_count,
     integer,
@@ -32,7 +32,7 @@ from pkray.relational.functions.text.slices import (
     slice_rows,
     sliced,
 )
-from pkray.relational.functions.text.text_function import mask_of, never, text_function
+from pkray.relational.functions.text.text_function import mask_of, text_function
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType

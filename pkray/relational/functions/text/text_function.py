@@ -16,7 +16,6 @@ from pkray.relational.functions.signatures import (
     Parameter,
     takes,
 )
-from pkray.relational.plan.expressions import Call
 
 
 def text_function(
@@ -57,8 +56,3 @@ def plainly(compute: Callable[..., Value]) -> Any:
 def mask_of(value: pa.Array) -> pa.Array | None:
     """Tell which rows are NULL; None where none is."""
     return value.is_null() if value.null_count else None
-
-
-def never(call: Call, values: Sequence[Value], rows: int) -> Value:
-    """Stand in as the kernel of what becomes other functions when it is bound."""
-    raise AssertionError(f"{call.function} becomes other functions when it is bound")

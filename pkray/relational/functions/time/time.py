@@ -32,14 +32,26 @@ from pkray.relational.functions.coercion import (
 )
 from pkray.relational.functions.function import (
     NO_SPARK,
-    Function,
+    Family,
     Kernel,
     Resolver,
     SparkText,
+    Typing,
     Value,
-    define,
+    typed_call,
 )
-from pkray.relational.functions.signatures import bigint, check_count, integer, text, wrong_argument
+from pkray.relational.functions.signatures import (
+    anything,
+    bigint,
+    check_count,
+    constant_text,
+    integer,
+    parameter,
+    result,
+    takes,
+    text,
+    text_literal,
+)
 from pkray.relational.functions.time import calendar, time_patterns
 from pkray.relational.functions.time.calendar import MICROS, MONTHS, SECONDS, Times, times_of
 from pkray.relational.functions.time.zones import in_zone
@@ -52,114 +64,51 @@ NTZ = DataType("TIMESTAMP")
 SECOND_FRACTION = DataType("DECIMAL", precision=8, scale=6)
 SPARK, FLINK = Dialect.SPARK, Dialect.FLINK
 DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
-Typing: TypeAlias = Callable[[tuple[Expression, ...]], DataType]
+TIME = Family("time")
 Compute: TypeAlias = Callable[..., np.ndarray]
 
 
 # --- Arguments ------------------------------------------------------------------------------------
 
 
-def _time(name: str, arguments: Sequence[Expression], place: int, dialect: Dialect) -> Expression:
+@parameter("a date or a timestamp")
+def time_or_date(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a date or a timestamp as it is; text is read as a timestamp."""
-    argument = arguments[place]
     if argument.type.root in ("DATE", *TIMESTAMPS):
         return argument
-    if argument.type.root in STRINGS:
-        return cast_to(argument, LTZ if dialect is SPARK else NTZ)
-    raise wrong_argument(name, place, argument, "a date or a timestamp")
+    read = argument.type.root in STRINGS
+    return cast_to(argument, LTZ if dialect is SPARK else NTZ) if read else None
 
 
-def _timestamp(
-    name: str, arguments: Sequence[Expression], place: int, dialect: Dialect
-) -> Expression:
+@parameter("a date or a timestamp")
+def timestamp(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a timestamp; a date is taken as its midnight."""
-    argument = _time(name, arguments, place, dialect)
-    if argument.type.root == "DATE":
-        return cast_to(argument, LTZ if dialect is SPARK else NTZ)
-    return argument
+    taken = time_or_date.cast(argument, dialect)
+    if taken is not None and taken.type.root == "DATE":
+        return cast_to(taken, LTZ if dialect is SPARK else NTZ)
+    return taken
 
 
-def _date(name: str, arguments: Sequence[Expression], place: int, dialect: Dialect) -> Expression:
+@parameter("a date or a timestamp")
+def timestamp_ltz(argument: Expression, dialect: Dialect) -> Expression | None:
+    """Take a TIMESTAMP_LTZ(6)."""
+    taken = time_or_date.cast(argument, dialect)
+    return None if taken is None else cast_to(taken, LTZ)
+
+
+@parameter("a date")
+def date(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a date; of a timestamp its day, text is read."""
-    argument = arguments[place]
-    if argument.type.root in ("DATE", *TIMESTAMPS, *STRINGS):
-        return cast_to(argument, DATE)
-    raise wrong_argument(name, place, argument, "a date")
+    taken = argument.type.root in ("DATE", *TIMESTAMPS, *STRINGS)
+    return cast_to(argument, DATE) if taken else None
 
 
-def _whole(name: str, arguments: Sequence[Expression], place: int, dialect: Dialect) -> Expression:
-    """Take an INT."""
-    taken = integer(arguments[place])
-    if taken is None:
-        raise wrong_argument(name, place, arguments[place], "an INT")
-    return taken
-
-
-def _long(name: str, arguments: Sequence[Expression], place: int, dialect: Dialect) -> Expression:
-    """Take a BIGINT."""
-    taken = bigint(arguments[place])
-    if taken is None:
-        raise wrong_argument(name, place, arguments[place], "a BIGINT")
-    return taken
-
-
-def _words(name: str, arguments: Sequence[Expression], place: int, dialect: Dialect) -> Expression:
-    """Take text."""
-    taken = text(arguments[place])
-    if taken is None:
-        raise wrong_argument(name, place, arguments[place], "text")
-    return taken
-
-
-def _constant(name: str, argument: Expression, what: str) -> str:
-    if isinstance(argument, Literal) and isinstance(argument.value, str):
-        return argument.value
-    raise QueryError(f"{what} of {name} must be constant text", function=name)
-
-
-def _pattern(
-    name: str, arguments: Sequence[Expression], place: int, dialect: Dialect
-) -> Expression:
-    """Take a constant pattern."""
-    time_patterns.tokens(_constant(name, arguments[place], "the pattern"))
+def constant_pattern(name: str, arguments: Sequence[Expression], place: int) -> Expression:
+    """Take a constant pattern, the default one where there is no such argument."""
+    if place == len(arguments):
+        return text_literal(DEFAULT_PATTERN)
+    time_patterns.tokens(constant_text(name, arguments[place], "the pattern"))
     return arguments[place]
-
-
-def _anything(
-    name: str, arguments: Sequence[Expression], place: int, dialect: Dialect
-) -> Expression:
-    """Take an argument as it is."""
-    return arguments[place]
-
-
-Take: TypeAlias = Callable[[str, Sequence[Expression], int, Dialect], Expression]
-
-
-def _takes(name: str, *parameters: Take, least: int | None = None) -> Resolver:
-    """Resolve to a call of `name`, typed as the function of that name says."""
-    minimum = len(parameters) if least is None else least
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, minimum, len(parameters))
-        taken = tuple(
-            parameters[place](name, arguments, place, dialect) for place in range(len(arguments))
-        )
-        return _call(name, *taken)
-
-    return resolve
-
-
-def _call(name: str, *arguments: Expression) -> Call:
-    typing = function.function(name).typing
-    assert typing is not None
-    return Call(typing(arguments), name, arguments)
-
-
-def _gives(kind: DataType, nullable: bool | None = None) -> Typing:
-    def typing(arguments: tuple[Expression, ...]) -> DataType:
-        return kind.with_nullable(any_nullable(arguments) if nullable is None else nullable)
-
-    return typing
 
 
 def _as_argument(place: int) -> Typing:
@@ -168,66 +117,6 @@ def _as_argument(place: int) -> Typing:
 
 def _in_dialects(spark: Resolver, flink: Resolver) -> Resolver:
     return lambda arguments, dialect: (spark if dialect is SPARK else flink)(arguments, dialect)
-
-
-def _add(
-    name: str,
-    usage: str,
-    about: str,
-    resolve: Resolver | None,
-    kernel: Kernel,
-    typing: Typing,
-    spark: SparkText | None = None,
-    *,
-    synonyms: tuple[str, ...] = (),
-    dialects: frozenset[Dialect] = frozenset(Dialect),
-    deterministic: bool = True,
-    fallible: bool = True,
-) -> None:
-    define(
-        Function(
-            name,
-            usage,
-            about,
-            resolve,
-            kernel,
-            spark,
-            synonyms,
-            dialects,
-            deterministic,
-            "time",
-            fallible,
-            typing,
-        )
-    )
-
-
-def _never(call: Call, values: Sequence[Value], rows: int) -> Value:
-    raise AssertionError(f"{call.function} is resolved to other functions")
-
-
-def _alias(
-    name: str,
-    usage: str,
-    about: str,
-    resolve: Resolver,
-    *synonyms: str,
-    dialects: frozenset[Dialect] = frozenset(Dialect),
-) -> None:
-    """Define what is written by other functions."""
-    define(
-        Function(
-            name,
-            usage,
-            about,
-            resolve,
-            _never,
-            synonyms=synonyms,
-            dialects=dialects,
-            family="time",
-            typing=lambda arguments: resolve(arguments, SPARK).type,
-        )
-    )
 
 
 # --- Kernels --------------------------------------------------------------------------------------
@@ -341,7 +230,7 @@ def _field(name: str) -> Resolver:
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 1, 1)
-        call = _call(name, _time(name, arguments, 0, dialect))
+        call = typed_call(name, time_or_date.taken(name, arguments, 0, dialect))
         return call if dialect is SPARK else cast_to(call, BIGINT)
 
     return resolve
@@ -349,16 +238,16 @@ def _field(name: str) -> Resolver:
 
 def _extract(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("extract", arguments, 2, 2)
-    said = _constant("extract", arguments[0], "the field")
+    said = constant_text("extract", arguments[0], "the field")
     name = _EXTRACTED.get(said.strip().lower())
     if name is None:
         raise QueryError(
             f"there is no field {said!r} of a time: write {', '.join(_FIELDS)}", function="extract"
         )
-    value = _time("extract", arguments, 1, dialect)
+    value = time_or_date.taken("extract", arguments, 1, dialect)
     if name == "second" and dialect is SPARK:
-        return _call("second_fraction", value)
-    call = _call(name, value)
+        return typed_call("second_fraction", value)
+    call = typed_call(name, value)
     return call if dialect is SPARK else cast_to(call, BIGINT)
 
 
@@ -376,38 +265,38 @@ def _formed(form: str) -> SparkText:
 
 
 for _name, (_about, _compute, _synonym) in _FIELDS.items():
-    _add(
+    TIME.add(
         _name,
         f"{_name}(time) -> INT (spark), BIGINT (flink)",
         f"Give {_about}.",
         _field(_name),
         _of_numbers(_compute),
-        _gives(INT),
+        result(INT),
         synonyms=(_synonym,) if _synonym in ("dayofmonth", "week") else (),
         fallible=False,
     )
 for _name, (_compute, _kind, _form) in _MORE_FIELDS.items():
-    _add(
+    TIME.add(
         _name,
         "",
         f"Give the {_name}.",
         None,
         _of_numbers(_compute),
-        _gives(_kind),
+        result(_kind),
         _formed(_form) if _form else NO_SPARK,
         fallible=False,
     )
-_add(
+TIME.add(
     "second_fraction",
     "",
     "Give the second with its fraction.",
     None,
     _second_fraction,
-    _gives(SECOND_FRACTION),
+    result(SECOND_FRACTION),
     lambda call, arguments: f"extract(SECOND FROM {arguments[0]})",
     fallible=False,
 )
-_alias(
+TIME.alias(
     "extract",
     "extract(field FROM time) -> INT (spark), BIGINT (flink)",
     "Give a field of a time, such as year, month, dow or second.",
@@ -467,7 +356,7 @@ def _is_zero(expression: Expression) -> bool:
 
 
 def _plus(value: Expression, months: int = 0, micros: int = 0) -> Expression:
-    return _call(
+    return typed_call(
         "plus_interval",
         value,
         Literal(INT.with_nullable(False), months),
@@ -476,7 +365,7 @@ def _plus(value: Expression, months: int = 0, micros: int = 0) -> Expression:
 
 
 def _unit(name: str, argument: Expression) -> str:
-    said = _constant(name, argument, "the unit")
+    said = constant_text(name, argument, "the unit")
     unit = calendar.unit_named(said)
     if unit is None:
         raise QueryError(
@@ -491,20 +380,20 @@ def _add_units(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressio
     name = "timestampadd"
     check_count(name, arguments, 3, 3)
     unit = _unit(name, arguments[0])
-    value = _time(name, arguments, 2, dialect)
+    value = time_or_date.taken(name, arguments, 2, dialect)
     if value.type.root == "DATE" and (
         dialect is SPARK or MICROS.get(unit, SECONDS * 10**6) < SECONDS * 10**6
     ):
-        value = _timestamp(name, arguments, 2, dialect)
+        value = timestamp.taken(name, arguments, 2, dialect)
     size = Literal(BIGINT.with_nullable(False), MONTHS.get(unit) or MICROS[unit])
-    count = _long(name, arguments, 1, dialect)
+    count = bigint.taken(name, arguments, 1, dialect)
     if isinstance(count, Literal) and count.value is not None:
         product: Expression = Literal(size.type, count.value * size.value)
     else:
         product = function.resolve("multiply", (count, size), SPARK)
     zero = Literal(BIGINT.with_nullable(False), 0)
     months, micros = (product, zero) if unit in MONTHS else (zero, product)
-    return _call("plus_interval", value, cast_to(months, INT), micros)
+    return typed_call("plus_interval", value, cast_to(months, INT), micros)
 
 
 def _dates_or_units(plain: Resolver, with_unit: Resolver) -> Resolver:
@@ -516,10 +405,10 @@ def _dates_or_units(plain: Resolver, with_unit: Resolver) -> Resolver:
 
 def _date_sub(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("date_sub", arguments, 2, 2)
-    return _call(
+    return typed_call(
         "date_sub",
-        _date("date_sub", arguments, 0, dialect),
-        _whole("date_sub", arguments, 1, dialect),
+        date.taken("date_sub", arguments, 0, dialect),
+        integer.taken("date_sub", arguments, 1, dialect),
     )
 
 
@@ -527,9 +416,12 @@ def _units_between(arguments: tuple[Expression, ...], dialect: Dialect) -> Expre
     """Resolve timestampdiff(unit, start, end): BIGINT in the spark dialect, INT in flink."""
     name = "timestampdiff"
     check_count(name, arguments, 3, 3)
-    unit = Literal(STRING.with_nullable(False), _unit(name, arguments[0]))
-    call = _call(
-        name, unit, _timestamp(name, arguments, 1, dialect), _timestamp(name, arguments, 2, dialect)
+    unit = text_literal(_unit(name, arguments[0]))
+    call = typed_call(
+        name,
+        unit,
+        timestamp.taken(name, arguments, 1, dialect),
+        timestamp.taken(name, arguments, 2, dialect),
     )
     return call if dialect is SPARK else cast_to(call, INT)
 
@@ -581,7 +473,7 @@ def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:
     return _built(days + (day - calendar.weekday(days) - 1) % 7 + 1, call.type, values, rows)
 
 
-_add(
+TIME.add(
     "plus_interval",
     "",
     "Add months, then microseconds, to a time.",
@@ -590,81 +482,80 @@ _add(
     _as_argument(0),
     _plus_interval_spark,
 )
-_add(
+TIME.add(
     "date_add",
     "date_add(DATE, days INT) -> DATE",
     "Add days.",
-    _dates_or_units(_takes("date_add", _date, _whole), _add_units),
+    _dates_or_units(takes("date_add", date, integer), _add_units),
     _to_days(lambda start, count: start.days + count),
-    _gives(DATE),
+    result(DATE),
     synonyms=("dateadd",),
 )
-_add(
+TIME.add(
     "date_sub",
     "date_sub(DATE, days INT) -> DATE",
     "Take days away.",
     _date_sub,
     _to_days(lambda start, count: start.days - count),
-    _gives(DATE),
+    result(DATE),
 )
-_add(
+TIME.add(
     "datediff",
     "datediff(end DATE, start DATE) -> INT",
     "Count days.",
-    _dates_or_units(_takes("datediff", _date, _date), _units_between),
+    _dates_or_units(takes("datediff", date, date), _units_between),
     _of_numbers(lambda end, start: end.days - start.days),
-    _gives(INT),
+    result(INT),
     synonyms=("date_diff",),
     fallible=False,
 )
-_add(
+TIME.add(
     "add_months",
     "add_months(DATE, months INT) -> DATE",
     "Add months; a day that the month has not becomes its last.",
-    _takes("add_months", _date, _whole),
+    takes("add_months", date, integer),
     _to_days(lambda start, months: calendar.plus_months(start.days, months)),
-    _gives(DATE),
+    result(DATE),
 )
-_add(
+TIME.add(
     "months_between",
     "months_between(end, start [, rounded BOOLEAN]) -> DOUBLE",
     "Count months, of 31 days where the days of the month differ.",
-    _takes("months_between", _timestamp, _timestamp, _anything,
-           least=2),
+    takes("months_between", timestamp, timestamp, anything, least=2),
     _months_between,
-    _gives(DOUBLE),
+    result(DOUBLE),
     fallible=False,
-)  # fmt: skip
-_add(
+)
+TIME.add(
     "last_day",
     "last_day(DATE) -> DATE",
     "Give the last day of the month.",
-    _takes("last_day", _date),
+    takes("last_day", date),
     _of_numbers(lambda start: calendar.last_of_month(start.days)),
-    _gives(DATE),
+    result(DATE),
     fallible=False,
 )
-_add(
+TIME.add(
     "next_day",
     "next_day(DATE, weekday STRING) -> DATE",
     "Give the first such day of the week that is later.",
-    _takes("next_day", _date, _words),
+    takes("next_day", date, text),
     _next_day,
-    _gives(DATE),
+    result(DATE),
 )
-_add(
+TIME.add(
     "timestampdiff",
     "timestampdiff(unit, start, end) -> BIGINT (spark), INT (flink)",
     "Count whole units, towards zero.",
     _units_between,
     _timestampdiff,
-    _gives(BIGINT),
+    result(BIGINT),
     lambda call, arguments: (
         f"timestampdiff({arguments[0].strip(chr(39)).upper()}, {arguments[1]}, {arguments[2]})"
     ),
     fallible=False,
 )
-_alias(
+TIME.alias(
     "timestampadd",
     "timestampadd(unit, count, time) -> TIMESTAMP",
     "Add so many units.",
@@ -680,9 +571,9 @@ def _cut(name: str) -> Resolver:
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
-        unit = Literal(STRING.with_nullable(False), _unit(name, arguments[0]))
-        take = _timestamp if dialect is SPARK else _time
-        return _call(name, unit, take(name, arguments, 1, dialect))
+        unit = text_literal(_unit(name, arguments[0]))
+        wanted = timestamp if dialect is SPARK else time_or_date
+        return typed_call(name, unit, wanted.taken(name, arguments, 1, dialect))
 
     return resolve
 
@@ -695,8 +586,8 @@ def _trunc(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         raise QueryError(
             f"trunc cuts a date to year, quarter, month or week, not to {unit}", function="trunc"
         )
-    date = _date("trunc", arguments, 0, dialect)
-    return _call("date_trunc", Literal(STRING.with_nullable(False), unit), date)
+    day = date.taken("trunc", arguments, 0, dialect)
+    return typed_call("date_trunc", text_literal(unit), day)
 
 
 def _cut_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -714,7 +605,7 @@ def spark_type(kind: DataType) -> str:
     return {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP_NTZ", "TIMESTAMP_LTZ": "TIMESTAMP"}[kind.root]
 
 
-_add(
+TIME.add(
     "date_trunc",
     "date_trunc(unit, time) -> TIMESTAMP",
     "Give the beginning of the year, quarter, month, week, day, hour … that a time is in; "
@@ -727,7 +618,7 @@ _add(
     ),
     fallible=False,
 )
-_add(
+TIME.add(
     "date_ceil",
     "date_ceil(unit, time) -> TIMESTAMP",
     "Give the beginning of the first unit that does not begin before the time.",
@@ -737,7 +628,7 @@ _add(
     NO_SPARK,
     fallible=False,
 )
-_alias(
+TIME.alias(
     "trunc",
     "trunc(DATE, unit) -> DATE",
     "Give the first day of a year, quarter, month or week.",
@@ -781,27 +672,23 @@ def _reads(name: str, wanted: DataType, function_name: str) -> Resolver:
         value = arguments[0]
         if value.type.root in ("DATE", *TIMESTAMPS):
             return cast_to(value, wanted)
-        value = _words(name, arguments, 0, dialect)
+        value = text.taken(name, arguments, 0, dialect)
         if len(arguments) == 1:
             if is_null_literal(value):
                 return Literal(wanted, None)
             return Cast(wanted, value, "null") if safe else cast_to(value, wanted)
-        pattern = _pattern(name, arguments, 1, dialect)
-        return cast_to(_call(function_name, value, pattern), wanted)
+        pattern = constant_pattern(name, arguments, 1)
+        return cast_to(typed_call(function_name, value, pattern), wanted)
 
     return resolve
 
 
 def _format(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("date_format", arguments, 2, 2)
-    value = _timestamp("date_format", arguments, 0, dialect)
+    value = timestamp.taken("date_format", arguments, 0, dialect)
     if dialect is FLINK and isinstance(value, Cast) and value.operand.type.root in STRINGS:
         value = Cast(NTZ, value.operand, "null")
-    return _call("date_format", value, _pattern("date_format", arguments, 1, dialect))
-
-
-def _text(value: str) -> Literal:
-    return Literal(STRING.with_nullable(False), value)
+    return typed_call("date_format", value, constant_pattern("date_format", arguments, 1))
 
 
 def _unix_timestamp(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -809,35 +696,36 @@ def _unix_timestamp(arguments: tuple[Expression, ...], dialect: Dialect) -> Expr
     name = "unix_timestamp"
     check_count(name, arguments, 0, 2)
     if not arguments:
-        return _call("unix_seconds", _call("current_timestamp"))
+        return typed_call("unix_seconds", typed_call("current_timestamp"))
     if arguments[0].type.root in ("DATE", *TIMESTAMPS):
         # As Spark's: towards zero, where unix_seconds takes the second before.
-        moment = cast_to(_timestamp(name, arguments, 0, dialect), LTZ)
+        moment = cast_to(timestamp.taken(name, arguments, 0, dialect), LTZ)
         start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-        return _call(
-            "timestampdiff", _text("second"), Literal(LTZ.with_nullable(False), start), moment
+        return typed_call(
+            "timestampdiff",
+            text_literal("second"),
+            Literal(LTZ.with_nullable(False), start),
+            moment,
         )
-    pattern = (
-        _pattern(name, arguments, 1, dialect) if len(arguments) > 1 else _text(DEFAULT_PATTERN)
-    )
+    pattern = constant_pattern(name, arguments, 1)
     reader = "parse_timestamp" if dialect is SPARK else "try_parse_timestamp"
-    return _call("unix_seconds", _call(reader, _words(name, arguments, 0, dialect), pattern))
+    return typed_call(
+        "unix_seconds", typed_call(reader, text.taken(name, arguments, 0, dialect), pattern)
+    )
 
 
 def _from_unixtime(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "from_unixtime"
     check_count(name, arguments, 1, 2)
-    pattern = (
-        _pattern(name, arguments, 1, dialect) if len(arguments) > 1 else _text(DEFAULT_PATTERN)
-    )
-    seconds = _call("timestamp_seconds", _long(name, arguments, 0, dialect))
-    return _call("date_format", seconds, pattern)
+    pattern = constant_pattern(name, arguments, 1)
+    seconds = typed_call("timestamp_seconds", bigint.taken(name, arguments, 0, dialect))
+    return typed_call("date_format", seconds, pattern)
 
 
 def _short_name(pattern: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count("dayname", arguments, 1, 1)
-        return _format((*arguments, _text(pattern)), dialect)
+        return _format((*arguments, text_literal(pattern)), dialect)
 
     return resolve
 
@@ -846,36 +734,36 @@ def _parse_spark(name: str) -> SparkText:
     return lambda call, arguments: f"{name}({arguments[0]}, {arguments[1]})"
 
 
-_add(
+TIME.add(
     "date_format",
     "date_format(time, pattern) -> STRING",
     "Write a time by a pattern such as 'yyyy-MM-dd HH:mm:ss'.",
     _format,
     _date_format,
-    _gives(STRING),
+    result(STRING),
     fallible=False,
 )
-_add(
+TIME.add(
     "parse_timestamp",
     "",
     "Read a timestamp by a pattern; what is none fails.",
     None,
     _parse,
-    _gives(LTZ),
+    result(LTZ),
     _parse_spark("to_timestamp"),
 )
-_add(
+TIME.add(
     "try_parse_timestamp",
     "",
     "Read a timestamp by a pattern; what is none becomes NULL.",
     None,
     _parse,
-    _gives(LTZ, nullable=True),
+    result(LTZ, nullable=True),
     _parse_spark("try_to_timestamp"),
     fallible=False,
 )
 _MILLIS = DataType("TIMESTAMP", precision=3)
-_alias(
+TIME.alias(
     "to_date",
     "to_date(text [, pattern]) -> DATE",
     "Read a date; what is none fails in the spark dialect and is NULL in flink.",
@@ -883,13 +771,13 @@ _alias(
         _reads("to_date", DATE, "parse_timestamp"), _reads("to_date", DATE, "try_parse_timestamp")
     ),
 )
-_alias(
+TIME.alias(
     "try_to_date",
     "try_to_date(text [, pattern]) -> DATE",
     "Read a date; what is none is NULL.",
     _reads("try_to_date", DATE, "try_parse_timestamp"),
 )
-_alias(
+TIME.alias(
     "to_timestamp",
     "to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ (spark), TIMESTAMP(3) (flink)",
     "Read a timestamp; what is none fails in the spark dialect and is NULL in flink.",
@@ -898,35 +786,35 @@ _alias(
         _reads("to_timestamp", _MILLIS, "try_parse_timestamp"),
     ),
 )
-_alias(
+TIME.alias(
     "try_to_timestamp",
     "try_to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ",
     "Read a timestamp; what is none is NULL.",
     _reads("try_to_timestamp", LTZ, "try_parse_timestamp"),
 )
-_alias(
+TIME.alias(
     "to_timestamp_ntz",
     "to_timestamp_ntz(text [, pattern]) -> TIMESTAMP",
     "Read a timestamp without a zone; what is none fails.",
     _reads("to_timestamp_ntz", NTZ, "parse_timestamp"),
 )
-_alias(
+TIME.alias(
     "unix_timestamp",
     "unix_timestamp([time [, pattern]]) -> BIGINT",
     "Count seconds since 1970-01-01 00:00:00 UTC; of now without arguments.",
     _unix_timestamp,
     "to_unix_timestamp",
 )
-_alias(
+TIME.alias(
     "from_unixtime",
     "from_unixtime(seconds [, pattern]) -> STRING",
     "Write the time so many seconds after 1970-01-01 00:00:00 UTC.",
     _from_unixtime,
 )
-_alias(
+TIME.alias(
     "dayname", "dayname(time) -> STRING", "Give the day's name, such as Mon.", _short_name("EEE")
 )
-_alias(
+TIME.alias(
     "monthname",
     "monthname(time) -> STRING",
     "Give the month's name, such as Jan.",
@@ -955,10 +843,10 @@ def _timestamp_seconds(arguments: tuple[Expression, ...], dialect: Dialect) -> E
     name = "timestamp_seconds"
     check_count(name, arguments, 1, 1)
     if arguments[0].type.root in INTEGERS:
-        return _call(name, cast_to(arguments[0], BIGINT))
+        return typed_call(name, cast_to(arguments[0], BIGINT))
     million = Literal(INT.with_nullable(False), 10**6)
     micros = function.resolve("multiply", (arguments[0], million), SPARK)
-    return _call("timestamp_micros", cast_to(micros, BIGINT))
+    return typed_call("timestamp_micros", cast_to(micros, BIGINT))
 
 
 for _name, _per_second in (
@@ -966,41 +854,41 @@ for _name, _per_second in (
     ("timestamp_millis", 1000),
     ("timestamp_micros", 10**6),
 ):
-    _add(
+    TIME.add(
         _name,
         f"{_name}(number) -> TIMESTAMP_LTZ",
         "Give the time so long after 1970-01-01 00:00:00 UTC.",
-        _timestamp_seconds if _per_second == 1 else _takes(_name, _long),
+        _timestamp_seconds if _per_second == 1 else takes(_name, bigint),
         _from_count(_per_second),
-        _gives(LTZ),
+        result(LTZ),
     )
 for _name, _size in (("unix_seconds", 10**6), ("unix_millis", 1000), ("unix_micros", 1)):
-    _add(
+    TIME.add(
         _name,
         f"{_name}(time) -> BIGINT",
         "Count since 1970-01-01 00:00:00 UTC, finer parts left out.",
-        _takes(_name, _timestamp),
+        takes(_name, timestamp),
         _of_numbers(lambda times, size=_size: times.micros() // size),
-        _gives(BIGINT),
+        result(BIGINT),
         lambda call, arguments: f"{call.function}(CAST({arguments[0]} AS TIMESTAMP))",
         fallible=False,
     )
-_add(
+TIME.add(
     "unix_date",
     "unix_date(DATE) -> INT",
     "Count days since 1970-01-01.",
-    _takes("unix_date", _date),
+    takes("unix_date", date),
     _of_numbers(lambda times: times.days),
-    _gives(INT),
+    result(INT),
     fallible=False,
 )
-_add(
+TIME.add(
     "date_from_unix_date",
     "date_from_unix_date(INT) -> DATE",
     "Give the date so many days after 1970-01-01.",
-    _takes("date_from_unix_date", _whole),
+    takes("date_from_unix_date", integer),
     _of_numbers(lambda days: days),
-    _gives(DATE),
+    result(DATE),
     fallible=False,
 )
 
@@ -1017,11 +905,11 @@ def _to_ltz(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     if not isinstance(precision, Literal) or precision.value not in (0, 3):
         raise QueryError("the precision of TO_TIMESTAMP_LTZ must be 0 or 3", function=name)
     unit = "timestamp_millis" if precision.value else "timestamp_seconds"
-    call = _call(unit, _long(name, arguments, 0, dialect))
+    call = typed_call(unit, bigint.taken(name, arguments, 0, dialect))
     return cast_to(call, DataType("TIMESTAMP_LTZ", precision=3))
 
 
-_alias(
+TIME.alias(
     "to_timestamp_ltz",
     "to_timestamp_ltz(number, 0 | 3) (flink), (text [, pattern]) -> TIMESTAMP_LTZ",
     "Give the time so many seconds (0) or milliseconds (3) after 1970; read text.",
@@ -1049,10 +937,10 @@ _SECONDS = DataType("DECIMAL", precision=16, scale=6)
 def _make_timestamp_arguments(wanted: DataType, name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 6, 7 if wanted is LTZ else 6)
-        whole = [_whole(name, arguments, place, dialect) for place in range(5)]
-        call = _call("make_timestamp", *whole, cast_to(arguments[5], _SECONDS))
+        whole = [integer.taken(name, arguments, place, dialect) for place in range(5)]
+        call = typed_call("make_timestamp", *whole, cast_to(arguments[5], _SECONDS))
         if len(arguments) == 7:
-            return _call("to_utc_timestamp", call, _words(name, arguments, 6, dialect))
+            return typed_call("to_utc_timestamp", call, text.taken(name, arguments, 6, dialect))
         return cast_to(call, wanted)
 
     return resolve
@@ -1076,24 +964,24 @@ def _make_timestamp(call: Call, values: Sequence[Value], rows: int) -> Value:
     return _built(ticks, call.type, values, rows)
 
 
-_add(
+TIME.add(
     "make_date",
     "make_date(year, month, day) -> DATE",
     "Make a date; what is none fails.",
-    _takes("make_date", _whole, _whole, _whole),
+    takes("make_date", integer, integer, integer),
     _make_date,
-    _gives(DATE),
+    result(DATE),
 )
-_add(
+TIME.add(
     "make_timestamp",
     "make_timestamp(year, month, day, hour, minute, second [, zone]) -> TIMESTAMP_LTZ",
     "Make a timestamp, in UTC or in a zone; what is none fails.",
     _make_timestamp_arguments(LTZ, "make_timestamp"),
     _make_timestamp,
-    _gives(LTZ),
+    result(LTZ),
     synonyms=("make_timestamp_ltz",),
 )
-_alias(
+TIME.alias(
     "make_timestamp_ntz",
     "make_timestamp_ntz(year, month, day, hour, minute, second) -> TIMESTAMP",
     "Make a timestamp without a zone; what is none fails.",
@@ -1127,53 +1015,50 @@ def _shifted(shift: Callable[[pa.Array, str], pa.Array], times: pa.Array, zone: 
         ) from None
 
 
-def _ltz(name: str, arguments: Sequence[Expression], place: int, dialect: Dialect) -> Expression:
-    """Take a TIMESTAMP_LTZ(6)."""
-    return cast_to(_time(name, arguments, place, dialect), LTZ)
-
-
 def _convert_timezone(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve convert_timezone([source,] target, time)."""
     name = "convert_timezone"
     check_count(name, arguments, 2, 3)
-    value: Expression = _ltz(name, arguments, len(arguments) - 1, dialect)
+    value: Expression = timestamp_ltz.taken(name, arguments, len(arguments) - 1, dialect)
     if len(arguments) == 3:
-        value = _call("to_utc_timestamp", value, _words(name, arguments, 0, dialect))
-    target = _words(name, arguments, len(arguments) - 2, dialect)
-    return cast_to(_call("from_utc_timestamp", value, target), NTZ)
+        value = typed_call("to_utc_timestamp", value, text.taken(name, arguments, 0, dialect))
+    target = text.taken(name, arguments, len(arguments) - 2, dialect)
+    return cast_to(typed_call("from_utc_timestamp", value, target), NTZ)
 
 
 def _convert_tz(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve CONVERT_TZ(text, source, target)."""
     name = "convert_tz"
     check_count(name, arguments, 3, 3)
-    value: Expression = _call(
-        "try_parse_timestamp", _words(name, arguments, 0, dialect), _text(DEFAULT_PATTERN)
+    value: Expression = typed_call(
+        "try_parse_timestamp",
+        text.taken(name, arguments, 0, dialect),
+        text_literal(DEFAULT_PATTERN),
     )
-    value = _call("to_utc_timestamp", value, _words(name, arguments, 1, dialect))
-    value = _call("from_utc_timestamp", value, _words(name, arguments, 2, dialect))
-    return _call("date_format", value, _text(DEFAULT_PATTERN))
+    value = typed_call("to_utc_timestamp", value, text.taken(name, arguments, 1, dialect))
+    value = typed_call("from_utc_timestamp", value, text.taken(name, arguments, 2, dialect))
+    return typed_call("date_format", value, text_literal(DEFAULT_PATTERN))
 
 
 for _name, _about in (
     ("from_utc_timestamp", "Shift a time in UTC to the wall clock of a zone."),
     ("to_utc_timestamp", "Shift a time on the wall clock of a zone to UTC."),
 ):
-    _add(
+    TIME.add(
         _name,
         f"{_name}(time, zone) -> TIMESTAMP_LTZ",
         _about,
-        _takes(_name, _ltz, _words),
+        takes(_name, timestamp_ltz, text),
         _zone_kernel,
-        _gives(LTZ),
+        result(LTZ),
     )
-_alias(
+TIME.alias(
     "convert_timezone",
     "convert_timezone([source,] target, time) -> TIMESTAMP",
     "Shift a time from the wall clock of one zone (UTC if not said) to that of another.",
     _convert_timezone,
 )
-_alias(
+TIME.alias(
     "convert_tz",
     "convert_tz(text, source, target) -> STRING",
     "Shift a time, written as 'yyyy-MM-dd HH:mm:ss', from one zone to another.",
@@ -1225,7 +1110,7 @@ def _now_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
 def _now(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 0, 0)
-        call = _call(name)
+        call = typed_call(name)
         if dialect is FLINK and call.type.root in TIMESTAMPS:
             return cast_to(call, DataType(call.type.root, precision=3))
         return call
@@ -1234,13 +1119,13 @@ def _now(name: str) -> Resolver:
 
 
 for _name, _kind in _NOW.items():
-    _add(
+    TIME.add(
         _name,
         f"{_name}() -> {_kind}",
         "Give the time at which the query runs, one for all rows.",
         _now(_name),
         _now_kernel,
-        _gives(_kind, nullable=False),
+        result(_kind, nullable=False),
         synonyms={
             "current_timestamp": ("now", "proctime", "current_row_timestamp"),
             "current_date": ("curdate",),
@@ -1253,10 +1138,10 @@ for _name, _kind in _NOW.items():
 
 def _zone_name(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("current_timezone", arguments, 0, 0)
-    return _text("UTC")
+    return text_literal("UTC")
 
 
-_alias("current_timezone", "current_timezone() -> STRING", "Give 'UTC'.", _zone_name)
+TIME.alias("current_timezone", "current_timezone() -> STRING", "Give 'UTC'.", _zone_name)
 
 
 # --- What is written otherwise here ---------------------------------------------------------------
@@ -1274,10 +1159,18 @@ _TABLE_FUNCTION = (
     "GROUP BY window_start, window_end"
 )
 for _name in ("window", "session_window", "window_time", "tumble", "hop", "session", "cumulate"):
-    _alias(_name, f"{_name}(…)", "Is refused: windows are table functions.",
-           _instead(_name, _TABLE_FUNCTION))  # fmt: skip
+    TIME.alias(
+        _name,
+        f"{_name}(…)",
+        "Is refused: windows are table functions.",
+        _instead(_name, _TABLE_FUNCTION),
+    )
 for _kind_name in ("tumble", "hop", "session"):
     for _end in ("start", "end", "rowtime", "proctime"):
         _name = f"{_kind_name}_{_end}"
-        _alias(_name, f"{_name}(…)", "Is refused: windows are table functions.",
-               _instead(_name, _TABLE_FUNCTION + " and read window_start, window_end"))  # fmt: skip
+        TIME.alias(
+            _name,
+            f"{_name}(…)",
+            "Is refused: windows are table functions.",
+            _instead(_name, _TABLE_FUNCTION + " and read window_start, window_end"),
+        )
