@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pkray.errors import OptionError, QueryError
-from pkray.relational.functions.time.time import at_instant
+from pkray.relational.functions.time.now import at_instant
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import (
     Filter,

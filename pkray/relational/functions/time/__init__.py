@@ -1,6 +1,14 @@
 """Functions of dates and times.
 
-Kernels compute with numpy: days since 1970 (int32) and microseconds of a day or since 1970 (int64).
-`calendar` takes them apart into years, months and days, `zones` shifts between UTC and wall clocks,
-`time_patterns` writes and reads texts such as ``yyyy-MM-dd``. `time` has the functions.
+::
+
+    parts, arithmetic, truncation, formats, epoch, shifts, now      functions, by what they do
+      └▶ arguments: what they take            kernels: how they compute
+           └▶ calendar, time_patterns, zones: days, texts, wall clocks, as numpy
+
+- **times** (`calendar.Times`): ticks of one size since 1970: days (int32) or microseconds (int64).
+- The session's time zone is UTC: times of TIMESTAMP_LTZ are shown, read and cut there. Functions
+  with a zone in their name or arguments take any.
+- What tells the time, as ``current_timestamp`` does, is fixed once a run: `at_instant` puts
+  constants in its place. ``replaced`` refuses functions whose work table functions do.
 """

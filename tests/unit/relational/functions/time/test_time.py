@@ -11,7 +11,7 @@ import pytest
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import function, written
-from pkray.relational.functions.time.time import at_instant
+from pkray.relational.functions.time.now import at_instant
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.schema.types import DataType
 from tests.unit.relational.functions.evaluate import (

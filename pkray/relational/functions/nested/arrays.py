@@ -1,0 +1,310 @@
+"""Functions that change arrays: sort, cut, join and flatten them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import BOOLEAN, STRING, any_nullable, cast_to, coerced
+from pkray.relational.functions.function import Kernel, Resolver, Value, typed_call
+from pkray.relational.functions.nested.arguments import (
+    ARRAY,
+    FLINK,
+    NESTED,
+    Values,
+    array_type,
+    element_of,
+    takes_element,
+    typed_as_first,
+    with_element,
+    without_nulls,
+)
+from pkray.relational.functions.nested.elements import equal
+from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.signatures import (
+    check_count,
+    integer,
+    result,
+    takes,
+    text,
+    wrong_argument,
+)
+from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.local.keys import argsort, codes, ranks
+from pkray.relational.plan.expressions import Call, Expression, Lambda, Literal, SortKey
+from pkray.schema.types import STRINGS, DataType
+
+
+def _of_list(change: Callable[[Lists], Lists]) -> Kernel:
+    """Make a kernel of what makes one array of another."""
+
+    def kernel(call: Call, values: Values, rows: int) -> Value:
+        return change(Lists.of(values[0], rows)).array(call.type)
+
+    return kernel
+
+
+def one_zero(values: pa.Array) -> pa.Array:
+    """Make -0.0 the 0.0 that it is equal to."""
+    kind = values.type
+    return pc.add(values, pa.scalar(0, kind)) if pa.types.is_floating(kind) else values
+
+
+def _distinct(lists: Lists) -> Lists:
+    lists = replace(lists, values=one_zero(lists.values))
+    numbers = codes([pa.array(lists.parents), lists.values], len(lists.values))
+    return lists.chosen(np.sort(numbers.first_rows()))
+
+
+def compact(lists: Lists) -> Lists:
+    """Leave NULLs out."""
+    return lists.chosen(np.flatnonzero(np.asarray(lists.values.is_valid())))
+
+
+def _sorted(lists: Lists, key: SortKey) -> Lists:
+    return lists.chosen(argsort([lists.parents, *ranks(lists.values, key)], len(lists.values)))
+
+
+def _sort_array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "sort_array"
+    check_count(name, arguments, 1, 2)
+    ARRAY.taken(name, arguments, 0, dialect)
+    ascending = arguments[1] if len(arguments) == 2 else Literal(BOOLEAN.with_nullable(False), True)
+    if not isinstance(ascending, Literal) or not isinstance(ascending.value, bool):
+        raise QueryError(f"argument 2 of {name} must be TRUE or FALSE", function=name)
+    return typed_call(name, arguments[0], ascending)
+
+
+def _sort_array_kernel(call: Call, values: Values, rows: int) -> Value:
+    said = values[1].as_py() if isinstance(values[1], pa.Scalar) else bool(rows and values[1][0])
+    key = SortKey("", descending=not said, nulls_first=bool(said))
+    return _sorted(Lists.of(values[0], rows), key).array(call.type)
+
+
+def _array_sort(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve array_sort(array); flink puts NULLs first and can be told to sort downwards."""
+    if dialect is FLINK and not any(isinstance(each, Lambda) for each in arguments):
+        return _sort_array(arguments, dialect)
+    if len(arguments) > 1:
+        raise UnsupportedError(
+            "array_sort with a comparison is not supported: write sort_array(array, FALSE) for "
+            "descending order, or transform before",
+            function="array_sort",
+        )
+    return takes("array_sort", ARRAY)(arguments, dialect)
+
+
+def _slice_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    null = null_rows(list(values), rows)
+    start, length = (
+        np.asarray(as_array(each, rows).fill_null(1)).astype(np.int64) for each in values[1:]
+    )
+    known = np.ones(rows, bool) if null is None else ~null
+    refuse(call, values, pa.array((start == 0) & known), "counts from 1, not from 0", rows)
+    refuse(call, values, pa.array((length < 0) & known), "has a negative length", rows)
+    begin = np.where(start < 0, lists.lengths + start, start - 1)
+    end = np.where(begin < 0, 0, begin + length)
+    kept = (lists.places >= begin[lists.parents]) & (lists.places < end[lists.parents])
+    return lists.chosen(np.flatnonzero(kept)).array(call.type, null)
+
+
+def _concat_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Put arrays one after the other."""
+    kind = call.type.arrow.value_type
+    parts = [Lists.of(value, rows) for value in values]
+    joined = pa.concat_arrays([part.values.cast(kind) for part in parts])
+    parents = np.concatenate([part.parents for part in parts])
+    order = argsort([parents], len(parents))
+    lengths = np.sum([part.lengths for part in parts], axis=0)
+    result = Lists(lengths, joined.take(pa.array(order)))
+    return result.array(call.type, null_rows(list(values), rows))
+
+
+def typed_as_joined(arguments: tuple[Expression, ...]) -> DataType:
+    """Give the type of arrays put together; an element can be NULL if one of theirs can."""
+    element = element_of(arguments[0])
+    inner = any(element_of(each).nullable for each in arguments)
+    return array_type(element.with_nullable(inner), any_nullable(arguments))
+
+
+def _flatten(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("flatten", arguments, 1, 1)
+    ARRAY.taken("flatten", arguments, 0, dialect)
+    if element_of(arguments[0]).root != "ARRAY":
+        raise wrong_argument("flatten", 0, arguments[0], "an ARRAY of ARRAYs")
+    return typed_call("flatten", arguments[0])
+
+
+def _flatten_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Put the arrays in an array together; NULL where one of them is."""
+    outer = Lists.of(values[0], rows)
+    inner = Lists.of(outer.values, len(outer.values))
+    lengths = np.bincount(outer.parents, inner.lengths, rows).astype(np.int64)
+    null = None
+    if inner.null is not None:
+        null = np.zeros(rows, bool)
+        null[outer.parents[inner.null]] = True
+    return Lists(lengths, inner.values, outer.null).array(call.type, null)
+
+
+def _flatten_type(arguments: tuple[Expression, ...]) -> DataType:
+    inner = element_of(arguments[0])
+    assert inner.element is not None
+    return array_type(inner.element, arguments[0].type.nullable or inner.nullable)
+
+
+def _array_join(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "array_join"
+    check_count(name, arguments, 2, 3)
+    ARRAY.taken(name, arguments, 0, dialect)
+    array = arguments[0]
+    if element_of(array).root not in STRINGS:
+        inner = STRING.with_nullable(element_of(array).nullable)
+        array = cast_to(array, array_type(inner, True))
+    words = [text.taken(name, arguments, place, dialect) for place in range(1, len(arguments))]
+    return typed_call(name, array, *words)
+
+
+def _array_join_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    if len(values) == 3:
+        other = as_array(values[2], rows).take(pa.array(lists.parents))
+        lists = replace(lists, values=pc.coalesce(lists.values, other))
+    some = compact(lists)
+    joined = pc.binary_join(
+        Lists(some.lengths, some.values).array(array_type(STRING, True)), as_array(values[1], rows)
+    )
+    null = null_rows(list(values), rows)
+    return joined if null is None else pc.if_else(pa.array(null), None, joined)
+
+
+def _remove_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    each = as_array(values[1], rows).take(pa.array(lists.parents))
+    kept = np.flatnonzero(~equal(lists.values, each))
+    return lists.chosen(kept).array(call.type, null_rows(list(values), rows))
+
+
+def _reversed(lists: Lists) -> Lists:
+    last = lists.begins + lists.lengths - 1
+    return lists.chosen(last[lists.parents] - lists.places)
+
+
+def _reverse_spark(call: Call, arguments: Sequence[str]) -> str:
+    return f"reverse({arguments[0]})"
+
+
+for _name, _about, _change in (
+    ("array_reverse", "Turn the order of elements round.", _reversed),
+    ("array_distinct", "Keep the first of equal elements.", _distinct),
+    ("array_compact", "Leave NULLs out.", compact),
+    (
+        "array_sort",
+        "Sort elements, NULLs last.",
+        lambda lists: _sorted(lists, SortKey("", nulls_first=False)),
+    ),
+):
+    NESTED.add(
+        _name,
+        f"{_name}(ARRAY) -> ARRAY",
+        _about,
+        _array_sort if _name == "array_sort" else takes(_name, ARRAY),
+        _of_list(_change),
+        without_nulls if _name == "array_compact" else typed_as_first,
+        _reverse_spark if _name == "array_reverse" else None,
+        fallible=False,
+    )
+
+
+NESTED.add(
+    "sort_array",
+    "sort_array(ARRAY [, ascending BOOLEAN]) -> ARRAY",
+    "Sort elements; NULLs are first ascending, last descending.",
+    _sort_array,
+    _sort_array_kernel,
+    typed_as_first,
+    fallible=False,
+)
+
+
+NESTED.add(
+    "slice",
+    "slice(ARRAY, start from 1, length) -> ARRAY",
+    "Keep so many elements from a place on, counted from the end if negative.",
+    takes("slice", ARRAY, integer, integer),
+    _slice_kernel,
+    typed_as_first,
+)
+
+
+NESTED.add(
+    "array_concat",
+    "array_concat(ARRAY, …) -> ARRAY",
+    "Put arrays one after the other.",
+    takes("array_concat", ARRAY, rest=ARRAY, alike=True),
+    _concat_kernel,
+    typed_as_joined,
+    lambda call, arguments: f"concat({', '.join(arguments)})",
+    fallible=False,
+)
+
+
+NESTED.add(
+    "flatten",
+    "flatten(ARRAY<ARRAY<x>>) -> ARRAY<x>",
+    "Put the arrays in an array together; NULL where one of them is.",
+    _flatten,
+    _flatten_kernel,
+    _flatten_type,
+    fallible=False,
+)
+
+
+NESTED.add(
+    "array_join",
+    "array_join(ARRAY, separator [, for NULL]) -> STRING",
+    "Join elements as text; NULLs are left out.",
+    _array_join,
+    _array_join_kernel,
+    result(STRING),
+    fallible=False,
+)
+
+
+NESTED.add(
+    "array_remove",
+    "array_remove(ARRAY, x) -> ARRAY",
+    "Leave elements out that equal x.",
+    takes_element("array_remove"),
+    _remove_kernel,
+    typed_as_first,
+    fallible=False,
+)
+
+
+def _added(name: str, last: bool) -> Resolver:
+    """Resolve array_append(array, x) and array_prepend(array, x)."""
+
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 2, 2)
+        ARRAY.taken(name, arguments, 0, dialect)
+        array, value = with_element(arguments[0], arguments[1], dialect, name)
+        single = typed_call("array", value)
+        parts = (array, single) if last else (single, array)
+        return typed_call("array_concat", *coerced(parts, dialect, f"arguments of {name}"))
+
+    return resolve
+
+
+for _name, _about, _last in (
+    ("array_append", "Put a value after the elements.", True),
+    ("array_prepend", "Put a value before the elements.", False),
+):
+    NESTED.alias(_name, f"{_name}(ARRAY<x>, x) -> ARRAY<x>", _about, _added(_name, _last))

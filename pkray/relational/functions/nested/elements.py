@@ -1,0 +1,288 @@
+"""Functions that read elements, look for them and count them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import BIGINT, BOOLEAN, INT, any_nullable, cast_to
+from pkray.relational.functions.comparison import equal_values
+from pkray.relational.functions.function import Kernel, Resolver, Value, typed_call
+from pkray.relational.functions.nested.arguments import (
+    ARRAY,
+    ARRAY_OR_MAP,
+    MAP,
+    NESTED,
+    SPARK,
+    Values,
+    element_of,
+    element_place,
+    key_of,
+    takes_element,
+    typed_as_element,
+    value_of,
+)
+from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.nested.rows import field
+from pkray.relational.functions.signatures import check_count, integer, result, takes
+from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.local.keys import argsort, codes, ranks
+from pkray.relational.plan.expressions import Call, Expression, SortKey
+from pkray.schema.types import STRINGS, DataType
+
+
+def _element_at(name: str) -> Resolver:
+    """Resolve element_at(array, place from 1), element_at(map, key) and their safe kin."""
+
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 2, 2)
+        ARRAY_OR_MAP.taken(name, arguments, 0, dialect)
+        if arguments[0].type.root == "MAP":
+            return typed_call(
+                "map_value", arguments[0], cast_to(arguments[1], key_of(arguments[0]))
+            )
+        return typed_call(name, arguments[0], element_place.taken(name, arguments, 1, dialect))
+
+    return resolve
+
+
+def _bracket(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve value[…] and value.name."""
+    value, key = arguments
+    if value.type.root == "ROW":
+        return field((value, key), dialect)
+    if value.type.root == "MAP":
+        return typed_call("map_value", value, cast_to(key, key_of(value)))
+    if value.type.root == "ARRAY":
+        name = "array_item" if dialect is SPARK else "element_at"
+        if key.type.root in STRINGS and element_of(value).root == "ROW":
+            raise UnsupportedError(
+                "a field of an array's rows is not taken at once: write transform(array, x -> x.f)"
+            )
+        return typed_call(name, value, element_place.taken("[]", arguments, 1, dialect))
+    raise QueryError(
+        f"{value.type} has no elements and no fields: [] and . are of ARRAY, MAP and ROW",
+        type=str(value.type),
+    )
+
+
+def _at(base: int, safe: bool) -> Kernel:
+    """Make a kernel that reads elements.
+
+    Args:
+        base: the place of the first element.
+        safe: whether a place without an element gives NULL.
+    """
+
+    def kernel(call: Call, values: Values, rows: int) -> Value:
+        lists = Lists.of(values[0], rows)
+        null = null_rows(list(values), rows)
+        said = np.asarray(as_array(values[1], rows).fill_null(base)).astype(np.int64)
+        place = np.where((said < 0) & (base == 1), lists.lengths + said, said - base)
+        outside = (place < 0) | (place >= lists.lengths)
+        known = np.ones(rows, bool) if null is None else ~null
+        if base == 1:
+            refuse(call, values, pa.array((said == 0) & known), "counts from 1, not from 0", rows)
+        if not safe:
+            problem = f"has no such element: places are {base} to {'n' if base else 'n - 1'}"
+            refuse(call, values, pa.array(outside & known), problem, rows)
+        index = np.where(outside, 0, lists.begins + place)
+        return lists.values.take(pa.array(index, mask=outside | ~known))
+
+    return kernel
+
+
+def equal(left: pa.Array, right: pa.Array) -> np.ndarray:
+    """Whether values of two columns are equal, NULL being equal to nothing."""
+    if pa.types.is_nested(left.type):
+        numbers = codes([pa.concat_arrays([left, right.cast(left.type)])], 2 * len(left)).of_row
+        same = numbers[: len(left)] == numbers[len(left) :]
+        return same & np.asarray(left.is_valid())
+    return np.asarray(pc.fill_null(equal_values(left, right), False))
+
+
+def _first_match(lists: Lists, wanted: Value, rows: int) -> np.ndarray:
+    """Give the number of the first element equal to a value, -1 where none is."""
+    each = as_array(wanted, rows).take(pa.array(lists.parents))
+    hits = np.flatnonzero(equal(lists.values, each))
+    found = np.full(rows, -1)
+    found[lists.parents[hits[::-1]]] = hits[::-1]
+    return found
+
+
+def _map_value_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    found = _first_match(lists, values[1], rows)
+    assert lists.items is not None
+    return lists.items.take(pa.array(found, mask=found < 0))
+
+
+NESTED.add(
+    "element_at",
+    "element_at(ARRAY, place from 1) | (MAP, key) -> element",
+    "Give an element, from the end if the place is negative; outside of an array it fails.",
+    _element_at("element_at"),
+    _at(1, safe=False),
+    typed_as_element(),
+)
+
+
+NESTED.add(
+    "try_element_at",
+    "try_element_at(ARRAY, place from 1) | (MAP, key) -> element",
+    "Give an element, or NULL where there is none.",
+    _element_at("try_element_at"),
+    _at(1, safe=True),
+    typed_as_element(nullable=True),
+)
+
+
+NESTED.add(
+    "array_item",
+    "",
+    "Give an element, counted from 0.",
+    None,
+    _at(0, safe=False),
+    typed_as_element(),
+    lambda call, arguments: f"{arguments[0]}[{arguments[1]}]",
+)
+
+
+NESTED.add(
+    "get",
+    "get(ARRAY, place from 0) -> element",
+    "Give an element, or NULL where there is none.",
+    takes("get", ARRAY, integer),
+    _at(0, safe=True),
+    typed_as_element(nullable=True),
+    fallible=False,
+)
+
+
+NESTED.add(
+    "map_value",
+    "",
+    "Give the value beside a key, or NULL.",
+    None,
+    _map_value_kernel,
+    lambda arguments: value_of(arguments[0]).with_nullable(True),
+    lambda call, arguments: f"element_at({arguments[0]}, {arguments[1]})",
+    fallible=False,
+)
+
+
+NESTED.alias("element_of", "value[place | key], row.name", "Give an element or a field.", _bracket)
+
+
+def _size_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    return pa.array(lists.lengths.astype(np.int32), mask=lists.null)
+
+
+def _contains_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Find a value; not finding it among NULLs is NULL."""
+    lists = Lists.of(values[0], rows)
+    found = _first_match(lists, values[1], rows) >= 0
+    unknown = np.zeros(rows, bool)
+    unknown[lists.parents[np.asarray(lists.values.is_null())]] = True
+    null = null_rows(list(values), rows)
+    mask = unknown & ~found
+    return pa.array(found, mask=mask if null is None else mask | null)
+
+
+def _has_key_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    found = _first_match(lists, values[1], rows) >= 0
+    return pa.array(found, mask=null_rows(list(values), rows))
+
+
+def _position_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    found = _first_match(lists, values[1], rows)
+    place = np.where(found >= 0, found - lists.begins + 1, 0)
+    return pa.array(place, mask=null_rows(list(values), rows))
+
+
+def _has_key(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "map_contains_key"
+    check_count(name, arguments, 2, 2)
+    MAP.taken(name, arguments, 0, dialect)
+    return typed_call(name, arguments[0], cast_to(arguments[1], key_of(arguments[0])))
+
+
+def _extreme(greatest: bool) -> Kernel:
+    def kernel(call: Call, values: Values, rows: int) -> Value:
+        lists = Lists.of(values[0], rows)
+        some = lists.chosen(np.flatnonzero(np.asarray(lists.values.is_valid())))
+        order = argsort(
+            [some.parents, *ranks(some.values, SortKey("", descending=greatest))], len(some.values)
+        )
+        index = np.where(some.lengths > 0, some.begins, 0)
+        rows_found = order[index] if len(order) else index
+        return some.values.take(pa.array(rows_found, mask=some.lengths == 0))
+
+    return kernel
+
+
+def _contains_type(arguments: tuple[Expression, ...]) -> DataType:
+    return BOOLEAN.with_nullable(any_nullable(arguments) or element_of(arguments[0]).nullable)
+
+
+NESTED.add(
+    "size",
+    "size(ARRAY | MAP) -> INT",
+    "Count elements.",
+    takes("size", ARRAY_OR_MAP),
+    _size_kernel,
+    result(INT),
+    synonyms=("cardinality", "array_size"),
+    fallible=False,
+)
+
+
+NESTED.add(
+    "array_contains",
+    "array_contains(ARRAY, x) -> BOOLEAN",
+    "Whether an element equals x; NULL where none does and one is NULL.",
+    takes_element("array_contains"),
+    _contains_kernel,
+    _contains_type,
+    fallible=False,
+)
+
+
+NESTED.add(
+    "array_position",
+    "array_position(ARRAY, x) -> BIGINT",
+    "Give the place from 1 of the first element that equals x; 0 where none does.",
+    takes_element("array_position"),
+    _position_kernel,
+    result(BIGINT),
+    fallible=False,
+)
+
+
+NESTED.add(
+    "map_contains_key",
+    "map_contains_key(MAP, key) -> BOOLEAN",
+    "Whether a map has a key.",
+    _has_key,
+    _has_key_kernel,
+    result(BOOLEAN),
+    fallible=False,
+)
+
+
+for _name, _greatest in (("array_min", False), ("array_max", True)):
+    NESTED.add(
+        _name,
+        f"{_name}(ARRAY<x>) -> x",
+        f"Give the {'greatest' if _greatest else 'least'} element; NULLs are left out.",
+        takes(_name, ARRAY),
+        _extreme(_greatest),
+        typed_as_element(nullable=True),
+        fallible=False,
+    )

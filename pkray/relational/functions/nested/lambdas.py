@@ -1,0 +1,251 @@
+"""Functions that compute a lambda over all elements of a batch at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import BOOLEAN, any_nullable
+from pkray.relational.functions.function import Kernel, Resolver, Value, typed_call
+from pkray.relational.functions.nested.arguments import (
+    ARRAY,
+    MAP,
+    NESTED,
+    Values,
+    array_type,
+    key_of,
+    map_type,
+    value_of,
+)
+from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.nested.making import side_by_side
+from pkray.relational.functions.nested.maps import checked_map
+from pkray.relational.functions.signatures import Parameter, check_count, result, wrong_argument
+from pkray.relational.functions.values import as_array
+from pkray.relational.plan.expressions import Call, Expression, Lambda
+from pkray.schema.types import DataType
+
+
+def _with_lambda(name: str, *, boolean: bool = False, of: Parameter = ARRAY) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 2, 2)
+        of.taken(name, arguments, 0, dialect)
+        body = arguments[1]
+        if not isinstance(body, Lambda):
+            raise wrong_argument(name, 1, body, "a lambda such as x -> x + 1")
+        if boolean and body.type.root != "BOOLEAN":
+            raise QueryError(f"the lambda of {name} is {body.type}; it must be BOOLEAN")
+        return typed_call(name, *arguments)
+
+    return resolve
+
+
+def _applied(call: Call, values: Values, lists: Lists, place: int = 1) -> pa.Array:
+    """Compute a lambda for every element (and its place from 0, if it asks)."""
+    body = call.arguments[place]
+    assert isinstance(body, Lambda)
+    compute: Any = values[place]
+    parameters: list[pa.Array] = [lists.values]
+    if lists.items is not None:
+        parameters.append(lists.items)
+    elif len(body.parameters) > 1:
+        parameters.append(pa.array(lists.places.astype(np.int32)))
+    count = len(lists.values)
+    result = compute(parameters[: len(body.parameters)], pa.array(lists.parents), count)
+    return as_array(result, count)
+
+
+def _transform_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    return replace(lists, values=_applied(call, values, lists)).array(call.type)
+
+
+def _filter_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    kept = np.asarray(pc.fill_null(_applied(call, values, lists), False))
+    return lists.chosen(np.flatnonzero(kept)).array(call.type)
+
+
+def _quantifier(wanted: bool) -> Kernel:
+    """Make exists (`wanted` true) and forall (false): NULL where only NULLs could decide."""
+
+    def kernel(call: Call, values: Values, rows: int) -> Value:
+        lists = Lists.of(values[0], rows)
+        truth = _applied(call, values, lists)
+        decides = np.asarray(pc.fill_null(pc.equal(truth, wanted), False))
+        decided, unknown = np.zeros(rows, bool), np.zeros(rows, bool)
+        decided[lists.parents[decides]] = True
+        unknown[lists.parents[np.asarray(truth.is_null())]] = True
+        mask = unknown & ~decided
+        result = decided if wanted else ~decided
+        return pa.array(result, mask=mask if lists.null is None else mask | lists.null)
+
+    return kernel
+
+
+def _aggregate(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "aggregate"
+    check_count(name, arguments, 3, 4)
+    ARRAY.taken(name, arguments, 0, dialect)
+    for place in range(2, len(arguments)):
+        if not isinstance(arguments[place], Lambda):
+            raise wrong_argument(name, place, arguments[place], "a lambda such as (acc, x) -> …")
+    start, merge = arguments[1], arguments[2]
+    if start.type.with_nullable(True) != merge.type.with_nullable(True):
+        raise QueryError(
+            f"the lambda of {name} gives {merge.type}, but it starts with {start.type}: cast one",
+            function=name,
+        )
+    return typed_call(name, *arguments)
+
+
+def _aggregate_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Fold arrays: place by place, all rows that have one at once."""
+    lists = Lists.of(values[0], rows)
+    merge: Any = values[2]
+    state = as_array(values[1], rows)
+    for place in range(int(lists.lengths.max(initial=0))):
+        at = np.flatnonzero(lists.lengths > place)
+        some = pa.array(at)
+        elements = lists.values.take(pa.array(lists.begins[at] + place))
+        merged = as_array(merge([state.take(some), elements], some, len(at)), len(at))
+        chosen = np.zeros(rows, bool)
+        chosen[at] = True
+        state = pc.replace_with_mask(state, pa.array(chosen), merged.cast(state.type))
+    if len(values) == 4:
+        finish: Any = values[3]
+        state = as_array(finish([state], pa.array(np.arange(rows)), rows), rows)
+    return state if lists.null is None else pc.if_else(pa.array(lists.null), None, state)
+
+
+def _aggregate_type(arguments: tuple[Expression, ...]) -> DataType:
+    kind = arguments[-1].type
+    return kind.with_nullable(True)
+
+
+def _zip_with(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("zip_with", arguments, 3, 3)
+    for place in range(2):
+        ARRAY.taken("zip_with", arguments, place, dialect)
+    if not isinstance(arguments[2], Lambda):
+        raise wrong_argument("zip_with", 2, arguments[2], "a lambda such as (x, y) -> x + y")
+    return typed_call("zip_with", *arguments)
+
+
+def _zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
+    null = null_rows(list(values[:2]), rows)
+    both, parameters = side_by_side([Lists.of(value, rows) for value in values[:2]], null)
+    compute: Any = values[2]
+    made = compute(parameters, pa.array(both.parents), len(both.parents))
+    return replace(both, values=as_array(made, len(both.parents))).array(call.type, null)
+
+
+def _map_filter_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    kept = np.asarray(pc.fill_null(_applied(call, values, lists), False))
+    return lists.chosen(np.flatnonzero(kept)).array(call.type)
+
+
+def _transform_map(keys: bool) -> Kernel:
+    def kernel(call: Call, values: Values, rows: int) -> Value:
+        lists = Lists.of(values[0], rows)
+        made = _applied(call, values, lists)
+        if not keys:
+            return replace(lists, items=made).array(call.type)
+        return checked_map(call, replace(lists, values=made))
+
+    return kernel
+
+
+NESTED.add(
+    "transform",
+    "transform(ARRAY<x>, x -> y) -> ARRAY<y>",
+    "Compute each element anew; (x, i) -> … has its place from 0.",
+    _with_lambda("transform"),
+    _transform_kernel,
+    lambda arguments: array_type(arguments[1].type, arguments[0].type.nullable),
+)
+
+
+NESTED.add(
+    "filter",
+    "filter(ARRAY<x>, x -> BOOLEAN) -> ARRAY<x>",
+    "Keep the elements for which the condition is true.",
+    _with_lambda("filter", boolean=True),
+    _filter_kernel,
+    lambda arguments: arguments[0].type,
+)
+
+
+for _name, _about, _wanted, _synonym in (
+    ("exists", "Whether the condition is true of an element.", True, "any_match"),
+    ("forall", "Whether the condition is true of all elements.", False, "all_match"),
+):
+    NESTED.add(
+        _name,
+        f"{_name}(ARRAY<x>, x -> BOOLEAN) -> BOOLEAN",
+        _about,
+        _with_lambda(_name, boolean=True),
+        _quantifier(_wanted),
+        result(BOOLEAN),
+        synonyms=(_synonym,),
+    )
+
+
+NESTED.add(
+    "aggregate",
+    "aggregate(ARRAY<x>, start, (acc, x) -> acc [, acc -> result]) -> result",
+    "Fold the elements into one value.",
+    _aggregate,
+    _aggregate_kernel,
+    _aggregate_type,
+    synonyms=("reduce",),
+)
+
+
+NESTED.add(
+    "zip_with",
+    "zip_with(ARRAY<x>, ARRAY<y>, (x, y) -> z) -> ARRAY<z>",
+    "Compute elements of two arrays together; the shorter one's are NULL.",
+    _zip_with,
+    _zip_with_kernel,
+    lambda arguments: array_type(arguments[2].type, any_nullable(arguments[:2])),
+)
+
+
+NESTED.add(
+    "map_filter",
+    "map_filter(MAP, (key, value) -> BOOLEAN) -> MAP",
+    "Keep the pairs for which the condition is true.",
+    _with_lambda("map_filter", boolean=True, of=MAP),
+    _map_filter_kernel,
+    lambda arguments: arguments[0].type,
+)
+
+
+NESTED.add(
+    "transform_values",
+    "transform_values(MAP, (key, value) -> x) -> MAP",
+    "Compute each value anew.",
+    _with_lambda("transform_values", of=MAP),
+    _transform_map(keys=False),
+    lambda arguments: map_type(key_of(arguments[0]), arguments[1].type, arguments[0].type.nullable),
+)
+
+
+NESTED.add(
+    "transform_keys",
+    "transform_keys(MAP, (key, value) -> x) -> MAP",
+    "Compute each key anew; a key twice fails.",
+    _with_lambda("transform_keys", of=MAP),
+    _transform_map(keys=True),
+    lambda arguments: map_type(
+        arguments[1].type, value_of(arguments[0]), arguments[0].type.nullable
+    ),
+)

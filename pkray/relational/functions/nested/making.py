@@ -1,0 +1,176 @@
+"""Functions that make arrays of values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.errors import EvaluationError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import STRING, any_nullable, coerced
+from pkray.relational.functions.function import NO_SPARK, Value, typed_call
+from pkray.relational.functions.nested.arguments import (
+    ARRAY,
+    INTEGER,
+    NESTED,
+    Values,
+    array_type,
+    element_of,
+    element_place,
+)
+from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.signatures import anything, check_count, takes, text_literal
+from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.plan.expressions import Call, ColumnRef, Expression
+from pkray.schema.types import DataField, DataType
+
+
+def _array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    return typed_call("array", *coerced(arguments, dialect, "elements of an array"))
+
+
+def _type_of_array(arguments: tuple[Expression, ...]) -> DataType:
+    if not arguments:
+        return array_type(STRING, False)
+    return array_type(arguments[0].type.with_nullable(any_nullable(arguments)), False)
+
+
+def interleaved(columns: list[pa.Array], rows: int) -> pa.Array:
+    """Give the values of the first row, of the second, ….
+
+    Args:
+        columns: of one type, each of `rows` values.
+    """
+    order = np.arange(rows)[:, None] + rows * np.arange(len(columns))[None, :]
+    return pa.concat_arrays(columns).take(pa.array(order.ravel()))
+
+
+def _array_kernel(call: Call, values: Values, rows: int) -> Value:
+    kind = call.type.arrow.value_type
+    columns = [as_array(value, rows).cast(kind) for value in values]
+    woven = interleaved(columns, rows) if columns else pa.array([], kind)
+    return Lists(np.full(rows, len(columns)), woven).array(call.type)
+
+
+NESTED.add(
+    "array",
+    "array(x, …) -> ARRAY<x>",
+    "Make an array.",
+    _array,
+    _array_kernel,
+    _type_of_array,
+    fallible=False,
+)
+
+
+def _repeat_kernel(call: Call, values: Values, rows: int) -> Value:
+    counts = np.maximum(np.asarray(as_array(values[1], rows).fill_null(0)), 0).astype(np.int64)
+    elements = as_array(values[0], rows).take(pa.array(np.repeat(np.arange(rows), counts)))
+    return Lists(counts, elements).array(call.type, null_rows([values[1]], rows))
+
+
+NESTED.add(
+    "array_repeat",
+    "array_repeat(x, count) -> ARRAY<x>",
+    "Make an array of one value.",
+    takes("array_repeat", anything, element_place),
+    _repeat_kernel,
+    lambda arguments: array_type(arguments[0].type, arguments[1].type.nullable),
+    fallible=False,
+)
+
+
+def _zip(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve arrays_zip: the fields are called as the columns, else by their places."""
+    check_count("arrays_zip", arguments, 1, None)
+    parts: list[Expression] = []
+    for place, each in enumerate(arguments):
+        ARRAY.taken("arrays_zip", arguments, place, dialect)
+        name = each.name if isinstance(each, ColumnRef) else str(place)
+        parts += [text_literal(name), each]
+    return typed_call("arrays_zip", *parts)
+
+
+def _zip_type(arguments: tuple[Expression, ...]) -> DataType:
+    pairs = zip(arguments[::2], arguments[1::2], strict=True)
+    fields = tuple(
+        DataField(place, str(getattr(name, "value", "")), element_of(array).with_nullable(True))
+        for place, (name, array) in enumerate(pairs)
+    )
+    return array_type(DataType("ROW", False, fields=fields), any_nullable(arguments))
+
+
+def _zip_kernel(call: Call, values: Values, rows: int) -> Value:
+    parts = [Lists.of(value, rows) for value in values[1::2]]
+    null = null_rows(list(values), rows)
+    both, columns = side_by_side(parts, null)
+    kind = call.type.arrow.value_type
+    fields = [kind.field(place) for place in range(len(columns))]
+    made = pa.StructArray.from_arrays(columns, fields=fields)
+    return replace(both, values=made).array(call.type, null)
+
+
+NESTED.add(
+    "arrays_zip",
+    "arrays_zip(ARRAY, …) -> ARRAY<ROW>",
+    "Make rows of the elements at one place; the shorter arrays' are NULL.",
+    _zip,
+    _zip_kernel,
+    _zip_type,
+    NO_SPARK,
+    fallible=False,
+)
+
+
+MOST_ELEMENTS = 2**31 - 1
+"""Most elements that the arrays of one batch have: Arrow counts them in 32 bits."""
+
+
+def _sequence_kernel(call: Call, values: Values, rows: int) -> Value:
+    null = null_rows(list(values), rows)
+    known = np.ones(rows, bool) if null is None else ~null
+    start, stop, *said = (
+        np.asarray(as_array(each, rows).fill_null(0)).astype(np.int64) for each in values
+    )
+    step = said[0] if said else np.where(start <= stop, 1, -1)
+    wrong = ((step == 0) & (start != stop)) | ((stop - start) * np.sign(step) < 0)
+    refuse(call, values, pa.array(wrong & known), "never reaches its end", rows)
+    counts = np.where(known, (stop - start) // np.where(step == 0, 1, step) + 1, 0)
+    if counts.sum(dtype=np.float64) > MOST_ELEMENTS:
+        raise EvaluationError(
+            f"sequence makes {counts.sum(dtype=np.float64):.0f} elements at once; at most "
+            f"{MOST_ELEMENTS} fit",
+            function="sequence",
+        )
+    lists = Lists(counts, pa.nulls(0))
+    numbers = start[lists.parents] + lists.places * step[lists.parents]
+    made = pa.array(numbers).cast(call.type.arrow.value_type)
+    return replace(lists, values=made).array(call.type, null)
+
+
+NESTED.add(
+    "sequence",
+    "sequence(start, stop [, step]) -> ARRAY<integer>",
+    "Count from start to stop, both included.",
+    takes("sequence", INTEGER, INTEGER, INTEGER, least=2, alike=True),
+    _sequence_kernel,
+    lambda arguments: array_type(arguments[0].type.with_nullable(False), any_nullable(arguments)),
+)
+
+
+def side_by_side(parts: list[Lists], null: np.ndarray | None) -> tuple[Lists, list[pa.Array]]:
+    """Give the elements of arrays place by place, NULL where one is shorter.
+
+    Returns:
+        how many places each row has, and a column an array.
+    """
+    lengths = np.max([part.lengths for part in parts], axis=0)
+    both = Lists(lengths if null is None else np.where(null, 0, lengths), pa.nulls(0))
+    columns = []
+    for part in parts:
+        missing = both.places >= part.lengths[both.parents]
+        index = np.where(missing, 0, part.begins[both.parents] + both.places)
+        columns.append(part.values.take(pa.array(index, mask=missing)))
+    return both, columns

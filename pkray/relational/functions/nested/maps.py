@@ -1,0 +1,267 @@
+"""Functions that make maps, put them together and take them apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import EvaluationError, QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import STRING, any_nullable, coerced
+from pkray.relational.functions.function import Kernel, Value, typed_call
+from pkray.relational.functions.nested.arguments import (
+    ARRAY,
+    MAP,
+    NESTED,
+    Values,
+    array_type,
+    element_of,
+    key_of,
+    map_type,
+    value_of,
+)
+from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.nested.making import interleaved
+from pkray.relational.functions.signatures import (
+    check_count,
+    takes,
+    text,
+    text_literal,
+    wrong_argument,
+)
+from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.local.keys import argsort, codes
+from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import DataField, DataType
+
+
+def _map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    if len(arguments) % 2:
+        raise QueryError("map takes keys and values in pairs", function="map")
+    keys = coerced(arguments[::2], dialect, "keys of a map")
+    values = coerced(arguments[1::2], dialect, "values of a map")
+    pairs = zip(keys, values, strict=True)
+    return typed_call("map", *(each for pair in pairs for each in pair))
+
+
+def _type_of_map(arguments: tuple[Expression, ...]) -> DataType:
+    if not arguments:
+        return map_type(STRING, STRING, False)
+    nullable = any_nullable(arguments[1::2])
+    return map_type(arguments[0].type, arguments[1].type.with_nullable(nullable), False)
+
+
+def _map_kernel(call: Call, values: Values, rows: int) -> Value:
+    kind = call.type.arrow
+    keys = [as_array(value, rows).cast(kind.key_type) for value in values[::2]]
+    items = [as_array(value, rows).cast(kind.item_type) for value in values[1::2]]
+    if not keys:
+        empty = pa.array([], kind.key_type), pa.array([], kind.item_type)
+        return Lists(np.zeros(rows, np.int64), empty[0], None, empty[1]).array(call.type)
+    lists = Lists(np.full(rows, len(keys)), interleaved(keys, rows), None, interleaved(items, rows))
+    return checked_map(call, lists)
+
+
+def checked_map(call: Call, lists: Lists, null: np.ndarray | None = None) -> pa.Array:
+    """Refuse NULL keys, and keys that a row has twice."""
+    if lists.values.null_count:
+        row = int(lists.parents[np.asarray(lists.values.is_null())][0])
+        raise EvaluationError(f"{call.function}: a key is NULL", function=call.function, row=row)
+    numbers = codes([pa.array(lists.parents), lists.values], len(lists.values))
+    if numbers.count < len(lists.values):
+        again = int(np.setdiff1d(np.arange(len(lists.values)), numbers.first_rows())[0])
+        raise EvaluationError(
+            f"{call.function}: the key {lists.values[again].as_py()!r} is there twice",
+            function=call.function,
+            row=int(lists.parents[again]),
+        )
+    return lists.array(call.type, null)
+
+
+def _map_from_arrays_kernel(call: Call, values: Values, rows: int) -> Value:
+    keys, items = (Lists.of(value, rows) for value in values)
+    null = null_rows(list(values), rows)
+    known = np.ones(rows, bool) if null is None else ~null
+    wrong = pa.array((keys.lengths != items.lengths) & known)
+    refuse(call, values, wrong, "has keys and values of different number", rows)
+    kept = np.flatnonzero(known[keys.parents])
+    others = np.flatnonzero(known[items.parents])
+    pairs = replace(keys.chosen(kept), items=items.chosen(others).values, null=None)
+    return checked_map(call, pairs, null)
+
+
+def _map_entries_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    row = call.type.arrow.value_type
+    entries = pa.StructArray.from_arrays(
+        [lists.values, lists.items], fields=[row.field(0), row.field(1)]
+    )
+    return Lists(lists.lengths, entries, lists.null).array(call.type)
+
+
+def _type_of_entries(arguments: tuple[Expression, ...]) -> DataType:
+    fields = (
+        DataField(0, "key", key_of(arguments[0])),
+        DataField(1, "value", value_of(arguments[0])),
+    )
+    return array_type(DataType("ROW", False, fields=fields), arguments[0].type.nullable)
+
+
+def _map_from_entries_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    keys, items = lists.values.flatten()
+    return checked_map(call, Lists(lists.lengths, keys, lists.null, items))
+
+
+def _type_from_entries(arguments: tuple[Expression, ...]) -> DataType:
+    fields = element_of(arguments[0]).fields or ()
+    return map_type(fields[0].type, fields[1].type, arguments[0].type.nullable)
+
+
+def _map_from_entries(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "map_from_entries"
+    check_count(name, arguments, 1, 1)
+    ARRAY.taken(name, arguments, 0, dialect)
+    if element_of(arguments[0]).root != "ROW" or len(element_of(arguments[0]).fields or ()) != 2:
+        raise wrong_argument(name, 0, arguments[0], "an ARRAY of ROWs of two fields")
+    return typed_call(name, arguments[0])
+
+
+def _map_parts(keys: bool) -> Kernel:
+    def kernel(call: Call, values: Values, rows: int) -> Value:
+        lists = Lists.of(values[0], rows)
+        part = lists.values if keys else lists.items
+        assert part is not None
+        return Lists(lists.lengths, part, lists.null).array(call.type)
+
+    return kernel
+
+
+NESTED.add(
+    "map",
+    "map(key, value, …) -> MAP",
+    "Make a map; a key twice fails.",
+    _map,
+    _map_kernel,
+    _type_of_map,
+)
+
+
+NESTED.add(
+    "map_from_arrays",
+    "map_from_arrays(ARRAY keys, ARRAY values) -> MAP",
+    "Make a map of two arrays.",
+    takes("map_from_arrays", ARRAY, ARRAY),
+    _map_from_arrays_kernel,
+    lambda arguments: map_type(
+        element_of(arguments[0]), element_of(arguments[1]), any_nullable(arguments)
+    ),
+)
+
+
+NESTED.add(
+    "map_from_entries",
+    "map_from_entries(ARRAY<ROW<key, value>>) -> MAP",
+    "Make a map of pairs.",
+    _map_from_entries,
+    _map_from_entries_kernel,
+    _type_from_entries,
+)
+
+
+NESTED.add(
+    "map_entries",
+    "map_entries(MAP) -> ARRAY<ROW<key, value>>",
+    "Give a map's pairs.",
+    takes("map_entries", MAP),
+    _map_entries_kernel,
+    _type_of_entries,
+    fallible=False,
+)
+
+
+NESTED.add(
+    "map_keys",
+    "map_keys(MAP) -> ARRAY",
+    "Give a map's keys.",
+    takes("map_keys", MAP),
+    _map_parts(keys=True),
+    lambda arguments: array_type(key_of(arguments[0]), arguments[0].type.nullable),
+    fallible=False,
+)
+
+
+NESTED.add(
+    "map_values",
+    "map_values(MAP) -> ARRAY",
+    "Give a map's values.",
+    takes("map_values", MAP),
+    _map_parts(keys=False),
+    lambda arguments: array_type(value_of(arguments[0]), arguments[0].type.nullable),
+    fallible=False,
+)
+
+
+def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
+    kind = call.type.arrow
+    null = null_rows(list(values), rows)
+    parts = [Lists.of(value, rows) for value in values]
+    known = np.ones(rows, bool) if null is None else ~null
+    parts = [replace(part.chosen(np.flatnonzero(known[part.parents])), null=None) for part in parts]
+    parents = np.concatenate([part.parents for part in parts])
+    order = pa.array(argsort([parents], len(parents)))
+    keys = pa.concat_arrays([part.values.cast(kind.key_type) for part in parts])
+    items = pa.concat_arrays(
+        [part.items.cast(kind.item_type) for part in parts if part.items is not None]
+    )
+    lengths = np.sum([part.lengths for part in parts], axis=0)
+    return checked_map(call, Lists(lengths, keys.take(order), None, items.take(order)), null)
+
+
+def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "str_to_map"
+    check_count(name, arguments, 1, 3)
+    value = text.taken(name, arguments, 0, dialect)
+    between = [text_literal(each) for each in (",", ":")]
+    for place, each in enumerate(arguments[1:]):
+        if not isinstance(each, Literal) or not isinstance(each.value, str) or not each.value:
+            raise QueryError(f"the separators of {name} must be constant text", function=name)
+        between[place] = text_literal(each.value)
+    return typed_call(name, value, *between)
+
+
+def _str_to_map_kernel(call: Call, values: Values, rows: int) -> Value:
+    pairs, value = (str(getattr(each, "value", "")) for each in call.arguments[1:])
+    lists = Lists.of(pc.split_pattern_regex(as_array(values[0], rows), pairs), rows)
+    halves = Lists.of(pc.split_pattern_regex(lists.values, value, max_splits=1), len(lists.values))
+    first = halves.values.take(pa.array(halves.begins))
+    second = np.where(halves.lengths > 1, halves.begins + 1, 0)
+    items = halves.values.take(pa.array(second, mask=halves.lengths < 2))
+    return checked_map(call, replace(lists, values=first, items=items))
+
+
+NESTED.add(
+    "map_concat",
+    "map_concat(MAP, …) -> MAP",
+    "Put maps together; a key twice fails.",
+    takes("map_concat", MAP, rest=MAP, alike=True),
+    _map_concat_kernel,
+    lambda arguments: map_type(
+        key_of(arguments[0]),
+        value_of(arguments[0]).with_nullable(any(value_of(each).nullable for each in arguments)),
+        any_nullable(arguments),
+    ),
+)
+
+
+NESTED.add(
+    "str_to_map",
+    "str_to_map(text [, between pairs [, between key and value]]) -> MAP<STRING, STRING>",
+    "Read pairs such as 'a:1,b:2'.",
+    _str_to_map,
+    _str_to_map_kernel,
+    lambda arguments: map_type(STRING, STRING, arguments[0].type.nullable),
+)

@@ -1,0 +1,107 @@
+"""Functions that take arrays as sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.relational.functions.coercion import BOOLEAN, any_nullable
+from pkray.relational.functions.function import Kernel, Value
+from pkray.relational.functions.nested.arguments import ARRAY, NESTED, Values, element_of
+from pkray.relational.functions.nested.arrays import compact, one_zero, typed_as_joined
+from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.signatures import takes
+from pkray.relational.local.keys import argsort, codes
+from pkray.relational.plan.expressions import Call
+
+
+def _set_kernel(kept: Callable[[np.ndarray, np.ndarray], np.ndarray], both: bool) -> Kernel:
+    """Make a kernel of a set operation.
+
+    Args:
+        kept: of whether an element is of the first array, and whether its value is in the second,
+            whether it is kept.
+        both: whether elements of the second array can be kept.
+    """
+
+    def kernel(call: Call, values: Values, rows: int) -> Value:
+        kind = call.type.arrow.value_type
+        parts = [Lists.of(value, rows) for value in values]
+        joined = one_zero(pa.concat_arrays([part.values.cast(kind) for part in parts]))
+        parents = np.concatenate([part.parents for part in parts])
+        numbers = codes([pa.array(parents), joined], len(parents))
+        is_first = np.arange(len(parents)) < len(parts[0].values)
+        in_second = np.zeros(numbers.count, bool)
+        in_second[numbers.of_row[~is_first]] = True
+        first = numbers.first_rows()
+        chosen = np.sort(first[kept(is_first[first], in_second[numbers.of_row[first]])])
+        order = chosen[argsort([parents[chosen]], len(chosen))]
+        lengths = np.bincount(parents[order], minlength=rows)
+        result = Lists(lengths, joined.take(pa.array(order)))
+        return result.array(call.type, null_rows(list(values), rows))
+
+    return kernel
+
+
+def _overlap_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Whether two arrays share an element; NULL where they do not and one of them has a NULL."""
+    left, right = (Lists.of(value, rows) for value in values)
+    some, others = compact(left), compact(right)
+    joined = one_zero(pa.concat_arrays([some.values, others.values.cast(some.values.type)]))
+    parents = np.concatenate([some.parents, others.parents])
+    numbers = codes([pa.array(parents), joined], len(parents)).of_row
+    shared = np.isin(numbers[: len(some.values)], numbers[len(some.values) :])
+    found = np.zeros(rows, bool)
+    found[some.parents[shared]] = True
+    holes = (some.lengths < left.lengths) | (others.lengths < right.lengths)
+    unknown = ~found & holes & (left.lengths > 0) & (right.lengths > 0)
+    null = null_rows(list(values), rows)
+    return pa.array(found, mask=unknown if null is None else unknown | null)
+
+
+NESTED.add(
+    "array_union",
+    "array_union(ARRAY, ARRAY) -> ARRAY",
+    "Give the elements of both, each once.",
+    takes("array_union", ARRAY, ARRAY, alike=True),
+    _set_kernel(lambda first, second: first | second, True),
+    typed_as_joined,
+    fallible=False,
+)
+
+
+NESTED.add(
+    "array_intersect",
+    "array_intersect(ARRAY, ARRAY) -> ARRAY",
+    "Give the elements that are in both, each once.",
+    takes("array_intersect", ARRAY, ARRAY, alike=True),
+    _set_kernel(lambda first, second: first & second, False),
+    typed_as_joined,
+    fallible=False,
+)
+
+
+NESTED.add(
+    "array_except",
+    "array_except(ARRAY, ARRAY) -> ARRAY",
+    "Give the elements that are not in the second, each once.",
+    takes("array_except", ARRAY, ARRAY, alike=True),
+    _set_kernel(lambda first, second: first & ~second, False),
+    typed_as_joined,
+    fallible=False,
+)
+
+
+NESTED.add(
+    "arrays_overlap",
+    "arrays_overlap(ARRAY, ARRAY) -> BOOLEAN",
+    "Whether they share an element.",
+    takes("arrays_overlap", ARRAY, ARRAY, alike=True),
+    _overlap_kernel,
+    lambda arguments: BOOLEAN.with_nullable(
+        any_nullable(arguments) or any(element_of(each).nullable for each in arguments)
+    ),
+    fallible=False,
+)

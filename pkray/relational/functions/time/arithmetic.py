@@ -1,0 +1,305 @@
+"""Functions that add to times and count between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import BIGINT, DATE, DOUBLE, INT, cast_to
+from pkray.relational.functions.function import Resolver, Value, typed_call
+from pkray.relational.functions.signatures import (
+    anything,
+    bigint,
+    check_count,
+    integer,
+    result,
+    takes,
+    text,
+    text_literal,
+)
+from pkray.relational.functions.time import calendar, time_patterns
+from pkray.relational.functions.time.arguments import (
+    SPARK,
+    TIME,
+    date,
+    time_or_date,
+    timestamp,
+    type_of_argument,
+    unit_of,
+)
+from pkray.relational.functions.time.calendar import MICROS, MONTHS, SECONDS, Times, times_of
+from pkray.relational.functions.time.kernels import (
+    built,
+    computed,
+    numbers_of,
+    refuse_known,
+    to_days,
+)
+from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.plan.expressions import Call, Expression, Literal
+
+
+def _plus_interval(call: Call, values: Sequence[Value], rows: int) -> Value:
+    times = numbers_of(values[0], rows)
+    assert isinstance(times, Times)
+    months, micros = (_interval_part(value, rows) for value in values[1:])
+    if np.any(months):
+        times = times.on(calendar.plus_months(times.days, months))
+    day = SECONDS * 10**6
+    if times.per_day >= day:
+        added = micros * (times.per_day // day)
+    else:
+        added = micros // (day // times.per_day)
+    ticks = times.ticks + added
+    bound = 2**31 if times.per_day == 1 else 2**62
+    wrong = (np.abs(ticks) >= bound) | (np.abs(added) >= bound)
+    refuse_known(call, values, wrong, f"overflows {call.type.root}", rows)
+    return built(ticks, call.type, values, rows)
+
+
+def _interval_part(value: Value, rows: int) -> np.ndarray:
+    """Give a constant as one number, so that it is not spread over the rows."""
+    if isinstance(value, pa.Scalar):
+        return np.asarray(value.as_py() or 0, np.int64)
+    return np.asarray(value.fill_null(0)).astype(np.int64)
+
+
+def _plus_interval_spark(call: Call, arguments: Sequence[str]) -> str:
+    time, months, micros = arguments
+    is_date = call.type.root == "DATE"
+    if not _is_zero(call.arguments[1]):
+        time = (
+            f"add_months({time}, {months})" if is_date else f"timestampadd(MONTH, {months}, {time})"
+        )
+    if not _is_zero(call.arguments[2]):
+        days = f"CAST({micros} DIV {SECONDS * 10**6} AS INT)"
+        time = (
+            f"date_add({time}, {days})"
+            if is_date
+            else f"timestampadd(MICROSECOND, {micros}, {time})"
+        )
+    return time
+
+
+def _is_zero(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.value == 0
+
+
+def _plus(value: Expression, months: int = 0, micros: int = 0) -> Expression:
+    return typed_call(
+        "plus_interval",
+        value,
+        Literal(INT.with_nullable(False), months),
+        Literal(BIGINT.with_nullable(False), micros),
+    )
+
+
+def _add_units(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve timestampadd(unit, count, time)."""
+    name = "timestampadd"
+    check_count(name, arguments, 3, 3)
+    unit = unit_of(name, arguments[0])
+    value = time_or_date.taken(name, arguments, 2, dialect)
+    if value.type.root == "DATE" and (
+        dialect is SPARK or MICROS.get(unit, SECONDS * 10**6) < SECONDS * 10**6
+    ):
+        value = timestamp.taken(name, arguments, 2, dialect)
+    size = Literal(BIGINT.with_nullable(False), MONTHS.get(unit) or MICROS[unit])
+    count = bigint.taken(name, arguments, 1, dialect)
+    if isinstance(count, Literal) and count.value is not None:
+        product: Expression = Literal(size.type, count.value * size.value)
+    else:
+        product = function.resolve("multiply", (count, size), SPARK)
+    zero = Literal(BIGINT.with_nullable(False), 0)
+    months, micros = (product, zero) if unit in MONTHS else (zero, product)
+    return typed_call("plus_interval", value, cast_to(months, INT), micros)
+
+
+def _dates_or_units(plain: Resolver, with_unit: Resolver) -> Resolver:
+    """Resolve a function that takes a unit first where it has three arguments."""
+    return lambda arguments, dialect: (with_unit if len(arguments) == 3 else plain)(
+        arguments, dialect
+    )
+
+
+def _date_sub(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("date_sub", arguments, 2, 2)
+    return typed_call(
+        "date_sub",
+        date.taken("date_sub", arguments, 0, dialect),
+        integer.taken("date_sub", arguments, 1, dialect),
+    )
+
+
+def _units_between(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve timestampdiff(unit, start, end): BIGINT in the spark dialect, INT in flink."""
+    name = "timestampdiff"
+    check_count(name, arguments, 3, 3)
+    unit = text_literal(unit_of(name, arguments[0]))
+    call = typed_call(
+        name,
+        unit,
+        timestamp.taken(name, arguments, 1, dialect),
+        timestamp.taken(name, arguments, 2, dialect),
+    )
+    return call if dialect is SPARK else cast_to(call, INT)
+
+
+def _timestampdiff(call: Call, values: Sequence[Value], rows: int) -> Value:
+    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else values[0][0].as_py()
+    start, end = (times_of(as_array(value, rows)) for value in values[1:])
+    if unit in MONTHS:
+        months = calendar.months_between(start, end)
+        numbers = _towards_zero(months, MONTHS[unit])
+    else:
+        numbers = _towards_zero(end.micros() - start.micros(), MICROS[unit])
+    return built(numbers, call.type, values, rows)
+
+
+def _towards_zero(numbers: np.ndarray, size: int) -> np.ndarray:
+    return np.sign(numbers) * (np.abs(numbers) // size)
+
+
+def _months_between(call: Call, values: Sequence[Value], rows: int) -> Value:
+    end, start = (times_of(as_array(value, rows)) for value in values[:2])
+    months = calendar.months_of(end.days) - calendar.months_of(start.days)
+    one, other = calendar.day_of_month(end.days), calendar.day_of_month(start.days)
+    last = (end.days == calendar.last_of_month(end.days)) & (
+        start.days == calendar.last_of_month(start.days)
+    )
+    seconds = (one - other) * SECONDS + end.seconds() - start.seconds()
+    exact = months + seconds / (31 * SECONDS)
+    if len(values) < 3 or not (isinstance(values[2], pa.Scalar) and values[2].as_py() is False):
+        exact = np.floor(exact * 1e8 + 0.5) / 1e8
+    numbers = np.where((one == other) | last, months.astype(float), exact)
+    return built(numbers, call.type, values, rows)
+
+
+_WEEKDAYS = {
+    name: day
+    for day, full in enumerate(time_patterns.DAY_NAMES)
+    for name in (full.lower(), full[:3].lower(), full[:2].lower())
+}
+
+
+def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:
+    names = pc.utf8_lower(pc.utf8_trim_whitespace(as_array(values[1], rows)))
+    wanted = pc.index_in(names, pa.array(list(_WEEKDAYS)))
+    unknown = pc.and_not(names.is_valid(), wanted.is_valid())
+    refuse(call, values, unknown, "is of no day of the week: write 'Mon' or 'Monday'", rows)
+    day = np.array(list(_WEEKDAYS.values()))[np.asarray(wanted.fill_null(0))]
+    days = times_of(as_array(values[0], rows)).days
+    return built(days + (day - calendar.weekday(days) - 1) % 7 + 1, call.type, values, rows)
+
+
+TIME.add(
+    "plus_interval",
+    "",
+    "Add months, then microseconds, to a time.",
+    None,
+    _plus_interval,
+    type_of_argument(0),
+    _plus_interval_spark,
+)
+
+
+TIME.add(
+    "date_add",
+    "date_add(DATE, days INT) -> DATE",
+    "Add days.",
+    _dates_or_units(takes("date_add", date, integer), _add_units),
+    to_days(lambda start, count: start.days + count),
+    result(DATE),
+    synonyms=("dateadd",),
+)
+
+
+TIME.add(
+    "date_sub",
+    "date_sub(DATE, days INT) -> DATE",
+    "Take days away.",
+    _date_sub,
+    to_days(lambda start, count: start.days - count),
+    result(DATE),
+)
+
+
+TIME.add(
+    "datediff",
+    "datediff(end DATE, start DATE) -> INT",
+    "Count days.",
+    _dates_or_units(takes("datediff", date, date), _units_between),
+    computed(lambda end, start: end.days - start.days),
+    result(INT),
+    synonyms=("date_diff",),
+    fallible=False,
+)
+
+
+TIME.add(
+    "add_months",
+    "add_months(DATE, months INT) -> DATE",
+    "Add months; a day that the month has not becomes its last.",
+    takes("add_months", date, integer),
+    to_days(lambda start, months: calendar.plus_months(start.days, months)),
+    result(DATE),
+)
+
+
+TIME.add(
+    "months_between",
+    "months_between(end, start [, rounded BOOLEAN]) -> DOUBLE",
+    "Count months, of 31 days where the days of the month differ.",
+    takes("months_between", timestamp, timestamp, anything, least=2),
+    _months_between,
+    result(DOUBLE),
+    fallible=False,
+)
+
+
+TIME.add(
+    "last_day",
+    "last_day(DATE) -> DATE",
+    "Give the last day of the month.",
+    takes("last_day", date),
+    computed(lambda start: calendar.last_of_month(start.days)),
+    result(DATE),
+    fallible=False,
+)
+
+
+TIME.add(
+    "next_day",
+    "next_day(DATE, weekday STRING) -> DATE",
+    "Give the first such day of the week that is later.",
+    takes("next_day", date, text),
+    _next_day,
+    result(DATE),
+)
+
+
+TIME.add(
+    "timestampdiff",
+    "timestampdiff(unit, start, end) -> BIGINT (spark), INT (flink)",
+    "Count whole units, towards zero.",
+    _units_between,
+    _timestampdiff,
+    result(BIGINT),
+    lambda call, arguments: (
+        f"timestampdiff({arguments[0].strip(chr(39)).upper()}, {arguments[1]}, {arguments[2]})"
+    ),
+    fallible=False,
+)
+
+
+TIME.alias(
+    "timestampadd",
+    "timestampadd(unit, count, time) -> TIMESTAMP",
+    "Add so many units.",
+    _add_units,
+)

@@ -1,0 +1,237 @@
+"""Functions that write times as text and read them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import DATE, STRING, cast_to, is_null_literal
+from pkray.relational.functions.function import Resolver, SparkText, Value, typed_call
+from pkray.relational.functions.signatures import bigint, check_count, result, text, text_literal
+from pkray.relational.functions.time import time_patterns
+from pkray.relational.functions.time.arguments import (
+    FLINK,
+    LTZ,
+    NTZ,
+    SPARK,
+    TIME,
+    by_dialect,
+    constant_pattern,
+    timestamp,
+)
+from pkray.relational.functions.time.calendar import times_of
+from pkray.relational.functions.time.kernels import built, refuse_known, valid_rows
+from pkray.relational.functions.values import as_array
+from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
+from pkray.schema.types import STRINGS, TIMESTAMPS, DataType
+
+
+def _date_format(call: Call, values: Sequence[Value], rows: int) -> Value:
+    written = time_patterns.write(times_of(as_array(values[0], rows)), _said(values[1]))
+    valid = valid_rows(values, rows)
+    return written if valid is None else pc.if_else(pa.array(valid), written, None)
+
+
+def _said(value: Value) -> str:
+    """Give a constant argument."""
+    said: str = value.as_py() if isinstance(value, pa.Scalar) else value[0].as_py()
+    return said
+
+
+def _parse(call: Call, values: Sequence[Value], rows: int) -> Value:
+    written = as_array(values[0], rows)
+    if not rows:
+        return pa.array([], call.type.arrow)
+    micros, good = time_patterns.read(written, _said(values[1]))
+    if call.function == "parse_timestamp":
+        problem = f"is no time as {_said(values[1])!r} says; try_to_timestamp gives NULL for it"
+        refuse_known(call, values, ~good, problem, rows)
+        return built(micros, call.type, values, rows)
+    return built(micros, call.type, values, rows, bad=~good)
+
+
+def reads(name: str, wanted: DataType, function_name: str) -> Resolver:
+    """Resolve to_date(text [, pattern]) and the like."""
+    safe = function_name.startswith("try")
+
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 1, 2)
+        value = arguments[0]
+        if value.type.root in ("DATE", *TIMESTAMPS):
+            return cast_to(value, wanted)
+        value = text.taken(name, arguments, 0, dialect)
+        if len(arguments) == 1:
+            if is_null_literal(value):
+                return Literal(wanted, None)
+            return Cast(wanted, value, "null") if safe else cast_to(value, wanted)
+        pattern = constant_pattern(name, arguments, 1)
+        return cast_to(typed_call(function_name, value, pattern), wanted)
+
+    return resolve
+
+
+def _format(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("date_format", arguments, 2, 2)
+    value = timestamp.taken("date_format", arguments, 0, dialect)
+    if dialect is FLINK and isinstance(value, Cast) and value.operand.type.root in STRINGS:
+        value = Cast(NTZ, value.operand, "null")
+    return typed_call("date_format", value, constant_pattern("date_format", arguments, 1))
+
+
+def _unix_timestamp(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve unix_timestamp([time [, pattern]]): whole seconds since 1970."""
+    name = "unix_timestamp"
+    check_count(name, arguments, 0, 2)
+    if not arguments:
+        return typed_call("unix_seconds", typed_call("current_timestamp"))
+    if arguments[0].type.root in ("DATE", *TIMESTAMPS):
+        # As Spark's: towards zero, where unix_seconds takes the second before.
+        moment = cast_to(timestamp.taken(name, arguments, 0, dialect), LTZ)
+        start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+        return typed_call(
+            "timestampdiff",
+            text_literal("second"),
+            Literal(LTZ.with_nullable(False), start),
+            moment,
+        )
+    pattern = constant_pattern(name, arguments, 1)
+    reader = "parse_timestamp" if dialect is SPARK else "try_parse_timestamp"
+    return typed_call(
+        "unix_seconds", typed_call(reader, text.taken(name, arguments, 0, dialect), pattern)
+    )
+
+
+def _from_unixtime(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "from_unixtime"
+    check_count(name, arguments, 1, 2)
+    pattern = constant_pattern(name, arguments, 1)
+    seconds = typed_call("timestamp_seconds", bigint.taken(name, arguments, 0, dialect))
+    return typed_call("date_format", seconds, pattern)
+
+
+def _short_name(pattern: str) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count("dayname", arguments, 1, 1)
+        return _format((*arguments, text_literal(pattern)), dialect)
+
+    return resolve
+
+
+def _parse_spark(name: str) -> SparkText:
+    return lambda call, arguments: f"{name}({arguments[0]}, {arguments[1]})"
+
+
+TIME.add(
+    "date_format",
+    "date_format(time, pattern) -> STRING",
+    "Write a time by a pattern such as 'yyyy-MM-dd HH:mm:ss'.",
+    _format,
+    _date_format,
+    result(STRING),
+    fallible=False,
+)
+
+
+TIME.add(
+    "parse_timestamp",
+    "",
+    "Read a timestamp by a pattern; what is none fails.",
+    None,
+    _parse,
+    result(LTZ),
+    _parse_spark("to_timestamp"),
+)
+
+
+TIME.add(
+    "try_parse_timestamp",
+    "",
+    "Read a timestamp by a pattern; what is none becomes NULL.",
+    None,
+    _parse,
+    result(LTZ, nullable=True),
+    _parse_spark("try_to_timestamp"),
+    fallible=False,
+)
+
+
+_MILLIS = DataType("TIMESTAMP", precision=3)
+
+
+TIME.alias(
+    "to_date",
+    "to_date(text [, pattern]) -> DATE",
+    "Read a date; what is none fails in the spark dialect and is NULL in flink.",
+    by_dialect(
+        reads("to_date", DATE, "parse_timestamp"), reads("to_date", DATE, "try_parse_timestamp")
+    ),
+)
+
+
+TIME.alias(
+    "try_to_date",
+    "try_to_date(text [, pattern]) -> DATE",
+    "Read a date; what is none is NULL.",
+    reads("try_to_date", DATE, "try_parse_timestamp"),
+)
+
+
+TIME.alias(
+    "to_timestamp",
+    "to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ (spark), TIMESTAMP(3) (flink)",
+    "Read a timestamp; what is none fails in the spark dialect and is NULL in flink.",
+    by_dialect(
+        reads("to_timestamp", LTZ, "parse_timestamp"),
+        reads("to_timestamp", _MILLIS, "try_parse_timestamp"),
+    ),
+)
+
+
+TIME.alias(
+    "try_to_timestamp",
+    "try_to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ",
+    "Read a timestamp; what is none is NULL.",
+    reads("try_to_timestamp", LTZ, "try_parse_timestamp"),
+)
+
+
+TIME.alias(
+    "to_timestamp_ntz",
+    "to_timestamp_ntz(text [, pattern]) -> TIMESTAMP",
+    "Read a timestamp without a zone; what is none fails.",
+    reads("to_timestamp_ntz", NTZ, "parse_timestamp"),
+)
+
+
+TIME.alias(
+    "unix_timestamp",
+    "unix_timestamp([time [, pattern]]) -> BIGINT",
+    "Count seconds since 1970-01-01 00:00:00 UTC; of now without arguments.",
+    _unix_timestamp,
+    "to_unix_timestamp",
+)
+
+
+TIME.alias(
+    "from_unixtime",
+    "from_unixtime(seconds [, pattern]) -> STRING",
+    "Write the time so many seconds after 1970-01-01 00:00:00 UTC.",
+    _from_unixtime,
+)
+
+
+TIME.alias(
+    "dayname", "dayname(time) -> STRING", "Give the day's name, such as Mon.", _short_name("EEE")
+)
+
+
+TIME.alias(
+    "monthname",
+    "monthname(time) -> STRING",
+    "Give the month's name, such as Jan.",
+    _short_name("MMM"),
+)

@@ -1,0 +1,104 @@
+"""Functions that shift times between zones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import EvaluationError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import cast_to
+from pkray.relational.functions.function import Value, typed_call
+from pkray.relational.functions.signatures import check_count, result, takes, text, text_literal
+from pkray.relational.functions.time.arguments import (
+    DEFAULT_PATTERN,
+    FLINK,
+    LTZ,
+    NTZ,
+    TIME,
+    timestamp_ltz,
+)
+from pkray.relational.functions.time.zones import in_zone
+from pkray.relational.functions.values import as_array
+from pkray.relational.plan.expressions import Call, Expression
+
+
+def _zone_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
+    shift = in_zone(call.function == "from_utc_timestamp")
+    times, zones = as_array(values[0], rows), values[1]
+    if isinstance(zones, pa.Scalar):
+        if not zones.is_valid:
+            return pa.nulls(rows, call.type.arrow)
+        return _shifted(shift, times, zones.as_py())
+    result = pa.nulls(rows, call.type.arrow)
+    for zone in zones.unique().drop_null().to_pylist():
+        chosen = pc.fill_null(pc.equal(zones, zone), False)
+        result = pc.replace_with_mask(result, chosen, _shifted(shift, times.filter(chosen), zone))
+    return result
+
+
+def _shifted(shift: Callable[[pa.Array, str], pa.Array], times: pa.Array, zone: str) -> pa.Array:
+    try:
+        return shift(times, zone)
+    except pa.ArrowInvalid:
+        raise EvaluationError(
+            f"there is no time zone {zone!r}: write 'Europe/Berlin' or '+02:00'", zone=zone
+        ) from None
+
+
+def _convert_timezone(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve convert_timezone([source,] target, time)."""
+    name = "convert_timezone"
+    check_count(name, arguments, 2, 3)
+    value: Expression = timestamp_ltz.taken(name, arguments, len(arguments) - 1, dialect)
+    if len(arguments) == 3:
+        value = typed_call("to_utc_timestamp", value, text.taken(name, arguments, 0, dialect))
+    target = text.taken(name, arguments, len(arguments) - 2, dialect)
+    return cast_to(typed_call("from_utc_timestamp", value, target), NTZ)
+
+
+def _convert_tz(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve CONVERT_TZ(text, source, target)."""
+    name = "convert_tz"
+    check_count(name, arguments, 3, 3)
+    value: Expression = typed_call(
+        "try_parse_timestamp",
+        text.taken(name, arguments, 0, dialect),
+        text_literal(DEFAULT_PATTERN),
+    )
+    value = typed_call("to_utc_timestamp", value, text.taken(name, arguments, 1, dialect))
+    value = typed_call("from_utc_timestamp", value, text.taken(name, arguments, 2, dialect))
+    return typed_call("date_format", value, text_literal(DEFAULT_PATTERN))
+
+
+for _name, _about in (
+    ("from_utc_timestamp", "Shift a time in UTC to the wall clock of a zone."),
+    ("to_utc_timestamp", "Shift a time on the wall clock of a zone to UTC."),
+):
+    TIME.add(
+        _name,
+        f"{_name}(time, zone) -> TIMESTAMP_LTZ",
+        _about,
+        takes(_name, timestamp_ltz, text),
+        _zone_kernel,
+        result(LTZ),
+    )
+
+
+TIME.alias(
+    "convert_timezone",
+    "convert_timezone([source,] target, time) -> TIMESTAMP",
+    "Shift a time from the wall clock of one zone (UTC if not said) to that of another.",
+    _convert_timezone,
+)
+
+
+TIME.alias(
+    "convert_tz",
+    "convert_tz(text, source, target) -> STRING",
+    "Shift a time, written as 'yyyy-MM-dd HH:mm:ss', from one zone to another.",
+    _convert_tz,
+    dialects=frozenset({FLINK}),
+)
