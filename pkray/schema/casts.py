@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import InputError
-from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
+from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, with_parts
 
 _TAKES = {
     "BOOLEAN": ("boolean",),
@@ -152,7 +152,7 @@ def _cast(column: pa.ChunkedArray, data_type: DataType, name: str) -> pa.Chunked
 
 
 def _all_nullable(data_type: DataType) -> DataType:
-    return data_type.with_parts(_all_nullable).with_nullable(True)
+    return with_parts(data_type, _all_nullable).with_nullable(True)
 
 
 def _relabelled(column: pa.ChunkedArray, arrow: pa.DataType) -> pa.ChunkedArray:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from pkray.errors import OptionError, SchemaError, UnsupportedError
 from pkray.options import TableOptions
@@ -12,16 +12,34 @@ from pkray.options.fields import UNSUPPORTED_FUNCTIONS
 from pkray.schema.column_checks import repeated
 from pkray.schema.columns import no_column
 from pkray.schema.default_values import default_value
-from pkray.schema.types import check_nesting
-
-if TYPE_CHECKING:
-    from pkray.schema.table_schema import TableSchema
+from pkray.schema.types import DataField, DataType, check_nesting
 
 _HIGHEST_ZSTD_LEVEL = 22
 _STATS_MODE = re.compile(r"none|counts|full|truncate\(\d+\)")
 
 
-def check_table(schema: TableSchema) -> None:
+class CheckedSchema(Protocol):
+    """Names what the checks read of a `TableSchema`, whose ``create`` calls them."""
+
+    @property
+    def fields(self) -> tuple[DataField, ...]: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def primary_keys(self) -> tuple[str, ...]: ...
+    @property
+    def partition_keys(self) -> tuple[str, ...]: ...
+    @property
+    def trimmed_primary_keys(self) -> tuple[str, ...]: ...
+    @property
+    def crosses_partitions(self) -> bool: ...
+    @property
+    def core(self) -> TableOptions: ...
+    def field(self, name: str) -> DataField: ...
+    def types(self, names: Iterable[str]) -> list[DataType]: ...
+
+
+def check_table(schema: CheckedSchema) -> None:
     """Check that options fit the columns, the keys and each other."""
     options = schema.core
     for column in schema.fields:
@@ -37,7 +55,7 @@ def check_table(schema: TableSchema) -> None:
     _check_compression(options)
 
 
-def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
+def _check_buckets(schema: CheckedSchema, options: TableOptions) -> None:
     if options.bucket == 0:
         raise OptionError(
             "option 'bucket' cannot be 0: it takes a number of at least 1, or -1",
@@ -77,7 +95,7 @@ def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
             )
 
 
-def check_crossing(schema: TableSchema) -> None:
+def check_crossing(schema: CheckedSchema) -> None:
     """Check that options allow for unique keys which move between partitions.
 
     Raises:
@@ -104,7 +122,7 @@ def check_crossing(schema: TableSchema) -> None:
         )
 
 
-def _check_option_columns(schema: TableSchema, options: TableOptions) -> None:
+def _check_option_columns(schema: CheckedSchema, options: TableOptions) -> None:
     """Check that every column that an option names is in the table."""
     if options.rowkind_field is not None:
         _column(schema, "rowkind.field", options.rowkind_field)
@@ -143,7 +161,7 @@ def _check_option_columns(schema: TableSchema, options: TableOptions) -> None:
             )
 
 
-def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
+def _check_sequence(schema: CheckedSchema, options: TableOptions) -> None:
     if not options.sequence_field:
         return
     for name in options.sequence_field:
@@ -166,7 +184,7 @@ def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
         )
 
 
-def _check_groups(schema: TableSchema, options: TableOptions) -> None:
+def _check_groups(schema: CheckedSchema, options: TableOptions) -> None:
     owners: dict[str, tuple[str, ...]] = {}
     for group in options.sequence_groups:
         key = f"fields.{','.join(group.sequence_fields)}.sequence-group"
@@ -260,7 +278,7 @@ def _check_changelog(options: TableOptions) -> None:
         raise _conflict("streaming-read-overwrite", f"changelog-producer = {producer}")
 
 
-def _check_retention(schema: TableSchema, options: TableOptions) -> None:
+def _check_retention(schema: CheckedSchema, options: TableOptions) -> None:
     least, most = options.changelog_num_retained_min, options.changelog_num_retained_max
     ordered = [
         (
@@ -293,7 +311,7 @@ def _check_retention(schema: TableSchema, options: TableOptions) -> None:
 _TIME_FIELD_ROOTS = {"seconds-int": "INT", "seconds-long": "BIGINT", "millis-long": "BIGINT"}
 
 
-def _check_record_expiry(schema: TableSchema, options: TableOptions) -> None:
+def _check_record_expiry(schema: CheckedSchema, options: TableOptions) -> None:
     name = options.record_level_time_field
     if name is None:
         if options.record_level_expire_time is not None:
@@ -319,7 +337,7 @@ def _check_record_expiry(schema: TableSchema, options: TableOptions) -> None:
         )
 
 
-def _column(schema: TableSchema, option: str, name: str) -> None:
+def _column(schema: CheckedSchema, option: str, name: str) -> None:
     if name not in schema.names:
         raise no_column(name, schema.names, f"option {option!r}: column")
 

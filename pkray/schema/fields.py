@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pkray.errors import SchemaError
 from pkray.schema.columns import no_column
-from pkray.schema.types import DataField, DataType
+from pkray.schema.types import DataField, DataType, with_parts
 
 Fields: TypeAlias = tuple[DataField, ...]
 Edit: TypeAlias = Callable[[Fields, str], Fields]
@@ -121,8 +121,10 @@ def check_free(fields: Fields, name: str) -> None:
 
 def renumbered(data_type: DataType, next_id: Callable[[], int]) -> DataType:
     """Give nested fields new ids, depth first, as Paimon numbers them."""
-    return data_type.with_parts(
-        lambda part: renumbered(part, next_id), lambda field: replace(field, id=next_id())
+    return with_parts(
+        data_type,
+        lambda part: renumbered(part, next_id),
+        lambda field: replace(field, id=next_id()),
     )
 
 

@@ -190,25 +190,6 @@ class DataType:
         parts = (self.element, self.key, self.value, *(each.type for each in self.fields or ()))
         return [part for part in parts if part is not None]
 
-    def with_parts(
-        self,
-        change: Callable[[DataType], DataType],
-        change_field: Callable[[DataField], DataField] = lambda field: field,
-    ) -> DataType:
-        """Return the same type with other parts.
-
-        Args:
-            change_field: comes before the change of the field's type.
-        """
-        if self.fields is not None:
-            changed = (replace(change_field(each), type=change(each.type)) for each in self.fields)
-            return replace(self, fields=tuple(changed))
-        if not self.is_nested:
-            return self
-        parts = (self.element, self.key, self.value)
-        element, key, value = (part and change(part) for part in parts)
-        return replace(self, element=element, key=key, value=value)
-
     @cached_property
     def arrow(self) -> pa.DataType:
         """Return the canonical Arrow type, which rows of this column are held in everywhere."""
@@ -431,6 +412,26 @@ def _family(data_type: DataType) -> str:
         if data_type.root in roots:
             return family
     return data_type.root
+
+
+def with_parts(
+    data_type: DataType,
+    change: Callable[[DataType], DataType],
+    change_field: Callable[[DataField], DataField] = lambda field: field,
+) -> DataType:
+    """Return the same type with other parts.
+
+    Args:
+        change_field: comes before the change of the field's type.
+    """
+    if data_type.fields is not None:
+        changed = (replace(change_field(f), type=change(f.type)) for f in data_type.fields)
+        return replace(data_type, fields=tuple(changed))
+    if not data_type.is_nested:
+        return data_type
+    parts = (data_type.element, data_type.key, data_type.value)
+    element, key, value = (part and change(part) for part in parts)
+    return replace(data_type, element=element, key=key, value=value)
 
 
 def check_nesting(column: str, data_type: DataType) -> None:
