@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import TypeAlias
 
+from pkray.relational.plan.expressions import Call, Cast, ColumnRef
 from pkray.relational.plan.keys import upsert_keys
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -85,6 +86,7 @@ class ChangelogMode:
         return f"[{','.join(self.names())}]"
 
 
+_NOW = ("current_timestamp", "localtimestamp")
 Modes: TypeAlias = Mapping[int, ChangelogMode]
 
 _PASSING = (Filter, Project, Exchange, Hint, WatermarkAssign, Expand, Unnest, Join)
@@ -172,9 +174,24 @@ def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:
 def _deduplicated(node: Deduplicate, given: Kinds) -> Kinds:
     if given != INSERT:
         return ALL
-    if node.keep_first:
-        return INSERT
-    return INSERT | {"U"} if node.order_by is None else ALL
+    if node.order_by is None:
+        return INSERT if node.keep_first else INSERT | {"U"}
+    known = node.input.fields[node.order_by].is_rowtime or _is_now(node.input, node.order_by)
+    return INSERT if node.keep_first and known else ALL
+
+
+def _is_now(node: Node, column: str) -> bool:
+    """Whether a column holds the time at which its row is handled."""
+    while len(node.inputs) == 1 and column in node.fields:
+        if isinstance(node, Project):
+            value = dict(node.columns)[column]
+            while isinstance(value, Cast):
+                value = value.operand
+            if not isinstance(value, ColumnRef):
+                return isinstance(value, Call) and value.function in _NOW
+            column = value.name
+        (node,) = node.inputs
+    return False
 
 
 def _joined(node: Join | IntervalJoin, inputs: tuple[Kinds, ...]) -> Kinds:

@@ -1,7 +1,8 @@
 """The operators of continuous queries, a family a module.
 
 Each module puts its classes under the nodes that they compute (`pkray.relational.continuous.
-operator.operates`); `load` imports them all. ``stateless`` has what remembers nothing.
+operator.operates`); `load` imports them all. ``stateless`` has what remembers nothing; ``ranked``
+rows by their number in an order.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
-FAMILIES = ("stateless",)
+FAMILIES = ("ranked", "stateless")
 
 
 @cache

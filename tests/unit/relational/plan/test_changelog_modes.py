@@ -63,6 +63,7 @@ CASES = [
     ("first by arrival", Deduplicate(APPEND, ("a",), None, True), "[I]"),
     ("last by arrival", Deduplicate(APPEND, ("a",), None, False), "[I,UA]"),
     ("first by time", Deduplicate(APPEND, ("a",), "t", True), "[I]"),
+    ("first by another column", Deduplicate(APPEND, ("a",), "b", True), "[I,UA,D]"),
     ("last by time", Deduplicate(APPEND, ("a",), "t", False), "[I,UA,D]"),
     ("union of rows", SetOperation(APPEND, APPEND, SetKind.UNION, True), "[I]"),
     ("union with changes", SetOperation(APPEND, KEYED, SetKind.UNION, True), "[I,UA,D]"),

@@ -1,0 +1,118 @@
+"""What operators over ordered rows share: which rows retractions take, numbers in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.encoding import encoded
+from pkray.relational.continuous.operator import Context
+from pkray.relational.continuous.state import StateSpec
+from pkray.relational.local.batches import batch_of
+
+_ARRIVAL = pa.schema([pa.field("arrival", pa.int64())])
+
+
+class Effect(NamedTuple):
+    """What changes do to the rows that were there.
+
+    Attributes:
+        added: numbers of the changes whose rows are added and stay.
+        removed: numbers of the retractions that take rows that were there before.
+        arrivals: int64, for each change when its row arrived: for one that is retracted, then.
+    """
+
+    added: np.ndarray
+    removed: np.ndarray
+    arrivals: np.ndarray
+
+
+class Arrivals:
+    """Remembers when each row arrived: of equal rows the oldest is retracted first.
+
+    Retractions of rows that are not there are swallowed.
+    """
+
+    def __init__(self, context: Context) -> None:
+        spec = StateSpec(_ARRIVAL, by_row=True, name="arrivals")
+        self._state = context.open_state(spec)
+
+    def take(self, changes: Changes, arrivals: np.ndarray) -> Effect:
+        """Find what changes do, and remember it.
+
+        Args:
+            arrivals: int64, when each change came.
+        """
+        keys = encoded(changes.rows.columns, len(changes))
+        added, removed = np.flatnonzero(changes.adds), np.flatnonzero(~changes.adds)
+        if len(removed):
+            added, removed, arrivals = self._matched(changes, keys, arrivals)
+        self._put(keys, arrivals, added)
+        old = pa.array(removed)
+        self._state.remove(keys.take(old), encoded([pa.array(arrivals[removed])]))
+        return Effect(added, removed, arrivals)
+
+    def _put(self, keys: pa.Array, arrivals: np.ndarray, added: np.ndarray) -> None:
+        came = pa.array(arrivals[added])
+        self._state.put(keys.take(pa.array(added)), [came], encoded([came]))
+
+    def _matched(
+        self, changes: Changes, keys: pa.Array, arrivals: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Find for each retraction the oldest equal row that is there when it comes."""
+        named = keys.dictionary_encode()
+        of_row = np.asarray(named.indices).astype(np.int64)
+        order = np.argsort(of_row, kind="stable")
+        starts = np.flatnonzero(np.r_[True, np.diff(of_row[order]) != 0])
+        signs = changes.signs[order]
+        running = np.cumsum(signs)
+        lowest = np.minimum.reduceat(running, starts) - (running[starts] - signs[starts])
+        takes = np.add.reduceat(signs < 0, starts, dtype=np.int64)
+        asked = np.flatnonzero(takes)
+        found = self._state.rows_of(named.dictionary.take(pa.array(asked)), first=int(takes.max()))
+        there = np.zeros(len(starts), np.int64)
+        np.add.at(there, asked[found.positions], 1)
+        taken = takes - np.maximum(-lowest - there, 0)
+        of_state = np.minimum(taken, there)
+        # the first retractions of each row take those of the state, the oldest first
+        numbers, _ = numbers_within(found.positions)
+        old = np.asarray(found.column("arrival"))[numbers < of_state[asked[found.positions]]]
+        removed = _firsts(order[signs < 0], of_row, of_state)
+        arrivals = arrivals.copy()
+        arrivals[removed] = old
+        dropped = _firsts(order[signs > 0], of_row, taken - of_state)
+        stays = changes.adds.copy()
+        stays[dropped] = False
+        return np.flatnonzero(stays), removed, arrivals
+
+
+def _firsts(rows: np.ndarray, of_row: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Choose the first so many rows of each group; `rows` are grouped."""
+    numbers, _ = numbers_within(of_row[rows])
+    return rows[numbers < counts[of_row[rows]]]
+
+
+def numbers_within(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Number the rows of each group from 0; give beside each how many its group has.
+
+    Args:
+        groups: int64, rows of one group one after the other.
+    """
+    begins = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])[: len(groups)]
+    sizes = np.diff(np.r_[begins, len(groups)])
+    return np.arange(len(groups)) - np.repeat(begins, sizes), np.repeat(sizes, sizes)
+
+
+def concat_rows(schema: pa.Schema, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join batches of one schema to one."""
+    rows = sum(part.num_rows for part in parts)
+    if not len(schema):
+        return batch_of((), schema, rows)
+    table = pa.Table.from_batches([part.cast(schema) for part in parts])
+    if not rows:
+        return batch_of(table.columns, schema, 0)
+    return table.combine_chunks().to_batches()[0]

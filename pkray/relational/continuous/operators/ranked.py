@@ -1,0 +1,339 @@
+"""Rows by their number in an order: top-n, ORDER BY … LIMIT, LIMIT, deduplication by a column.
+
+What is kept is ordered: (partition, order and arrival) ▶ row. Where rows are only added, as many
+are kept a partition as come out; else all are, and beside them, for each row, when it arrived, so
+that a retraction finds its row. Before each epoch the first rows of the partitions that change are
+read, and those after it are worked out from them and from the changes; where retractions leave a
+hole, the first rows are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.errors import UnsupportedError
+from pkray.relational.continuous.changes import Changes, concatenated, netted
+from pkray.relational.continuous.encoding import encoded
+from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
+from pkray.relational.continuous.operators.ordering import Arrivals, concat_rows, numbers_within
+from pkray.relational.continuous.state import Found, StateSpec
+from pkray.relational.local.batches import batch_of
+from pkray.relational.local.keys import argsort, codes, ranks
+from pkray.relational.plan.expressions import SortKey
+from pkray.relational.plan.nodes import Deduplicate, Limit, Sort, TopN
+from pkray.relational.plan.windowing import is_windowed
+from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Which rows come out.
+
+    Attributes:
+        start, end: numbers in the order, from 1, of the first and the last.
+        newest_first: of rows that are equal in order the newest comes first, not the oldest.
+        by_number: changes are told number by number: the row of each before and after; else rows
+            leave and enter.
+    """
+
+    partition_by: tuple[str, ...]
+    order_by: tuple[SortKey, ...]
+    start: int
+    end: int
+    newest_first: bool = False
+    by_number: bool = False
+
+
+def ranking(node: TopN | Deduplicate | Limit) -> Ranking:
+    """Read a node as a ranking.
+
+    Raises:
+        UnsupportedError: the first row by event time is known when the watermark passes it.
+    """
+    match node:
+        case TopN():
+            by_number = node.rank_name is not None or node.start > 1
+            ends = max(node.start, 1), node.end
+            return Ranking(node.partition_by, node.order_by, *ends, by_number=by_number)
+        case Deduplicate():
+            return _deduplicated(node)
+        case Limit():
+            order = node.input.order_by if isinstance(node.input, Sort) else ()
+            end = node.offset + (node.count or 0)
+            return Ranking((), order, node.offset + 1, end, by_number=node.offset > 0)
+
+
+def _deduplicated(node: Deduplicate) -> Ranking:
+    if node.order_by is None:
+        return Ranking(node.keys, (), 1, 1, not node.keep_first, by_number=True)
+    if node.keep_first and node.input.fields[node.order_by].is_rowtime:
+        raise UnsupportedError(
+            f"the first row by event time, {node.order_by}, is not kept continuously yet: keep the "
+            "first by arrival, or the last",
+            node="Deduplicate",
+        )
+    order = SortKey(node.order_by, not node.keep_first, nulls_first=node.keep_first)
+    return Ranking(node.keys, (order,), 1, 1, not node.keep_first, by_number=True)
+
+
+class _Heads(NamedTuple):
+    """Rows of the partitions that change, and where they stand among the first ones.
+
+    Attributes:
+        rows: of the input's columns.
+        partitions: int64, the number of each row's partition.
+        before, after: int64, each row's number in the order, from 1; 0: not among the first.
+    """
+
+    rows: pa.RecordBatch
+    partitions: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+
+
+@operates(TopN, Deduplicate)
+class Ranked(Operator):
+    """Keeps the rows of each partition whose number in an order is from one to another."""
+
+    def __init__(self, node: Any, context: Context) -> None:
+        super().__init__(node, context)
+        if is_windowed(node):
+            raise UnsupportedError(
+                f"{type(node).__name__} over windows does not run continuously yet: run the query "
+                "bounded",
+                node=type(node).__name__,
+            )
+        self._ranking = ranking(node)
+        self._schema = node.input.fields.arrow
+        self._rows = context.open_state(StateSpec(self._schema, by_row=True))
+        self._arrivals = None if context.inputs[0].is_append else Arrivals(context)
+
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        return self.taken(inputs[0], epoch)[1]
+
+    def taken(self, changes: Changes, epoch: Epoch) -> tuple[Changes, Changes]:
+        """Take changes; give those that find their rows, and what changes of the rows that come
+        out."""
+        if not len(changes) or self._ranking.end < self._ranking.start:
+            return changes, Changes.none(self.node.fields)
+        arrivals = epoch.arrival + np.arange(len(changes))
+        if self._arrivals is None:
+            nothing = np.zeros(0, np.int64)
+            heads = self._heads(changes, arrivals, np.arange(len(changes)), nothing)
+            return changes, self._told(heads)
+        effect = self._arrivals.take(changes, arrivals)
+        heads = self._heads(changes, effect.arrivals, effect.added, effect.removed)
+        found = changes.take(np.sort(np.concatenate([effect.added, effect.removed])))
+        told = self._told(heads)
+        return found, told if self._ranking.by_number else netted(told, None)
+
+    def _heads(
+        self, changes: Changes, arrivals: np.ndarray, added: np.ndarray, removed: np.ndarray
+    ) -> _Heads:
+        """Bring the state to what it is after the changes.
+
+        Args:
+            arrivals: of each change: when the row that it adds or removes arrived.
+            added, removed: numbers of the changes that do so.
+        """
+        end = self._ranking.end
+        keys = encoded(changes.columns(self._ranking.partition_by), len(changes))
+        named = keys.dictionary_encode()
+        partitions = np.asarray(named.indices).astype(np.int64)
+        before = self._rows.rows_of(named.dictionary, first=end)
+        row_keys = self._row_keys(changes, arrivals)
+        if self._arrivals is None:
+            return self._appended(changes, named, partitions, before, row_keys)
+        new, old = pa.array(added), pa.array(removed)
+        added_keys, removed_keys = row_keys.take(new), row_keys.take(old)
+        self._rows.put(keys.take(new), changes.take(added).rows.columns, added_keys)
+        self._rows.remove(keys.take(old), removed_keys)
+        gone = np.asarray(pc.is_in(before.row_keys, removed_keys))
+        numbers, sizes = numbers_within(before.positions)
+        holes = np.unique(before.positions[gone & (sizes == end)])
+        known = pa.concat_arrays([before.row_keys, added_keys])
+        more = self._more(named.dictionary, holes, known)
+        return self._ordered(
+            [(before.rows, before.positions), more, (changes.take(added).rows, partitions[added])],
+            np.concatenate([numbers + 1, np.zeros(len(more[1]) + len(added), np.int64)]),
+            np.concatenate([~gone, np.ones(len(more[1]) + len(added), bool)]),
+        )
+
+    def _appended(
+        self,
+        changes: Changes,
+        named: pa.DictionaryArray,
+        partitions: np.ndarray,
+        before: Found,
+        row_keys: pa.Array,
+    ) -> _Heads:
+        """Add rows, and remove those that are displaced."""
+        assert before.row_keys is not None
+        numbers, _ = numbers_within(before.positions)
+        old = len(numbers)
+        heads = self._ordered(
+            [(before.rows, before.positions), (changes.rows, partitions)],
+            np.concatenate([numbers + 1, np.zeros(len(changes), np.int64)]),
+            np.ones(old + len(changes), bool),
+        )
+        new = np.flatnonzero(heads.after[old:])
+        taken = pa.array(new)
+        keys = named.dictionary
+        rows = changes.take(new).rows
+        self._rows.put(keys.take(pa.array(partitions[new])), rows.columns, row_keys.take(taken))
+        displaced = np.flatnonzero(heads.after[:old] == 0)
+        gone = pa.array(displaced)
+        self._rows.remove(
+            keys.take(pa.array(before.positions[displaced])), before.row_keys.take(gone)
+        )
+        return heads
+
+    def _row_keys(self, changes: Changes, arrivals: np.ndarray) -> pa.Array:
+        """Encode where rows stand in their partitions."""
+        order = self._ranking.order_by
+        return encoded(
+            [*changes.columns([key.column for key in order]), pa.array(arrivals)],
+            descending=[*(key.descending for key in order), self._ranking.newest_first],
+            nulls_first=[*(key.nulls_first for key in order), True],
+            equal_zeros=True,
+        )
+
+    def _more(
+        self, keys: pa.Array, holes: np.ndarray, known: pa.Array
+    ) -> tuple[pa.RecordBatch, np.ndarray]:
+        """Read the rows that come up where others left: those whose row keys are not known."""
+        if not len(holes):
+            return batch_of(
+                [pa.array([], each.type) for each in self._schema], self._schema, 0
+            ), holes
+        found = self._rows.rows_of(keys.take(pa.array(holes)), first=self._ranking.end)
+        new = np.flatnonzero(~np.asarray(pc.is_in(found.row_keys, known)))
+        rows = found.rows.take(pa.array(new)) if len(self._schema) else found.rows
+        return rows, holes[found.positions[new]]
+
+    def _ordered(
+        self,
+        layers: Sequence[tuple[pa.RecordBatch, np.ndarray]],
+        before: np.ndarray,
+        alive: np.ndarray,
+    ) -> _Heads:
+        """Number rows in the order.
+
+        Args:
+            layers: rows and the numbers of their partitions; of rows that are equal in order those
+                of earlier layers arrived first, but within the first two stand as they come out.
+            alive: whether each row is there after the changes.
+        """
+        rows = concat_rows(self._schema, [each for each, _ in layers])
+        partitions = np.concatenate([each for _, each in layers])
+        there = np.flatnonzero(alive)
+        if self._ranking.newest_first:
+            added = len(partitions) - len(layers[-1][1])
+            there = np.concatenate([there[there >= added][::-1], there[there < added]])
+        chosen = rows.take(pa.array(there)) if len(self._schema) else rows
+        order = [
+            rank
+            for key in self._ranking.order_by
+            for rank in ranks(chosen.column(self._schema.get_field_index(key.column)), key)
+        ]
+        sequence = argsort([partitions[there], *order], len(there))
+        numbers, _ = numbers_within(partitions[there][sequence])
+        after = np.zeros(len(partitions), np.int64)
+        after[there[sequence]] = np.where(numbers < self._ranking.end, numbers + 1, 0)
+        return _Heads(rows, partitions, before, after)
+
+    def _told(self, heads: _Heads) -> Changes:
+        start = self._ranking.start
+        kept = np.flatnonzero((heads.before >= start) | (heads.after >= start))
+        before, after = heads.before[kept], heads.after[kept]
+        heads = _Heads(
+            heads.rows.take(pa.array(kept)) if len(self._schema) else heads.rows,
+            heads.partitions[kept],
+            np.where(before >= start, before, 0),
+            np.where(after >= start, after, 0),
+        )
+        return self._by_number(heads) if self._ranking.by_number else self._by_row(heads)
+
+    def _by_row(self, heads: _Heads) -> Changes:
+        """Tell the rows that leave, then those that enter, partition by partition."""
+        left = np.flatnonzero((heads.before > 0) & (heads.after == 0))
+        entered = np.flatnonzero((heads.after > 0) & (heads.before == 0))
+        rows = np.concatenate([left, entered])
+        enters = np.repeat([0, 1], [len(left), len(entered)])
+        numbers = np.maximum(heads.before, heads.after)[rows]
+        order = np.lexsort((numbers, enters, heads.partitions[rows]))
+        kinds = np.where(enters[order], INSERT, DELETE).astype(np.int8)
+        return self._made(heads.rows, rows[order], kinds, numbers[order])
+
+    def _by_number(self, heads: _Heads) -> Changes:
+        """Tell the rows that had a number and those that have it now, number by number."""
+        old, new = np.flatnonzero(heads.before), np.flatnonzero(heads.after)
+        width = self._ranking.end + 1
+        places, of_row = np.unique(
+            np.concatenate(
+                [
+                    heads.partitions[old] * width + heads.before[old],
+                    heads.partitions[new] * width + heads.after[new],
+                ]
+            ),
+            return_inverse=True,
+        )
+        had, has = np.full(len(places), -1), np.full(len(places), -1)
+        had[of_row[: len(old)]] = old
+        has[of_row[len(old) :]] = new
+        both = (had >= 0) & (has >= 0)
+        same = had == has
+        moved = np.flatnonzero(both & ~same)
+        if len(moved):
+            whole = codes(heads.rows.columns, len(heads.partitions)).of_row
+            same[moved] = whole[had[moved]] == whole[has[moved]]
+        changed = np.flatnonzero(~same)
+        had, has, both = had[changed], has[changed], both[changed]
+        numbers = np.repeat(places[changed] % width, 2)
+        rows = np.stack([had, has], axis=1).reshape(-1)
+        retracts = np.where(both, UPDATE_BEFORE, DELETE)
+        adds = np.where(both, UPDATE_AFTER, INSERT)
+        kinds = np.stack([retracts, adds], axis=1).reshape(-1).astype(np.int8)
+        there = rows >= 0
+        if not self.context.mode.before:
+            there &= kinds != UPDATE_BEFORE
+        return self._made(heads.rows, rows[there], kinds[there], numbers[there])
+
+    def _made(
+        self, rows: pa.RecordBatch, chosen: np.ndarray, kinds: np.ndarray, numbers: np.ndarray
+    ) -> Changes:
+        columns = [column.take(pa.array(chosen)) for column in rows.columns]
+        if getattr(self.node, "rank_name", None):
+            columns.append(pa.array(numbers))
+        return Changes(batch_of(columns, self.node.fields.arrow, len(kinds)), kinds)
+
+
+@operates(Limit)
+class Limited(Operator):
+    """Keeps rows by their number in the order of the Sort below, or else of arrival."""
+
+    def __init__(self, node: Limit, context: Context) -> None:
+        super().__init__(node, context)
+        self._hides = node.count is None and node.offset > 0
+        ranked = Limit(node.input, node.offset) if self._hides else node  # what the offset hides
+        passes = node.count is None and not node.offset
+        self._ranked = None if passes else Ranked(ranked, context)
+
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        if self._ranked is None:
+            return inputs[0]
+        found, told = self._ranked.taken(inputs[0], epoch)
+        if not self._hides:
+            return told
+        return netted(concatenated(self.node.fields, [found, _inverse(told)]), None)
+
+
+def _inverse(changes: Changes) -> Changes:
+    """Add what is retracted, and retract what is added."""
+    return Changes(changes.rows, np.where(changes.adds, DELETE, INSERT).astype(np.int8))
