@@ -1,0 +1,155 @@
+import random
+from functools import partial
+
+import pytest
+
+from pkray.errors import EvaluationError
+from pkray.relational import changelog, query
+from tests.effort import EFFORT
+from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
+
+KINDS = {
+    "inner": "SELECT {both} FROM l JOIN r ON {on}",
+    "left": "SELECT {both} FROM l LEFT JOIN r ON {on}",
+    "right": "SELECT {both} FROM l RIGHT JOIN r ON {on}",
+    "full": "SELECT {both} FROM l FULL JOIN r ON {on}",
+    "semi": "SELECT * FROM l LEFT SEMI JOIN r ON {on}",
+    "anti": "SELECT * FROM l LEFT ANTI JOIN r ON {on}",
+    "mark": "SELECT l.*, EXISTS (SELECT 1 FROM r WHERE {on}) AS m FROM l",
+}
+CONDITIONS = {
+    "key": "l.k = r.k",
+    "two keys": "l.k = r.k AND l.b = r.b",
+    "null safe": "l.k <=> r.k",
+    "condition": "l.k = r.k AND l.v < r.w",
+    "one side": "l.k = r.k AND l.v > 1",
+    "none": "l.v < r.w",
+}
+LEFT = {"id": "INT", "k": "INT", "b": "DOUBLE", "v": "INT"}
+RIGHT = {"id": "INT", "k": "INT", "b": "DOUBLE", "w": "INT"}
+
+
+def row(rng: random.Random, value: str) -> dict[str, object]:
+    return {
+        "id": rng.randrange(3),
+        "k": rng.choice([None, 1, 2, 3, 4]),
+        "b": rng.choice([None, 0.0, -0.0, float("nan"), 1.5]),
+        value: rng.choice([None, *range(4)]),
+    }
+
+
+@pytest.mark.parametrize("on", CONDITIONS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(2 * EFFORT))
+def test_a_join_follows_both_sides(kind: str, on: str, seed: int) -> None:
+    rng = random.Random(f"{kind} {on} {seed}")
+    keyed = rng.choice(["", "l", "r", "lr"])
+    sources, histories = {}, {}
+    for name, columns, value in (("l", LEFT, "v"), ("r", RIGHT, "w")):
+        key = ["id"] if name in keyed else None
+        sources[name] = changelog(columns, primary_key=key, mode="all", name=name)
+        histories[name] = RandomHistory(rng, partial(row, value=value), keyed=key is not None)
+    both = "l.id, l.k, l.b, v, r.id AS rid, r.k AS rk, w"
+    text = KINDS[kind].format(both=both, on=CONDITIONS[on])
+    run = Continuous(query(text, **sources), sources, parts=rng.choice([1, 3]), memory=16 << 10)
+    for sizes in ((3, 0), (0, 3), (1, 1), (10, 10), (7, 5), (2, 20)):
+        for name, size in zip("lr", sizes, strict=True):
+            if size:
+                sources[name].push(histories[name].epoch(size))
+        run.run()
+        run.check()
+
+
+def joined(text: str, **keys: list[str] | None) -> Continuous:
+    modes = {name: "upsert" if key else "all" for name, key in keys.items()}
+    sources = {
+        name: changelog({"k": "INT", "v": "INT"}, primary_key=key, mode=modes[name], name=name)
+        for name, key in keys.items()
+    }
+    return Continuous(query(text, **sources), sources, before=not any(keys.values()))
+
+
+def change(kind: str, k: int | None, v: int | None) -> dict[str, object]:
+    return {"k": k, "v": v, "_row_kind": kind}
+
+
+LEFT_JOIN = "SELECT l.k, l.v, r.v AS w FROM l LEFT JOIN r ON l.k = r.k"
+
+
+def test_a_left_join_pads_until_the_first_match_and_after_the_last() -> None:
+    run = joined(LEFT_JOIN, l=None, r=None)
+    assert kinds_of(run.push("l", [change("+I", 1, 0)])) == [("+I", (1, 0, None))]
+    made = run.push("r", [change("+I", 1, 5)])
+    assert kinds_of(made) == [("-D", (1, 0, None)), ("+I", (1, 0, 5))]
+    assert kinds_of(run.push("r", [change("+I", 1, 6)])) == [("+I", (1, 0, 6))]
+    assert kinds_of(run.push("r", [change("-U", 1, 5)])) == [("-U", (1, 0, 5))]
+    assert kinds_of(run.push("r", [change("+U", 1, 7)])) == [("+I", (1, 0, 7))]
+    assert kinds_of(run.push("r", [change("-D", 1, 6)])) == [("-D", (1, 0, 6))]
+    made = run.push("r", [change("-D", 1, 7)])
+    assert kinds_of(made) == [("-D", (1, 0, 7)), ("+I", (1, 0, None))]
+
+
+def test_a_match_that_is_replaced_in_one_epoch_pads_nothing() -> None:
+    run = joined(LEFT_JOIN, l=None, r=None)
+    run.push("l", [change("+I", 1, 0)])
+    run.push("r", [change("+I", 1, 5)])
+    made = run.push("r", [change("-U", 1, 5), change("+U", 1, 6)])
+    assert kinds_of(made) == [("-U", (1, 0, 5)), ("+I", (1, 0, 6))]
+
+
+def test_a_row_that_an_upsert_replaces_is_counted_once() -> None:
+    run = joined(LEFT_JOIN, l=None, r=["k"])
+    run.push("l", [change("+I", 1, 0)])
+    for value in (5, 6, 7):
+        run.push("r", [change("+U", 1, value)])
+        assert dict(run.content) == {(1, 0, value): 1}
+    run.push("r", [change("-D", 1, None)])
+    assert dict(run.content) == {(1, 0, None): 1}
+
+
+def test_rows_without_a_match_stay_when_the_left_side_is_upserted() -> None:
+    run = joined(LEFT_JOIN, l=["k"], r=["k"])
+    run.push("l", [change("+I", 1, 0), change("+I", 2, 0)])
+    run.push("r", [change("+U", 1, 5)])
+    run.push("l", [change("+U", 1, 1), change("+U", 2, 1)])
+    assert dict(run.content) == {(1, 1, 5): 1, (2, 1, None): 1}
+    run.push("r", [change("-D", 1, None)])
+    assert dict(run.content) == {(1, 1, None): 1, (2, 1, None): 1}
+
+
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN", "FULL JOIN", "LEFT ANTI JOIN"])
+def test_a_retraction_of_an_unknown_row_is_swallowed_alone(kind: str) -> None:
+    columns = "l.k, l.v" if "ANTI" in kind else "l.k, l.v, r.v AS w"
+    run = joined(f"SELECT {columns} FROM l {kind} r ON l.k = r.k", l=None, r=None)
+    run.push("l", [change("+I", 1, 0), change("+I", 2, 0)])
+    run.push("r", [change("-D", 1, 9), change("+I", 1, 5), change("-U", 2, 9)])
+    run.push("r", [change("-D", 1, 9)])
+    run.push("l", [change("-D", 2, 9), change("-D", 1, 0)])
+    run.check()
+
+
+def test_a_self_join_reads_one_snapshot() -> None:
+    run = joined("SELECT a.k, a.v, b.v AS w FROM l a JOIN l b ON a.k = b.k", l=None)
+    run.push("l", [change("+I", 1, 0), change("+I", 1, 1)])
+    run.check()
+    run.push("l", [change("-U", 1, 0), change("+U", 1, 2), change("+I", 2, 0)])
+    run.check()
+    assert len(run.content) == 5
+
+
+def test_a_scalar_subquery_with_two_rows_names_the_row() -> None:
+    run = joined("SELECT l.k, (SELECT r.v FROM r WHERE r.k = l.k) AS w FROM l", l=None, r=None)
+    run.push("l", [change("+I", 7, 0)])
+    run.push("r", [change("+I", 7, 5)])
+    run.push("r", [change("-D", 7, 5), change("+I", 7, 6)])
+    run.check()
+    with pytest.raises(EvaluationError, match=r"more than one row for .*7"):
+        run.push("r", [change("+I", 7, 8)])
+
+
+def test_two_rows_for_a_row_that_goes_in_the_same_epoch_are_no_error() -> None:
+    run = joined("SELECT l.k, (SELECT r.v FROM r WHERE r.k = l.k) AS w FROM l", l=None, r=None)
+    run.push("l", [change("+I", 7, 0)])
+    run.sources["l"].push([change("-D", 7, 0)])
+    run.push("r", [change("+I", 7, 5), change("+I", 7, 6)])
+    assert not run.content
