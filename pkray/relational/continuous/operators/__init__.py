@@ -2,7 +2,7 @@
 
 Each module puts its classes under the nodes that they compute (`pkray.relational.continuous.
 operator.operates`); `load` imports them all. ``stateless`` has what remembers nothing; ``ranked``
-rows by their number in an order.
+rows by their number in an order; ``joins`` two sides.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
-FAMILIES = ("ranked", "stateless")
+FAMILIES = ("joins", "ranked", "stateless")
 
 
 @cache
