@@ -98,7 +98,7 @@ class Shell:
 def is_whole(text: str, dialect: str) -> bool:
     """Whether text ends a statement: by a semicolon, or as a word that the shell knows."""
     from pkray.relational.api.composing import in_dialect
-    from pkray.relational.sql.statements import ends_statement
+    from pkray.relational.sql.statements.reading import ends_statement
 
     bare = text.strip()
     if not bare or bare.lower() in (*_ENDS, "help", "\\h", "?"):

@@ -34,7 +34,7 @@ from pkray.relational.plan.state import ttl_of
 from pkray.relational.session import Environment, QuerySession
 from pkray.relational.sources import Source
 from pkray.relational.sources.table import TableSource
-from pkray.relational.sql import statements as said
+from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.changing import BoundInsert, write_sink
 from pkray.relational.statements.definitions import DONE
 from pkray.storage.opening import open_store

@@ -44,7 +44,7 @@ def sql(
 ) -> None:
     """Run SQL; without any, a shell in which statements end with a semicolon."""
     from pkray.relational.api.composing import in_dialect
-    from pkray.relational.sql.statements import split_statements
+    from pkray.relational.sql.statements.reading import split_statements
 
     kind = in_dialect(dialect)
     printer = Printer(as_json=as_json, as_csv=csv)

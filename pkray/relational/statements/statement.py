@@ -15,8 +15,8 @@ from pkray.relational.api.relation import of_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.explanation import Explanation
 from pkray.relational.plan.nodes import Sink
-from pkray.relational.sql import statements as said
-from pkray.relational.sql.statements import parse_statement, placed
+from pkray.relational.sql.statements import kinds as said
+from pkray.relational.sql.statements.reading import parse_statement, placed
 from pkray.relational.statements import changing, definitions
 from pkray.relational.statements.changing import BoundInsert
 from pkray.relational.statements.definitions import DONE

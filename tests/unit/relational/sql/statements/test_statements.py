@@ -7,13 +7,9 @@ from sqlglot import exp
 
 from pkray.errors import PkrayError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.sql import statements as said
-from pkray.relational.sql.statements import (
-    ColumnDefinition,
-    parse_statement,
-    placed,
-    split_statements,
-)
+from pkray.relational.sql.statements import kinds as said
+from pkray.relational.sql.statements.kinds import ColumnDefinition
+from pkray.relational.sql.statements.reading import parse_statement, placed, split_statements
 from pkray.schema.types import DataType
 
 
