@@ -14,23 +14,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pkray.commit.overwriting import Partitions
 from pkray.format.commit_message import CommitMessage
 from pkray.metadata.commit_name import CommitName
-from pkray.service.client.key_ids import KeyIds
+from pkray.service.client.key_ids import KeyIds, KeysToPlace
 from pkray.service.handle import Client, Group, method
 from pkray.service.protocol import (
+    Acknowledgement,
     Assigned,
     Attempts,
     BucketSelection,
     CommitOutcome,
     CommitRequest,
-    HashFile,
+    HashedKeys,
     Holding,
     KeptBatch,
     KeysFound,
     Lookup,
     LookupAnswer,
+    OverwriteRequest,
     PrepareRequest,
     Push,
     PushReport,
@@ -81,13 +82,7 @@ class OwnerClient(Client):
         """Prepare a session's commit: what is to be published."""
 
     @method(_WRITE)
-    def acknowledge(
-        self,
-        session_id: SessionId,
-        snapshot_id: int,
-        hash_files: Sequence[HashFile] = (),
-        new: bool = False,
-    ) -> bool:
+    def acknowledge(self, session_id: SessionId, done: Acknowledgement) -> bool:
         """Note that a session is committed; whether compactions are pending."""
 
     @method(_WRITE)
@@ -119,40 +114,18 @@ class OwnerClient(Client):
         """Begin what is due; the number of finished ones, and whether any are pending."""
 
     @method(_ASSIGN)
-    def assign(
-        self,
-        session_id: SessionId,
-        partitions: Sequence[bytes],
-        indices: np.ndarray,
-        hashes: np.ndarray,
-    ) -> Assigned:
-        """Assign dynamic buckets to rows that are to be pushed; ``indices``: int32, each row's
-        partition as a position in ``partitions``; ``hashes``: int32, of each row's key."""
+    def assign(self, session_id: SessionId, keys: HashedKeys) -> Assigned:
+        """Assign dynamic buckets to rows that are to be pushed, one key a row."""
 
     @method(_ASSIGN, is_lookup=True)
     def locate(
-        self,
-        partitions: Sequence[bytes],
-        indices: np.ndarray,
-        hashes: np.ndarray,
-        snapshot_id: int | None = None,
-        expected: Sequence[Holding] = (),
+        self, keys: HashedKeys, snapshot_id: int | None = None, expected: Sequence[Holding] = ()
     ) -> tuple[np.ndarray, int]:
-        """Find the dynamic buckets of keys, int32, and the snapshot that was looked into;
-        ``indices`` and ``hashes`` as of `assign`, one a key."""
+        """Find the dynamic buckets of keys, int32, and the snapshot that was looked into."""
 
     @method(_ASSIGN)
-    def place(
-        self,
-        session_id: SessionId,
-        index: int,
-        partitions: Sequence[bytes],
-        indices: np.ndarray,
-        keys: KeyIds,
-        removes: np.ndarray,
-    ) -> RowsPlaced:
-        """Say where rows go whose keys cross partitions; ``indices``: int32, as of `assign`;
-        ``removes``: bool, whether each row leaves none of its key."""
+    def place(self, session_id: SessionId, asked: KeysToPlace) -> RowsPlaced:
+        """Say where rows go whose keys cross partitions."""
 
     @method(_ASSIGN, is_lookup=True)
     def locate_keys(
@@ -225,15 +198,7 @@ class CoordinatorClient(Client):
         """Commit a session once; repeating the request changes no row."""
 
     @method(_COMMIT)
-    def overwrite(
-        self,
-        user: str,
-        name: CommitName,
-        messages: Sequence[CommitMessage],
-        replaced: Partitions,
-        watermark: int | None = None,
-        read_at: int | None = None,
-    ) -> CommitOutcome:
+    def overwrite(self, request: OverwriteRequest) -> CommitOutcome:
         """Put files in the place of all that is in some partitions, once.
 
         Where it was not answered, see whether it is `committed` before asking again: `once`.

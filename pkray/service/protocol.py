@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NewType
+from typing import Any, Literal, NewType
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pkray.commit.overwriting import Partitions
 from pkray.errors import CommitFencedError
+from pkray.format.commit_message import CommitMessage
 from pkray.format.index_file import IndexFileMeta
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.commit_name import CommitName
@@ -131,6 +133,39 @@ class Push(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
+class HashedKeys:
+    """Keys by their partitions and hashes.
+
+    Args:
+        partitions: those there are.
+        indices: int32, each key's partition, as a position in ``partitions``.
+        hashes: int32, of each key less the partition columns.
+    """
+
+    partitions: Sequence[bytes]
+    indices: npt.NDArray[np.int32]
+    hashes: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def at(self, rows: Any) -> HashedKeys:
+        """Select keys by their positions, as numpy does."""
+        return HashedKeys(self.partitions, self.indices[rows], self.hashes[rows])
+
+    def by_partition(self) -> Iterator[tuple[bytes, Any]]:
+        """List the positions of each partition's keys, as numpy takes them."""
+        if len(self.partitions) == 1:
+            yield self.partitions[0], slice(None)
+            return
+        order = np.argsort(self.indices, kind="stable")
+        ends = np.cumsum(np.bincount(self.indices, minlength=len(self.partitions)))
+        for partition, rows in zip(self.partitions, np.split(order, ends[:-1]), strict=True):
+            if len(rows):
+                yield partition, rows
+
+
+@dataclass(frozen=True)
 class Assigned:
     """Buckets of rows, in their order.
 
@@ -186,6 +221,20 @@ class HashFile(msgspec.Struct, frozen=True):
     partition: bytes
     bucket: int
     file: IndexFileMeta
+
+
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """The end of a session's commit.
+
+    Args:
+        snapshot_id: the snapshot that its work is in.
+        hash_files: the index files of the commit, those of other owners' buckets included.
+        new: the snapshot was made by this commit, not by an earlier attempt of its name.
+    """
+
+    snapshot_id: int
+    hash_files: tuple[HashFile, ...] = ()
+    new: bool = False
 
 
 class PushReport(msgspec.Struct, frozen=True):
@@ -248,6 +297,24 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     compaction: BucketSelection | None = None
     full_compact: bool = False
     watermark: int | None = None
+
+
+@dataclass(frozen=True)
+class OverwriteRequest:
+    """Ask the coordinator to put files in the place of all that is in some partitions.
+
+    Args:
+        user, name: the commit's.
+        messages: of the new files.
+        replaced: the partitions that are emptied.
+        read_at: the snapshot that the new files were made from, if they were.
+    """
+
+    user: str
+    name: CommitName
+    messages: Sequence[CommitMessage]
+    replaced: Partitions
+    read_at: int | None = None
 
 
 @dataclass(frozen=True)

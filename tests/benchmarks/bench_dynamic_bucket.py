@@ -30,7 +30,7 @@ from pkray.service.calls import OwnerClient
 from pkray.service.client.assigner_client import AssignerClient
 from pkray.service.client.routing import Router
 from pkray.service.local_handle import LocalHandle
-from pkray.service.protocol import SessionId
+from pkray.service.protocol import HashedKeys, SessionId
 from pkray.storage.location import TableLocation
 
 COLUMNS = [("id", "BIGINT"), ("v", "BIGINT")]
@@ -92,23 +92,27 @@ def main() -> None:
             )
 
         start = time.process_time()
-        assigner.assign(session, [EMPTY_ROW], codes[:1], hashes(0, 1)[:1])
+        assigner.assign(session, HashedKeys([EMPTY_ROW], codes[:1], hashes(0, 1)[:1]))
         print(f"read the index of {options.keys:,} keys: {time.process_time() - start:.2f} s")
+
+        def keys(hashed: np.ndarray) -> HashedKeys:
+            return HashedKeys([EMPTY_ROW], codes, hashed)
+
         known = hashes(0, options.keys)
         report(
             "assign known keys",
-            seconds(lambda: assigner.assign(session, [EMPTY_ROW], codes, known)),
+            seconds(lambda: assigner.assign(session, keys(known))),
         )
-        report("locate known keys", seconds(lambda: assigner.locate([EMPTY_ROW], codes, known)))
+        report("locate known keys", seconds(lambda: assigner.locate(keys(known))))
         new = iter([hashes(-(2**62), 0) for _ in range(3)])
         report(
             "assign new keys",
-            seconds(lambda: assigner.assign(session, [EMPTY_ROW], codes, next(new)), 3),
+            seconds(lambda: assigner.assign(session, keys(next(new))), 3),
         )
         half = iter([np.where(hashes(0, 2) > 0, known, hashes(-(2**62), 0)) for _ in range(3)])
         report(
             "assign, half of them new",
-            seconds(lambda: assigner.assign(session, [EMPTY_ROW], codes, next(half)), 3),
+            seconds(lambda: assigner.assign(session, keys(next(half))), 3),
         )
         rows = pa.record_batch(
             {

@@ -16,9 +16,8 @@ own commits (`check`), and must be it still when the snapshot is published (the 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +41,7 @@ from pkray.service.assignment.key_index import (
 from pkray.service.assignment.open_sessions import OpenSessions
 from pkray.service.assignment.session_assigner import SessionAssigner
 from pkray.service.client.assigners import KeyShare, assigner_count
-from pkray.service.protocol import Assigned, HashFile, Holding, SessionId
+from pkray.service.protocol import Assigned, HashedKeys, HashFile, Holding, SessionId
 from pkray.service.stats import HashIndexStats
 from pkray.storage.object_store import ObjectStore
 
@@ -130,41 +129,26 @@ class BucketAssigner(SessionAssigner[Assignments]):
         super().__init__(index, self._open, self._keys)
         self._filling = BucketFilling(share.assigners, schema.core.dynamic_bucket_target_row_num)
 
-    def assign(
-        self,
-        session_id: SessionId,
-        partitions: Sequence[bytes],
-        indices: npt.NDArray[np.int32],
-        hashes: Hashes,
-    ) -> Assigned:
+    def assign(self, session_id: SessionId, keys: HashedKeys) -> Assigned:
         """Choose buckets for rows that a session is to write, int32, one a row; asking again gives
         the same ones.
-
-        Args:
-            indices: each row's partition, as a position in ``partitions``.
 
         Raises:
             CommitConflictError: another process assigned keys of these partitions meanwhile.
             CommitFencedError: the session has ended.
             OptionError: a partition has as many buckets as there can be.
         """
-        buckets = np.empty(len(hashes), np.int32)
-        is_new = np.empty(len(hashes), np.bool_)
+        buckets, is_new = np.empty(len(keys), np.int32), np.empty(len(keys), np.bool_)
         with self._lock:
             session = self._session(session_id)
-            for partition, rows in _by_partition(partitions, indices):
+            for partition, rows in keys.by_partition():
                 self._check_unchanged(session, partition)
-                buckets[rows], is_new[rows] = self._assign(session, partition, hashes[rows])
+                buckets[rows], is_new[rows] = self._assign(session, partition, keys.hashes[rows])
             self._keys.let_go()
         return Assigned(buckets, is_new, session.token)
 
     def locate(
-        self,
-        partitions: Sequence[bytes],
-        indices: npt.NDArray[np.int32],
-        hashes: Hashes,
-        snapshot_id: int | None = None,
-        expected: Sequence[Holding] = (),
+        self, keys: HashedKeys, snapshot_id: int | None = None, expected: Sequence[Holding] = ()
     ) -> tuple[Buckets, int]:
         """Find the bucket of each key, int32, one a key; `ABSENT` where there is no key of its
         hash.
@@ -181,18 +165,18 @@ class BucketAssigner(SessionAssigner[Assignments]):
             LostBatchesError: what is expected is not known here.
             SnapshotNotFoundError: the snapshot has expired.
         """
-        buckets = np.empty(len(hashes), np.int32)
+        buckets = np.empty(len(keys), np.int32)
         with self._lock:
             self._look(snapshot_id, expected)
             answered = self._keys.snapshot_id if snapshot_id is None else snapshot_id
             files = self._keys.files_at(answered)
-            for partition, rows in _by_partition(partitions, indices):
-                keys = ordered(hashes[rows])
-                found = self._keys.keys(partition, files.get(partition, {})).find(keys.wanted)
+            for partition, rows in keys.by_partition():
+                asked = ordered(keys.hashes[rows])
+                found = self._keys.keys(partition, files.get(partition, {})).find(asked.wanted)
                 if snapshot_id is None:
-                    self._open.fill(partition, keys.wanted, found)
+                    self._open.fill(partition, asked.wanted, found)
                 answers = np.empty_like(found)
-                answers[keys.rows] = found
+                answers[asked.rows] = found
                 buckets[rows] = answers
             self._keys.let_go()
         return buckets, answered
@@ -268,17 +252,3 @@ class BucketAssigner(SessionAssigner[Assignments]):
                 "buckets, abort, and write again",
                 partition=partition,
             )
-
-
-def _by_partition(
-    partitions: Sequence[bytes], indices: npt.NDArray[np.int32]
-) -> Iterator[tuple[bytes, Any]]:
-    """Each partition with the positions of its rows, as numpy takes them."""
-    if len(partitions) == 1:
-        yield partitions[0], slice(None)
-        return
-    order = np.argsort(indices, kind="stable")
-    ends = np.cumsum(np.bincount(indices, minlength=len(partitions)))
-    for partition, rows in zip(partitions, np.split(order, ends[:-1]), strict=True):
-        if len(rows):
-            yield partition, rows

@@ -18,11 +18,7 @@ from pkray.service.assignment.key_assigner import KeyAssigner
 from pkray.service.assignment.staged_pushes import StagedPushes
 from pkray.service.calls import OwnerClient
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.protocol import (
-    ASSIGNER,
-    HashFile,
-    SessionId,
-)
+from pkray.service.protocol import ASSIGNER, Acknowledgement, SessionId
 from pkray.service.schema_cache import SchemaCache
 from pkray.service.stats import HashIndexStats, KeyIndexStats
 from pkray.storage.object_store import ObjectStore
@@ -106,18 +102,12 @@ class DynamicBuckets:
             return list(messages)
         return [self._indexed(message, new_hashes) for message in messages]
 
-    def committed(
-        self,
-        session_id: SessionId,
-        snapshot_id: int,
-        hash_files: Sequence[HashFile],
-        new: bool,
-    ) -> None:
+    def committed(self, session_id: SessionId, done: Acknowledgement) -> None:
         """Note that the session is committed."""
         if self._assigner is not None:
-            self._assigner.committed(session_id, hash_files)
+            self._assigner.committed(session_id, done.hash_files)
         if self._keys is not None:
-            self._keys.committed(session_id, snapshot_id, new=new)
+            self._keys.committed(session_id, done.snapshot_id, new=done.new)
         if self._staged is not None:
             self._staged.end(session_id)
 

@@ -38,7 +38,7 @@ from pkray.service.assignment.placement import (
     numbers_of,
 )
 from pkray.service.assignment.session_assigner import SessionAssigner
-from pkray.service.client.key_ids import Bools, KeyIds, Words
+from pkray.service.client.key_ids import KeyIds, KeysToPlace, Words
 from pkray.service.protocol import ASSIGNER, Holding, KeysFound, RowsPlaced, SessionId
 from pkray.service.stats import KeyIndexStats
 from pkray.storage.object_store import ObjectStore
@@ -130,21 +130,9 @@ class KeyAssigner(SessionAssigner[SessionLocations]):
         self._open = PendingLocations()
         super().__init__(ASSIGNER, self._open, self._keys)
 
-    def place(
-        self,
-        session_id: SessionId,
-        index: int,
-        partitions: Sequence[bytes],
-        indices: npt.NDArray[np.int32],
-        keys: KeyIds,
-        removes: Bools,
-    ) -> RowsPlaced:
-        """Choose where rows go that a session is to write.
-
-        Args:
-            index: 0, 1, 2 … within the session; asking again for the last one changes nothing.
-            indices: each row's own partition, as a position in ``partitions``.
-            removes: whether the row leaves none of its key.
+    def place(self, session_id: SessionId, asked: KeysToPlace) -> RowsPlaced:
+        """Choose where rows go that a session is to write; asking again for the last batch changes
+        nothing.
 
         Raises:
             LostBatchesError: an answer before this one is not known here.
@@ -155,18 +143,18 @@ class KeyAssigner(SessionAssigner[SessionLocations]):
         """
         with self._lock:
             session = self._session(session_id)
-            if session.answer is not None and index == session.answers - 1:
+            if session.answer is not None and asked.batch == session.answers - 1:
                 return session.answer
-            if index != session.answers:
+            if asked.batch != session.answers:
                 raise LostBatchesError(
-                    f"batch {index} of {session_id.user!r} is to be placed, but "
+                    f"batch {asked.batch} of {session_id.user!r} is to be placed, but "
                     f"{session.answers} was to come next: the owner restarted; push again",
                     user=session_id.user,
                     expected=session.answers,
-                    got=index,
+                    got=asked.batch,
                 )
             self._check_session(session)
-            answer = self._place(session, partitions, indices, keys, removes)
+            answer = self._place(session, asked)
             session.answer = answer
             session.answers += 1
             return answer
@@ -225,15 +213,8 @@ class KeyAssigner(SessionAssigner[SessionLocations]):
     def _begun(self) -> SessionLocations:
         return SessionLocations(KeyLocations(self._directory), self._keys.additions)
 
-    def _place(
-        self,
-        session: SessionLocations,
-        partitions: Sequence[bytes],
-        indices: npt.NDArray[np.int32],
-        keys: KeyIds,
-        removes: Bools,
-    ) -> RowsPlaced:
-        numbers = self._keys.partitions.numbers(partitions)
+    def _place(self, session: SessionLocations, asked: KeysToPlace) -> RowsPlaced:
+        numbers, keys = self._keys.partitions.numbers(asked.partitions), asked.keys
         order = keys.order()
         ordered = keys.at(order)
         firsts = ordered.firsts()
@@ -241,8 +222,8 @@ class KeyAssigner(SessionAssigner[SessionLocations]):
         told = session.locations.find(distinct)
         committed = self._keys.find(distinct)
         before = np.where(told == NOWHERE, committed, told)
-        wanted = numbers[indices[order]]
-        placement = Placement(self._rule, firsts, before, wanted, removes[order])
+        wanted = numbers[asked.indices[order]]
+        placement = Placement(self._rule, firsts, before, wanted, asked.removes[order])
         added: defaultdict[int, Counter[int]] = defaultdict(Counter)
         # Back in its committed partition a key goes to its bucket: it is an update there.
         fresh = committed[(np.cumsum(firsts) - 1)[placement.fresh]]

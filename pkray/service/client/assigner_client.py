@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pkray.format.bucket import hash_rows
-from pkray.format.hash_index import Hashes
 from pkray.format.partition import PartitionSpec
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import OwnerClient
@@ -18,7 +17,7 @@ from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.routing import RowRouting
 from pkray.service.client.tokens import note_token
 from pkray.service.handle import gather, persist
-from pkray.service.protocol import SessionId
+from pkray.service.protocol import HashedKeys, SessionId
 
 Codes = npt.NDArray[np.int32]
 Buckets = npt.NDArray[np.int32]
@@ -55,20 +54,16 @@ class AssignerClient:
             LostBatchesError: an owner forgot what it assigned before.
             CommitConflictError: another process assigned keys of these partitions meanwhile.
         """
-        indices, partitions, hashes = self._hashes(rows)
-        buckets = np.empty(len(hashes), np.int32)
-        is_new = np.empty(len(hashes), np.bool_)
-        asked = list(self._by_owner(partitions, indices, hashes))
+        keys = self._hashed(rows)
+        buckets, is_new = np.empty(len(keys), np.int32), np.empty(len(keys), np.bool_)
+        asked = list(self._by_owner(keys))
         answers = gather(
-            [
-                self._owners[owner].assign.submit(session, partitions, indices[at], hashes[at])
-                for owner, at in asked
-            ]
+            [self._owners[owner].assign.submit(session, keys.at(at)) for owner, at in asked]
         )
         for (owner, at), answer in zip(asked, answers, strict=True):
             note_token(tokens, owner, answer.token, session)
             buckets[at], is_new[at] = answer.buckets, answer.is_new
-        return RowRouting(indices, partitions, buckets, hashes, is_new)
+        return RowRouting(keys.indices, keys.partitions, buckets, keys.hashes, is_new)
 
     def locate(
         self, keys: pa.Table, snapshot_id: int | None, *, latest: bool
@@ -80,19 +75,14 @@ class AssignerClient:
             snapshot_id: by default the newest, and what is not committed.
             latest: all that writers in this process have pushed is to be among that.
         """
-        indices, partitions, hashes = self._hashes(keys)
-        asked = list(self._by_owner(partitions, indices, hashes))
+        hashed = self._hashed(keys)
+        asked = list(self._by_owner(hashed))
 
         def ask(snapshot_id: int | None) -> list[tuple[Buckets, int]]:
+            expected = self._writers.expected if latest else lambda _: ()
             return gather(
                 [
-                    self._owners[owner].locate.submit(
-                        partitions,
-                        indices[at],
-                        hashes[at],
-                        snapshot_id,
-                        self._writers.expected(owner) if latest else (),
-                    )
+                    self._owners[owner].locate.submit(hashed.at(at), snapshot_id, expected(owner))
                     for owner, at in asked
                 ]
             )
@@ -102,20 +92,18 @@ class AssignerClient:
         oldest = min(answered for _, answered in answers)
         if any(answered != oldest for _, answered in answers):
             answers = persist(lambda: ask(oldest), patience)
-        buckets = np.empty(len(hashes), np.int32)
+        buckets = np.empty(len(hashed), np.int32)
         for (_, at), (found, _) in zip(asked, answers, strict=True):
             buckets[at] = found
-        return RowRouting(indices, partitions, buckets), oldest
+        return RowRouting(hashed.indices, hashed.partitions, buckets), oldest
 
-    def _hashes(self, rows: pa.RecordBatch | pa.Table) -> tuple[Codes, list[bytes], Hashes]:
+    def _hashed(self, rows: pa.RecordBatch | pa.Table) -> HashedKeys:
         indices, partitions = self._partitions.encode(rows)
         hashes = hash_rows([rows.column(name) for name in self._keys], self._types)
-        return indices, partitions, hashes
+        return HashedKeys(partitions, indices, hashes)
 
-    def _by_owner(
-        self, partitions: Sequence[bytes], indices: Codes, hashes: Hashes
-    ) -> Iterator[tuple[int, npt.NDArray[np.int64] | slice]]:
-        owners = assigning_owners(partitions, indices, hashes, self._assigners, len(self._owners))
+    def _by_owner(self, keys: HashedKeys) -> Iterator[tuple[int, npt.NDArray[np.int64] | slice]]:
+        owners = assigning_owners(keys, self._assigners, len(self._owners))
         present = np.flatnonzero(np.bincount(owners)).tolist()
         for owner in present:
             yield owner, slice(None) if len(present) == 1 else np.flatnonzero(owners == owner)

@@ -8,7 +8,6 @@ stays in its bucket, wherever that is, so that the number of owners may differ b
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from pkray.format.hash_index import Hashes
 from pkray.options import TableOptions
+from pkray.service.protocol import HashedKeys
 
 
 def assigner_count(options: TableOptions, owners: int) -> int:
@@ -34,19 +34,13 @@ def assigning_owner(partition: bytes, number: int, owners: int) -> int:
     return (zlib.crc32(partition) + number) % owners
 
 
-def assigning_owners(
-    partitions: Sequence[bytes],
-    indices: npt.NDArray[np.int32],
-    hashes: Hashes,
-    count: int,
-    owners: int,
-) -> npt.NDArray[np.int64]:
-    """Find the owner that assigns each row: int64, one a row; ``indices`` are the rows' positions
-    in the partitions."""
+def assigning_owners(keys: HashedKeys, count: int, owners: int) -> npt.NDArray[np.int64]:
+    """Find the owner that assigns each key: int64, one a key."""
     if owners == 1:
-        return np.zeros(len(hashes), np.int64)
-    starts = np.array([assigning_owner(partition, 0, owners) for partition in partitions], np.int64)
-    return (starts[indices] + classes(hashes, count)) % owners
+        return np.zeros(len(keys), np.int64)
+    firsts = (assigning_owner(partition, 0, owners) for partition in keys.partitions)
+    starts = np.fromiter(firsts, np.int64, len(keys.partitions))
+    return (starts[keys.indices] + classes(keys.hashes, count)) % owners
 
 
 @dataclass(frozen=True)

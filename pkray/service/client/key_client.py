@@ -19,7 +19,7 @@ from pkray.schema.checks import check_crossing
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.service.calls import OwnerClient
 from pkray.service.client.assigner_client import AssignerClient
-from pkray.service.client.key_ids import Bools, identify
+from pkray.service.client.key_ids import Bools, KeysToPlace, identify
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.routing import RowRouting
 from pkray.service.client.tokens import note_token
@@ -64,9 +64,8 @@ class KeyClient:
         indices, partitions = self._partitions.encode(rows)
         keys = identify([rows.column(name) for name in self._schema.primary_keys])
         removes = _removing(rows, self._schema)
-        placed = self._assigner.place.submit(
-            session, index, partitions, indices, keys, removes
-        ).result()
+        asked = KeysToPlace(index, partitions, indices, keys, removes)
+        placed = self._assigner.place.submit(session, asked).result()
         note_token(tokens, ASSIGNER, placed.token, session)
         return self._rewritten(rows, placed)
 

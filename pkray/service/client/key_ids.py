@@ -68,6 +68,25 @@ class KeyIds:
         return (self.low >> np.uint64(32)).astype(np.uint32).view(np.int32)
 
 
+@dataclass(frozen=True)
+class KeysToPlace:
+    """Keys of a batch of rows, which may be in other partitions yet.
+
+    Args:
+        batch: 0, 1, 2 … within the session.
+        partitions: those there are.
+        indices: int32, each row's own partition, as a position in ``partitions``.
+        keys: of each row.
+        removes: bool, whether each row leaves none of its key.
+    """
+
+    batch: int
+    partitions: Sequence[bytes]
+    indices: npt.NDArray[np.int32]
+    keys: KeyIds
+    removes: Bools
+
+
 def identify(columns: Sequence[pa.Array | pa.ChunkedArray]) -> KeyIds:
     """Make the ids of keys, one a row; none of the columns has nulls."""
     arrays = [one_chunk(column) for column in columns]

@@ -26,7 +26,7 @@ from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import CoordinatorClient
 from pkray.service.client.routing import Router, RowRouting
-from pkray.service.protocol import CommitOutcome
+from pkray.service.protocol import CommitOutcome, OverwriteRequest
 from pkray.storage.object_store import ObjectStore
 
 _TRIES = 3
@@ -56,7 +56,7 @@ def overwrite_once(
     while True:
         messages = write()
         try:
-            return coordinator().overwrite.once(user, name, messages, replaced)
+            return coordinator().overwrite.once(OverwriteRequest(user, name, messages, replaced))
         except (ServiceUnavailableError, CommitUnknownError):
             tries += 1
             if tries == _TRIES:

@@ -25,7 +25,7 @@ from pkray.schema.changes import ChangeBuckets
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import CoordinatorClient
 from pkray.service.client.overwrite import OverwriteWriter
-from pkray.service.protocol import BucketSelection
+from pkray.service.protocol import BucketSelection, OverwriteRequest
 from pkray.storage.object_store import ObjectStore
 
 MAX_TRIES = 20
@@ -124,7 +124,8 @@ class Rescale:
             replaced = ExactPartitions(frozenset([partition]))
             user = f"pkray-rescale-{uuid.uuid4()}"  # its only commit
             try:
-                self._coordinator().overwrite.once(user, 0, messages, replaced, read_at=snapshot.id)
+                request = OverwriteRequest(user, 0, messages, replaced, read_at=snapshot.id)
+                self._coordinator().overwrite.once(request)
                 return
             except CommitBaseMovedError:
                 tries += 1

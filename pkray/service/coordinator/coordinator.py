@@ -13,7 +13,6 @@ from contextlib import suppress
 
 from pkray.clock import now_millis
 from pkray.commit.backoff import Backoff
-from pkray.commit.overwriting import Partitions
 from pkray.errors import CommitFencedError, PkrayError
 from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
@@ -26,7 +25,14 @@ from pkray.service.coordinator.fencing import WriterFencing
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.coordinator.two_phase_commit import TwoPhaseCommit
 from pkray.service.handle import gather
-from pkray.service.protocol import BucketSelection, CommitOutcome, CommitRequest, SessionId
+from pkray.service.protocol import (
+    Acknowledgement,
+    BucketSelection,
+    CommitOutcome,
+    CommitRequest,
+    OverwriteRequest,
+    SessionId,
+)
 from pkray.service.stats import CoordinatorStats
 from pkray.service.timing.debounced_timer import DebouncedTimer
 from pkray.storage.location import TableLocation
@@ -160,15 +166,7 @@ class Coordinator:
         self._keep_up(outcome)
         return outcome
 
-    def overwrite(
-        self,
-        user: str,
-        name: CommitName,
-        messages: Sequence[CommitMessage],
-        replaced: Partitions,
-        watermark: int | None = None,
-        read_at: int | None = None,
-    ) -> CommitOutcome:
+    def overwrite(self, request: OverwriteRequest) -> CommitOutcome:
         """Put files in the place of all that is in some partitions, once.
 
         What other sessions have pushed is not touched: it comes on top when they commit. Where it
@@ -179,7 +177,7 @@ class Coordinator:
             CommitConflictError: nothing was committed.
             CommitUnknownError: whether it is committed is not known.
         """
-        outcome = self._overwrite(user, name, messages, replaced, watermark, read_at)
+        outcome = self._overwrite(request)
         self._keep_up(outcome)
         return outcome
 
@@ -228,28 +226,21 @@ class Coordinator:
         committer = self._committers.for_user(session.user)
         return self._rounds.run(request, committer, self._fencing.fenced_by(session))
 
-    def _overwrite(
-        self,
-        user: str,
-        name: CommitName,
-        messages: Sequence[CommitMessage],
-        replaced: Partitions,
-        watermark: int | None = None,
-        read_at: int | None = None,
-    ) -> CommitOutcome:
+    def _overwrite(self, request: OverwriteRequest) -> CommitOutcome:
+        user, messages = request.user, request.messages
         with self._lock:
-            known = self._known(user, name)
+            known = self._known(user, request.name)
             if known is not None:
                 return known
             committer = self._committers.for_user(user)
             committer.check_files_exist(messages)
             result = committer.overwrite(
-                name, messages, replaced, watermark=watermark, read_at=read_at
+                request.name, messages, request.replaced, read_at=request.read_at
             )
             if result.append is not None:
                 # Not its hash files: assigners must see that buckets were given anew.
-                answer_from, session = result.append.id, SessionId(user, 0)
-                gather([owner.acknowledge.submit(session, answer_from) for owner in self._owners])
+                session, done = SessionId(user, 0), Acknowledgement(result.append.id)
+                gather([owner.acknowledge.submit(session, done) for owner in self._owners])
             return CommitOutcome(result.append, new=result.new)
 
     def _complete(self, known: CommitOutcome | None) -> None:
@@ -272,7 +263,8 @@ class Coordinator:
             old = maintenance.after_commit(outcome.snapshot.id)
             if old:
                 identifier = (self.last_identifier(self._expiry_user) or 0) + 1
-                self._overwrite(self._expiry_user, identifier, (), ExactPartitions(frozenset(old)))
+                emptied = ExactPartitions(frozenset(old))
+                self._overwrite(OverwriteRequest(self._expiry_user, identifier, (), emptied))
         except Exception as error:
             _log.warning("partitions are not expired: %s; the next check tries again", error)
         finally:

@@ -16,6 +16,7 @@ from pkray.service.calls import OwnerClient
 from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.handle import gather
 from pkray.service.protocol import (
+    Acknowledgement,
     Attempts,
     CommitOutcome,
     CommitRequest,
@@ -128,13 +129,8 @@ class TwoPhaseCommit:
         )
         newest = result.compact or result.append
         hash_files = _hash_files(messages) if result.new else ()
-        answer_from = newest.id if newest else base
-        pending = gather(
-            [
-                owner.acknowledge.submit(session, answer_from, hash_files, result.new)
-                for owner in self._owners
-            ]
-        )
+        done = Acknowledgement(newest.id if newest else base, hash_files, result.new)
+        pending = gather([owner.acknowledge.submit(session, done) for owner in self._owners])
         if any(pending):
             self._watch()
         conflicting = [m for m in messages if m.has_compact] if result.compact_conflict else []

@@ -14,7 +14,7 @@ from pkray.service.compaction.scheduler import CompactionScheduler
 from pkray.service.owner.preparation import CommitPreparation
 from pkray.service.owner.sessions import OwnerSessions
 from pkray.service.owner.snapshot_refresher import SnapshotRefresher
-from pkray.service.protocol import HashFile, PrepareRequest, SessionId
+from pkray.service.protocol import Acknowledgement, PrepareRequest, SessionId
 
 
 class OwnerCommits:
@@ -79,29 +79,19 @@ class OwnerCommits:
                         return messages
                 self._compaction.make_room(written, full)
 
-    def acknowledge(
-        self,
-        session_id: SessionId,
-        snapshot_id: int,
-        hash_files: Sequence[HashFile] = (),
-        new: bool = False,
-    ) -> bool:
-        """Note that the session is committed; its work is in ``snapshot_id``.
-
-        Args:
-            hash_files: the index files of the commit, those of other owners' buckets included.
-            new: the snapshot was made by this commit, not by an earlier attempt of its name.
+    def acknowledge(self, session_id: SessionId, done: Acknowledgement) -> bool:
+        """Note that the session is committed.
 
         Returns:
             Whether compactions run, or are to be committed or begun.
         """
         with self._sessions.lock:
-            self._dynamic.committed(session_id, snapshot_id, hash_files, new)
-            self._refresher.advance(snapshot_id)
+            self._dynamic.committed(session_id, done)
+            self._refresher.advance(done.snapshot_id)
             self._sessions.clear_in_flight()
             session = self._sessions.close(session_id)
             if session is not None:
-                session.prepared.commit(snapshot_id)
+                session.prepared.commit(done.snapshot_id)
                 session.staging.clear()
             self._preparation.note_interrupted()
             self._compaction.compactions.release(self._committed.levels)

@@ -18,7 +18,7 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.service.assignment.buckets import DynamicBuckets
 from pkray.service.calls import OwnerClient
-from pkray.service.client.key_ids import KeyIds
+from pkray.service.client.key_ids import KeyIds, KeysToPlace
 from pkray.service.client.routing import owner_of
 from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.age import CompactionAge
@@ -36,10 +36,11 @@ from pkray.service.owner.snapshot_refresher import SnapshotRefresher
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import (
     DRIVER,
+    Acknowledgement,
     Assigned,
     Attempts,
     BucketSelection,
-    HashFile,
+    HashedKeys,
     Holding,
     KeysFound,
     Lookup,
@@ -171,16 +172,10 @@ class BucketOwner:
         self._hold(session_id)
         return self._commits.prepare(session_id, wanted, tokens)
 
-    def acknowledge(
-        self,
-        session_id: SessionId,
-        snapshot_id: int,
-        hash_files: Sequence[HashFile] = (),
-        new: bool = False,
-    ) -> bool:
+    def acknowledge(self, session_id: SessionId, done: Acknowledgement) -> bool:
         """Note that the session is committed: see `OwnerCommits.acknowledge`."""
         self._leases.end(session_id)
-        pending = self._commits.acknowledge(session_id, snapshot_id, hash_files, new)
+        pending = self._commits.acknowledge(session_id, done)
         self._idle_copies.watch()
         return pending
 
@@ -256,43 +251,21 @@ class BucketOwner:
                 self._compaction.consider()
             return len(self._compaction.compactions.finished()), self._compaction.are_pending
 
-    def assign(
-        self,
-        session_id: SessionId,
-        partitions: Sequence[bytes],
-        indices: np.ndarray,
-        hashes: np.ndarray,
-    ) -> Assigned:
-        """Choose dynamic buckets for rows to be pushed: see `BucketAssigner.assign`; ``indices``
-        and ``hashes``: int32, one a row."""
+    def assign(self, session_id: SessionId, keys: HashedKeys) -> Assigned:
+        """Choose dynamic buckets for rows to be pushed: see `BucketAssigner.assign`."""
         self._hold(session_id)
-        return self._dynamic.assigner.assign(session_id, partitions, indices, hashes)
+        return self._dynamic.assigner.assign(session_id, keys)
 
     def locate(
-        self,
-        partitions: Sequence[bytes],
-        indices: np.ndarray,
-        hashes: np.ndarray,
-        snapshot_id: int | None = None,
-        expected: Sequence[Holding] = (),
+        self, keys: HashedKeys, snapshot_id: int | None = None, expected: Sequence[Holding] = ()
     ) -> tuple[np.ndarray, int]:
-        """Find the dynamic buckets of keys: see `BucketAssigner.locate`; ``indices`` and
-        ``hashes``: int32, one a key."""
-        return self._dynamic.assigner.locate(partitions, indices, hashes, snapshot_id, expected)
+        """Find the dynamic buckets of keys: see `BucketAssigner.locate`."""
+        return self._dynamic.assigner.locate(keys, snapshot_id, expected)
 
-    def place(
-        self,
-        session_id: SessionId,
-        index: int,
-        partitions: Sequence[bytes],
-        indices: np.ndarray,
-        keys: KeyIds,
-        removes: np.ndarray,
-    ) -> RowsPlaced:
-        """Choose where rows go whose keys cross partitions: see `KeyAssigner.place`; ``indices``:
-        int32, ``removes``: bool, one a row."""
+    def place(self, session_id: SessionId, asked: KeysToPlace) -> RowsPlaced:
+        """Choose where rows go whose keys cross partitions: see `KeyAssigner.place`."""
         self._hold(session_id)
-        return self._dynamic.keys.place(session_id, index, partitions, indices, keys, removes)
+        return self._dynamic.keys.place(session_id, asked)
 
     def stage(self, push: Push, batch: RoutedBatch) -> None:
         """Keep a task's rows until they are placed: see `StagedPushes.stage`."""

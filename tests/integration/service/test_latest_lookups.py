@@ -12,6 +12,7 @@ import pkray
 from pkray.errors import CommitUnknownError
 from pkray.format.partition_filter import ExactPartitions
 from pkray.lsm.compaction.compactor import Compactor
+from pkray.service.protocol import OverwriteRequest
 
 SUMS = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
 
@@ -30,7 +31,8 @@ def test_an_open_session_does_not_hide_an_overwrite(started):
     process.commit({1: "old", 2: "old"})
     open_session = process.coordinator.begin("other")
     process.write(open_session, {5: "mine"})
-    process.coordinator.overwrite("third", 0, (), ExactPartitions(frozenset([bytes(12)])))
+    emptied = ExactPartitions(frozenset([bytes(12)]))
+    process.coordinator.overwrite(OverwriteRequest("third", 0, (), emptied))
     assert process.content("committed") == {}
     assert process.content("latest") == {5: "mine"}
 

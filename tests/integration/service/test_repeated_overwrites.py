@@ -16,6 +16,7 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.service.calls import CoordinatorClient
 from pkray.service.client.overwrite import OverwriteWriter
 from pkray.service.client.pusher import incoming
+from pkray.service.protocol import OverwriteRequest
 
 COLUMNS = [("p", "STRING"), ("id", "BIGINT"), ("v", "INT")]
 
@@ -106,10 +107,10 @@ def test_a_message_that_comes_again_after_a_rollback_names_no_lost_file(table, n
     coordinator = table._service().coordinator
     messages = written(table, rows("a", 3))
     replaced = ExactPartitions(frozenset(message.partition for message in messages))
-    coordinator.overwrite("mine", name, messages, replaced)
+    coordinator.overwrite(OverwriteRequest("mine", name, messages, replaced))
     table.rollback_to(1)
     with pytest.raises(CommitConflictError, match=r"do not exist, .* the table was rolled back"):
-        coordinator.overwrite("mine", name, messages, replaced)
+        coordinator.overwrite(OverwriteRequest("mine", name, messages, replaced))
     assert commits(table) == [("APPEND", 1)]
     assert content(table) == [("a", 1, 0), ("a", 2, 0), ("b", 1, 0)]
 
@@ -118,23 +119,23 @@ def test_a_drop_that_a_killed_coordinator_may_have_done_is_not_guessed(table, tm
     """Its snapshot has expired: done again, it would take newer rows along."""
     begun = now_millis() - 1000
     everything = ExactPartitions(frozenset(e.partition for e in entries(table)))
-    arguments = ("mine", CommitToken("uuid", begun), (), everything)
-    assert table._service().coordinator.overwrite(*arguments).new
+    request = OverwriteRequest("mine", CommitToken("uuid", begun), (), everything)
+    assert table._service().coordinator.overwrite(request).new
     with table.open_writer("other") as writer:
         writer.upsert(rows("a", 9))
         writer.commit()
-    assert not begun_anew(tmp_path, *arguments).new
+    assert not begun_anew(tmp_path, request).new
     SnapshotExpirer(table._store, lambda: table.schema).expire(Retention(1, 1, 0, 100))
     with pytest.raises(CommitUnknownError, match="have expired"):
-        begun_anew(tmp_path, *arguments)
+        begun_anew(tmp_path, request)
     assert content(table) == [("a", 9, 0)]
 
 
-def begun_anew(warehouse, *arguments):
+def begun_anew(warehouse, request):
     """What a coordinator that has just begun answers."""
     with pkray.connect(warehouse) as catalog:
         service = catalog.load_table("db.t")._service()
-        return service.coordinator.overwrite(*arguments)
+        return service.coordinator.overwrite(request)
 
 
 def entries(table):

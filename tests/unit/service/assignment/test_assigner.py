@@ -24,7 +24,7 @@ from pkray.service.assignment.assigner import BucketAssigner
 from pkray.service.assignment.hash_files import HashFiles
 from pkray.service.assignment.key_index import ABSENT
 from pkray.service.client.assigners import assigner_count, assigning_owners
-from pkray.service.protocol import HashFile, SessionId
+from pkray.service.protocol import HashedKeys, HashFile, SessionId
 from pkray.storage.location import TableLocation
 
 EMPTY = b"\0" * 12
@@ -73,11 +73,12 @@ class Service:
         hashes = ints(hashes)
         indices = np.zeros(len(hashes), np.int32)
         count = assigner_count(self.schema.core, len(self.assigners))
-        homes = assigning_owners([partition], indices, hashes, count, len(self.assigners))
+        keys = HashedKeys([partition], indices, hashes)
+        homes = assigning_owners(keys, count, len(self.assigners))
         buckets = np.full(len(hashes), -2, np.int32)
         for owner in np.unique(homes):
             at = np.flatnonzero(homes == owner)
-            answer = self.assigners[owner].assign(session, [partition], indices[at], hashes[at])
+            answer = self.assigners[owner].assign(session, keys.at(at))
             buckets[at] = answer.buckets
             self.tokens.setdefault(session, {})[int(owner)] = answer.token
             new = self.new.setdefault(session, {})
@@ -295,7 +296,8 @@ def test_failed_attempts_leave_no_trace_in_the_index(tmp_path, first):
     service.new[first] = {(EMPTY, 0): [ints([1]).tobytes()]}
     service.commit(first)
     assert service.committed() == {0: [1]}
-    buckets, _ = service.assigners[0].locate([EMPTY], np.zeros(2, np.int32), ints([1, 2]))
+    keys = HashedKeys([EMPTY], np.zeros(2, np.int32), ints([1, 2]))
+    buckets, _ = service.assigners[0].locate(keys)
     assert buckets.tolist() == [0, ABSENT]
 
 
@@ -305,10 +307,10 @@ def test_locate_sees_a_snapshot_as_it_was(tmp_path, first):
     service.commit(first)
     service.assign(first.next(), [2])
     service.commit(first.next(), 1)
-    indices = np.zeros(2, np.int32)
+    keys = HashedKeys([EMPTY], np.zeros(2, np.int32), ints([1, 2]))
     one = service.assigners[0]
-    assert one.locate([EMPTY], indices, ints([1, 2]), 1)[0].tolist() == [0, ABSENT]
-    assert one.locate([EMPTY], indices, ints([1, 2]))[0].tolist() == [0, 0]
+    assert one.locate(keys, 1)[0].tolist() == [0, ABSENT]
+    assert one.locate(keys)[0].tolist() == [0, 0]
 
 
 def test_no_more_buckets_than_there_are_numbers(tmp_path, first, monkeypatch):
