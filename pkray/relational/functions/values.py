@@ -140,6 +140,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "…"
 
 
+def by_distinct(value: Value, compute: Callable[[Any], Any], kind: pa.DataType, rows: int) -> Value:
+    """Compute in Python what each distinct value gives; NULL gives NULL."""
+    if isinstance(value, pa.Scalar):
+        return pa.scalar(compute(value.as_py()) if value.is_valid else None, kind)
+    known = value.dictionary_encode()
+    found = pa.array([compute(each) for each in known.dictionary.to_pylist()], kind)
+    return found.take(known.indices)
+
+
 def all_scalars(values: Sequence[Value]) -> bool:
     """Whether each is one value for all rows."""
     return all(isinstance(value, pa.Scalar) for value in values)

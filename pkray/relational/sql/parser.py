@@ -280,6 +280,9 @@ class _SparkParser(_Parser):
 class _FlinkParser(_Parser):
     def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
         self._read_row_type()
+        if self._curr.text.upper() == "MULTISET" and self._next.token_type == TokenType.LT:
+            where = {"line": self._curr.line, "column": self._curr.col - 7}
+            raise UnsupportedError("there is no type MULTISET: write ARRAY or MAP", **where)
         return Parser._parse_types(self, *args, **kwargs)
 
 

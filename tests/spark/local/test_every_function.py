@@ -33,6 +33,7 @@ ELSEWHERE = {
     "sha256": "Spark writes it sha2",
     "sha384": "Spark writes it sha2",
     "sha512": "Spark writes it sha2",
+    "similar_to": "Spark has none",
     "truncate": "Spark has none",
 }
 """Functions that Spark's own SQL cannot be asked for, with the reason."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pkray.errors import QueryError
+from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import NUMBERS, cast_to, is_null_literal
 from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
@@ -38,6 +38,10 @@ def cast(
     if isinstance(plain, Literal):
         return plain
     if dialect is Dialect.FLINK:
+        if target.root in STRINGS and source.is_nested:
+            raise UnsupportedError(
+                f"{source.root} values cannot be cast to text in the flink dialect; use to_json"
+            )
         if target.root in STRINGS and source.root in ("BOOLEAN", *TIMESTAMPS):
             text = Call(DataType("STRING", source.nullable), "flink_text", (value,))
             return cast_to(text, target)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import UnsupportedError
+from pkray.relational.local.batches import spread
+from pkray.relational.local.keys import list_parts
 from pkray.schema.types import DataType
 
 _WIDTH = {"FLOAT": pa.float32(), "DOUBLE": pa.float64()}
@@ -22,8 +24,36 @@ def write(array: pa.Array, kind: DataType) -> pa.Array:
     if kind.root == "TIME":
         return _without_zeros(array.cast(pa.string()))
     if kind.is_nested:
-        raise UnsupportedError(f"{kind.root} values cannot be cast to text; use to_json")
+        return _nested(array, kind)
     return array.cast(pa.string())
+
+
+def _nested(array: pa.Array, kind: DataType) -> pa.Array:
+    """Write ``[1, null]``, ``{1, a}`` of a ROW and ``{a -> 1}`` of a MAP."""
+    if kind.root == "ROW":
+        fields = kind.fields or ()
+        parts = [_part(array.field(i), each.type) for i, each in enumerate(fields)]
+        inside = pc.binary_join_element_wise(*parts, ", ") if parts else pa.scalar("")
+        texts = pc.binary_join_element_wise("{", inside, "}", "")
+    else:
+        texts = _of_lists(array, kind)
+    return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def _of_lists(array: pa.Array, kind: DataType) -> pa.Array:
+    starts, lengths, children = list_parts(array)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    taken = pa.array(spread(starts, lengths))
+    types = [each for each in (kind.element, kind.key, kind.value) if each is not None]
+    parts = [_part(child.take(taken), each) for child, each in zip(children, types, strict=True)]
+    entries = pc.binary_join_element_wise(*parts, " -> ") if len(parts) > 1 else parts[0]
+    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), entries)
+    ends = ("[", "]") if kind.root == "ARRAY" else ("{", "}")
+    return pc.binary_join_element_wise(ends[0], pc.binary_join(lists, ", "), ends[1], "")
+
+
+def _part(array: pa.Array, kind: DataType) -> pa.Array:
+    return pc.fill_null(write(array, kind), "null")
 
 
 def _timestamps(array: pa.Array) -> pa.Array:

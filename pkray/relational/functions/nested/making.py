@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from pkray.errors import EvaluationError
+from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import STRING, any_nullable, coerced
 from pkray.relational.functions.function import NO_SPARK, Value, typed_call
@@ -21,10 +22,17 @@ from pkray.relational.functions.nested.arguments import (
     element_place,
 )
 from pkray.relational.functions.nested.lists import Lists, null_rows
-from pkray.relational.functions.signatures import anything, check_count, takes, text_literal
+from pkray.relational.functions.signatures import (
+    anything,
+    check_count,
+    takes,
+    text_literal,
+    wrong_argument,
+)
+from pkray.relational.functions.time.calendar import Times, plus_months, times_of
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression
-from pkray.schema.types import DataField, DataType
+from pkray.schema.types import TIMESTAMPS, DataField, DataType
 
 
 def _array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -138,23 +146,91 @@ def _sequence_kernel(call: Call, values: Values, rows: int) -> Value:
     wrong = ((step == 0) & (start != stop)) | ((stop - start) * np.sign(step) < 0)
     refuse(call, values, pa.array(wrong & known), "never reaches its end", rows)
     counts = np.where(known, (stop - start) // np.where(step == 0, 1, step) + 1, 0)
-    if counts.sum(dtype=np.float64) > MOST_ELEMENTS:
-        raise EvaluationError(
-            f"sequence makes {counts.sum(dtype=np.float64):.0f} elements at once; at most "
-            f"{MOST_ELEMENTS} fit",
-            function="sequence",
-        )
+    _check_elements(counts)
     lists = Lists(counts, pa.nulls(0))
     numbers = start[lists.parents] + lists.places * step[lists.parents]
     made = pa.array(numbers).cast(call.type.arrow.value_type)
     return replace(lists, values=made).array(call.type, null)
 
 
+def _check_elements(counts: np.ndarray) -> None:
+    if counts.sum(dtype=np.float64) > MOST_ELEMENTS:
+        raise EvaluationError(
+            f"sequence makes {counts.sum(dtype=np.float64):.0f} elements at once; at most "
+            f"{MOST_ELEMENTS} fit",
+            function="sequence",
+        )
+
+
+_OF_INTEGERS = takes("sequence", INTEGER, INTEGER, INTEGER, least=2, alike=True)
+_TIMES = ("DATE", *TIMESTAMPS)
+_DAY = 86_400_000_000
+
+
+def _sequence(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Count integers, or times, whose step is given as months and microseconds."""
+    if not any(each.type.root in _TIMES for each in arguments[:2]):
+        return _OF_INTEGERS(arguments, dialect)
+    if len(arguments) not in (2, 4):
+        raise QueryError("sequence of times takes its step as an INTERVAL", function="sequence")
+    pair = coerced(arguments[:2], dialect, "arguments of sequence")
+    if pair[0].type.root not in _TIMES:
+        raise wrong_argument("sequence", 0, arguments[0], "two dates or two timestamps")
+    return typed_call("sequence_of_times", *pair, *arguments[2:])
+
+
+def _times_kernel(call: Call, values: Values, rows: int) -> Value:
+    null = null_rows(list(values), rows)
+    known = np.ones(rows, bool) if null is None else ~null
+    start, stop = (times_of(as_array(each, rows)) for each in values[:2])
+    forward = start.ticks <= stop.ticks
+    if len(values) > 2:
+        months, micros = (
+            np.asarray(as_array(each, rows).fill_null(0)).astype(np.int64) for each in values[2:]
+        )
+    else:
+        months, micros = np.zeros(rows, np.int64), np.where(forward, _DAY, -_DAY)
+    finer, coarser = max(start.per_day // _DAY, 1), max(_DAY // start.per_day, 1)
+    step = micros * finer // coarser
+    size = months * 28 * start.per_day + step
+    wrong = ((size == 0) & (start.ticks != stop.ticks)) | (
+        (stop.ticks - start.ticks) * np.sign(size) < 0
+    )
+    refuse(call, values, pa.array(wrong & known), "never reaches its end", rows)
+    most = np.where(known, (stop.ticks - start.ticks) // np.where(size == 0, 1, size) + 1, 0)
+    _check_elements(most)
+    lists = Lists(most, pa.nulls(0))
+    of = lists.parents
+    begun = Times(start.ticks[of], start.per_day)
+    moved = begun.on(plus_months(begun.days, months[of] * lists.places)).ticks
+    ticks = moved + step[of] * lists.places
+    inside = np.where(forward[of], ticks <= stop.ticks[of], ticks >= stop.ticks[of])
+    counts = np.bincount(of[inside], minlength=rows).astype(np.int64)
+    whole = np.int32 if start.per_day == 1 else np.int64
+    made = pa.array(ticks[inside].astype(whole)).view(call.type.arrow.value_type)
+    return Lists(counts, made).array(call.type, null)
+
+
+def _times_spark(call: Call, arguments: Sequence[str]) -> str:
+    if len(arguments) == 2:
+        return f"sequence({', '.join(arguments)})"
+    raise NotImplementedError
+
+
+NESTED.add(
+    "sequence_of_times",
+    "",
+    "Count times; the step is months and microseconds.",
+    None,
+    _times_kernel,
+    lambda arguments: array_type(arguments[0].type.with_nullable(False), any_nullable(arguments)),
+    _times_spark,
+)
 NESTED.add(
     "sequence",
-    "sequence(start, stop [, step]) -> ARRAY<integer>",
-    "Count from start to stop, both included.",
-    takes("sequence", INTEGER, INTEGER, INTEGER, least=2, alike=True),
+    "sequence(start, stop [, step]) -> ARRAY<integer | time>",
+    "Count from start to stop, both included; of times the step is an INTERVAL, or a day.",
+    _sequence,
     _sequence_kernel,
     lambda arguments: array_type(arguments[0].type.with_nullable(False), any_nullable(arguments)),
 )

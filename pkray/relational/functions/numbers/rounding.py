@@ -17,6 +17,7 @@ from pkray.relational.functions.coercion import (
     BIGINT,
     DOUBLE,
     INT,
+    as_decimal,
     cast_to,
     is_untyped_null,
 )
@@ -37,7 +38,15 @@ from pkray.relational.functions.values import (
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
 
-_MODES = {"round": decimals.HALF_UP, "bround": "half_to_even", "truncate": "towards_zero"}
+_MODES = {
+    "round": decimals.HALF_UP,
+    "bround": "half_to_even",
+    "truncate": "towards_zero",
+    "ceil_to": "up",
+    "floor_to": "down",
+}
+_DOUBLE_DIGITS = DataType("DECIMAL", precision=30, scale=15)
+"""What CEIL and FLOOR with digits make of floats."""
 
 
 def _round_type(value: DataType, digits: int, name: str, dialect: Dialect) -> DataType:
@@ -163,8 +172,11 @@ for _name, _about in (
 
 def _rounds_to_whole(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 1)
+        check_count(name, arguments, 1, 2)
         value = number.taken(name, arguments, 0, dialect)
+        if len(arguments) > 1:
+            exact = as_decimal(value, dialect) or _DOUBLE_DIGITS
+            return _rounds(name + "_to")((cast_to(value, exact), arguments[1]), dialect)
         root = value.type.root
         if root in INTEGERS:
             return value if dialect is Dialect.FLINK else cast_to(value, BIGINT)
@@ -202,11 +214,22 @@ for _name, _about in (
     define(
         Function(
             _name,
-            f"{_name}(number) -> BIGINT | DECIMAL",
+            f"{_name}(number [, digits INT]) -> BIGINT | DECIMAL",
             _about,
             _rounds_to_whole(_name),
             _to_whole,
             synonyms=("ceiling",) if _name == "ceil" else (),
+            family="mathematics",
+        )
+    )
+    define(
+        Function(
+            _name + "_to",
+            "",
+            f"{_about[:-1]}, with digits after the point.",
+            None,
+            _round,
+            lambda call, arguments: f"{call.function[:-3]}({', '.join(arguments)})",
             family="mathematics",
         )
     )

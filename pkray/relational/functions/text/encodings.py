@@ -35,7 +35,7 @@ from pkray.relational.functions.text.slices import (
     join_bytes,
 )
 from pkray.relational.functions.text.text_function import text_function
-from pkray.relational.functions.values import as_array, numpy_of, zero
+from pkray.relational.functions.values import as_array, by_distinct, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
 
@@ -352,3 +352,36 @@ define(
         typing=lambda arguments: STRING.with_nullable(arguments[0].type.nullable),
     )
 )
+
+
+# Sound
+
+_SOUNDS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230120022455012623010202", strict=True))
+
+
+def _sound(value: str) -> str:
+    """Give the first letter and three digits for the consonants after it."""
+    first = value[:1].upper()
+    if first not in _SOUNDS or not value[:1].isascii():
+        return value
+    code, last = first, _SOUNDS[first]
+    for letter in value[1:]:
+        digit = _SOUNDS.get(letter.upper()) if letter.isascii() else None
+        if letter.upper() in ("H", "W"):
+            continue
+        if digit is not None and digit != "0" and digit != last:
+            code += digit
+        last = digit or "0"
+        if len(code) == 4:
+            break
+    return code.ljust(4, "0")
+
+
+def _soundex(call: Call, values: Sequence[Value], rows: int) -> Value:
+    return by_distinct(values[0], _sound, pa.string(), rows)
+
+
+text_function(
+    "soundex", "soundex(text) -> STRING", "Give the code of how an English word sounds.", [text],
+    _soundex,
+)  # fmt: skip

@@ -5,25 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError
-from pkray.relational.functions.coercion import (
-    INT,
-)
-from pkray.relational.functions.function import Value
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, untyped_null
+from pkray.relational.functions.conditional import case_of
+from pkray.relational.functions.function import Function, Value, define, never
 from pkray.relational.functions.signatures import (
+    check_count,
     integer,
     text,
 )
-from pkray.relational.functions.text.patterns import regex
+from pkray.relational.functions.text.patterns import match_regex, regex
 from pkray.relational.functions.text.slices import (
+    characters_before,
     per_constants,
 )
 from pkray.relational.functions.text.text_function import text_function
-from pkray.relational.functions.values import as_array
-from pkray.relational.plan.expressions import Call
+from pkray.relational.functions.values import as_array, by_distinct, from_numpy
+from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import DataType
 
 
 def named_group(pattern: str, wanted: int) -> str:
@@ -129,4 +134,114 @@ text_function(
     "regexp_count", "regexp_count(text, pattern) -> INT",
     "Count the matches of a regular expression.", [text, text], _regexp_count, gives=INT,
     fallible=True,
+)  # fmt: skip
+
+
+# Matches
+
+
+def _regexp_substr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("regexp_substr", arguments, 2, 2)
+    whole = Literal(INT.with_nullable(False), 0)
+    matches = function.resolve("rlike", arguments, dialect)
+    found = function.resolve("regexp_extract", (*arguments, whole), dialect)
+    return case_of([matches], [found, untyped_null()], dialect)
+
+
+define(
+    Function(
+        "regexp_substr",
+        "regexp_substr(text, pattern) -> STRING",
+        "Give the first match of a regular expression; NULL where there is none.",
+        _regexp_substr,
+        never,
+        family="text",
+    )
+)
+
+
+def _regexp_instr(call: Call, values: Sequence[Value], rows: int) -> Value:
+    def locate(some: Sequence[Value], count: int) -> Value:
+        array, pattern = as_array(some[0], count), some[1].as_py()
+        at = regex(call, pattern, lambda: pc.find_substring_regex(array, pattern))
+        before = characters_before(array, at) + 1
+        numbers = np.where(at.fill_null(-1).to_numpy() < 0, 0, before)
+        return from_numpy(numbers, [array], pa.int32(), count)
+
+    size = 1 if all(isinstance(value, pa.Scalar) for value in values) else rows
+    return per_constants(values, [1], locate, pa.int32(), size)
+
+
+text_function(
+    "regexp_instr", "regexp_instr(text, pattern) -> INT",
+    "Give the position (from 1) of the first match of a regular expression; 0 where there is none.",
+    [text, text], _regexp_instr, gives=INT, fallible=True,
+)  # fmt: skip
+
+
+def _regexp_extract_all(call: Call, values: Sequence[Value], rows: int) -> Value:
+    kind = pa.list_(pa.string())
+
+    def extract(some: Sequence[Value], count: int) -> Value:
+        pattern = named_group(some[1].as_py(), some[2].as_py() if len(some) > 2 else 1)
+        regex(call, pattern, lambda: pc.match_substring_regex(pa.array([""]), pattern))
+        compiled = re.compile(pattern)
+
+        def parts(value: str) -> list[str]:
+            return [match["part"] or "" for match in compiled.finditer(value)]
+
+        return by_distinct(some[0], parts, kind, count)
+
+    return per_constants(values, range(1, len(values)), extract, kind, rows)
+
+
+text_function(
+    "regexp_extract_all", "regexp_extract_all(text, pattern [, group INT]) -> ARRAY<STRING>",
+    "Give what a group (1 by default; 0: all) of each match of a regular expression is.",
+    [text, text, integer], _regexp_extract_all, gives=DataType("ARRAY", element=STRING), least=2,
+    fallible=True,
+)  # fmt: skip
+
+
+def similar_regex(pattern: str, escape: str) -> str:
+    """Write a pattern of SIMILAR TO as a regular expression."""
+    result, index, in_class = [], 0, False
+    while index < len(pattern):
+        letter = pattern[index]
+        if escape and letter == escape and index + 1 < len(pattern):
+            index += 1
+            result.append(re.escape(pattern[index]))
+        elif in_class:
+            named = re.match(r"\[:[A-Za-z]+:\]", pattern[index:])
+            result.append(named[0].lower() if named else letter)
+            index += len(named[0]) - 1 if named else 0
+            in_class = named is not None or letter != "]"
+        elif letter == "[":
+            in_class = True
+            result.append(letter)
+        elif letter in "%_":
+            result.append(".*" if letter == "%" else ".")
+        else:
+            plain = letter in "|*+?{}()," or letter.isalnum()
+            result.append(letter if plain else re.escape(letter))
+        index += 1
+    return rf"(?s)\A(?:{''.join(result)})\z"
+
+
+def _similar(call: Call, values: Sequence[Value], rows: int) -> Value:
+    def match(some: Sequence[Value], count: int) -> Value:
+        pattern = similar_regex(some[1].as_py(), some[2].as_py() if len(some) > 2 else "")
+        return match_regex(call, some[0], pattern)
+
+    return per_constants(values, range(1, len(values)), match, pa.bool_(), rows)
+
+
+def _similar_spark(call: Call, arguments: Sequence[str]) -> str:
+    raise NotImplementedError
+
+
+text_function(
+    "similar_to", "text SIMILAR TO pattern [ESCAPE character] -> BOOLEAN",
+    "Whether text is what a pattern of SQL with %, _, |, *, +, [] and () says.",
+    [text, text, text], _similar, gives=BOOLEAN, least=2, spark=_similar_spark, fallible=True,
 )  # fmt: skip

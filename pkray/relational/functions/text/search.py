@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,10 @@ from pkray.relational.functions.coercion import (
     BOOLEAN,
     INT,
     STRING,
+    cast_to,
+    untyped_null,
 )
+from pkray.relational.functions.conditional import case_of
 from pkray.relational.functions.function import Function, Value, define, never
 from pkray.relational.functions.signatures import (
     check_count,
@@ -34,7 +38,7 @@ from pkray.relational.functions.text.slices import (
 )
 from pkray.relational.functions.text.text_function import mask_of, text_function
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of
-from pkray.relational.plan.expressions import Call, Expression
+from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataType
 
 _FAR = pa.scalar(2**31 - 1, pa.int64())
@@ -323,3 +327,79 @@ text_function(
     "Count the characters to change, put in or take out to get from one text to another.",
     [text, text], _levenshtein, gives=INT,
 )  # fmt: skip
+
+
+# Lists in text
+
+
+def _find_in_set(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("find_in_set", arguments, 2, 2)
+    comma = Literal(STRING.with_nullable(False), ",")
+    parts = function.resolve("split", (arguments[1], comma), dialect)
+    return cast_to(function.resolve("array_position", (parts, arguments[0]), dialect), INT)
+
+
+define(
+    Function(
+        "find_in_set",
+        "find_in_set(text, list) -> INT",
+        "Give the place (from 1) of text in a list such as 'a,b,c'; 0 where it is not there.",
+        _find_in_set,
+        never,
+        family="text",
+    )
+)
+
+
+def _elt(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("elt", arguments, 2, None)
+    place = cast_to(arguments[0], INT)
+    values = function.resolve("array", arguments[1:], dialect)
+    return function.resolve("element_at", (values, place), dialect)
+
+
+define(
+    Function(
+        "elt",
+        "elt(n INT, x, …) -> x",
+        "Give the n-th of the values, from 1.",
+        _elt,
+        never,
+        family="text",
+    )
+)
+
+
+_EMPTY = Literal(STRING.with_nullable(False), "")
+
+
+def _split_index(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("split_index", arguments, 3, 3)
+    value = text.taken("split_index", arguments, 0, dialect)
+    separator = text.taken("split_index", arguments, 1, dialect)
+    place = integer.taken("split_index", arguments, 2, dialect)
+    if isinstance(separator, Literal) and separator.value:
+        plain: Expression = replace(separator, value=re.escape(separator.value))
+    else:
+        signs = [Literal(STRING.with_nullable(False), sign) for sign in ("\\Q", "\\E")]
+        plain = function.resolve("concat", (signs[0], separator, signs[1]), dialect)
+    parts = function.resolve("split", (value, plain), dialect)
+    first, nothing = (Literal(INT.with_nullable(False), number) for number in (1, 0))
+    after = function.resolve("add", (place, first), dialect)
+    found = function.resolve("try_element_at", (parts, after), dialect)
+    missing = function.resolve("less", (place, nothing), dialect)
+    empty = function.resolve("equal", (value, _EMPTY), dialect)
+    return case_of([missing, empty], [untyped_null(), untyped_null(), found], dialect)
+
+
+define(
+    Function(
+        "split_index",
+        "split_index(text, separator, place INT) -> STRING",
+        "Give a part of divided text, counted from 0; NULL where there is none.",
+        _split_index,
+        never,
+        dialects=frozenset((Dialect.FLINK,)),
+        family="text",
+    )
+)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import (
@@ -39,6 +39,7 @@ from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import BINARIES, DataType
 
 SPACE = " "
+TEXTS = DataType("ARRAY", element=STRING)
 
 
 def _of_first(arguments: tuple[Expression, ...]) -> DataType:
@@ -304,9 +305,25 @@ define(
 def _concat_ws(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("concat_ws", arguments, 1, None)
     if any(argument.type.root == "ARRAY" for argument in arguments):
-        raise UnsupportedError("concat_ws of arrays is not supported; use array_join")
+        return _joined_arrays(arguments, dialect)
     plain = takes("concat_ws", text, rest=text, gives=STRING, nullable=arguments[0].type.nullable)
     return plain(arguments, dialect)
+
+
+def _joined_arrays(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Put texts and arrays of them into one array; what is NULL is left out."""
+    separator, *parts = arguments
+    none = function.resolve("array", (), dialect)
+    lists = []
+    for place, each in enumerate(parts, 1):
+        if each.type.root == "ARRAY":
+            texts = cast_to(each, replace(TEXTS, nullable=each.type.nullable))
+            lists.append(function.resolve("coalesce", (texts, none), dialect))
+            continue
+        taken = text.taken("concat_ws", arguments, place, dialect)
+        lists.append(function.resolve("array", (taken,), dialect))
+    whole = function.resolve("array_concat", tuple(lists), dialect)
+    return function.resolve("array_join", (whole, cast_to(separator, STRING)), dialect)
 
 
 def _joined(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -323,8 +340,8 @@ def _joined(call: Call, values: Sequence[Value], rows: int) -> Value:
 define(
     Function(
         "concat_ws",
-        "concat_ws(separator, text, …) -> STRING",
-        "Join texts that are not NULL with a separator between them.",
+        "concat_ws(separator, text | ARRAY<STRING>, …) -> STRING",
+        "Join texts (and those of arrays) that are not NULL with a separator between them.",
         _concat_ws,
         _joined,
         family="text",

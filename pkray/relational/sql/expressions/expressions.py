@@ -16,7 +16,9 @@ from pkray.relational.functions import function
 from pkray.relational.functions.aggregates.aggregates import is_aggregate, is_window
 from pkray.relational.functions.casts.casting import cast
 from pkray.relational.functions.coercion import (
+    BIGINT,
     BOOLEAN,
+    INT,
     any_nullable,
     cast_to,
     is_untyped_null,
@@ -411,6 +413,8 @@ class ExpressionBinder:
     def _bracket(self, node: exp.Expr) -> Expression:
         if isinstance(node.this, exp.Column) and not node.this.table:
             word = node.this.name.lower()
+            if word == "multiset":
+                raise UnsupportedError("there is no type MULTISET: write ARRAY[…]")
             if word == "map" and len(node.expressions) > 1:
                 return self._call("map", node.expressions, node)
         if len(node.expressions) != 1:
@@ -460,6 +464,8 @@ class ExpressionBinder:
                 bound.append(self._lambda(name, bound, argument))
             elif position == 0 and _is_unit(name, argument, len(arguments)):
                 bound.append(text_literal(argument.name.lower()))
+            elif name.lower() == "sequence" and position == 2:
+                bound.extend(self._step(name, argument))
             else:
                 bound.extend(self._argument(name, argument))
         udf = self.names.udf(name)
@@ -473,6 +479,13 @@ class ExpressionBinder:
         if self.dialect is Dialect.SPARK and name.lower() in ("ltrim", "rtrim", "trim"):
             bound.reverse()  # characters come first there
         return self._resolve(name, tuple(bound))
+
+    def _step(self, name: str, node: exp.Expr) -> tuple[Expression, ...]:
+        """Bind the step of sequence; an INTERVAL as its months and its microseconds."""
+        value = self._bind(node)
+        if isinstance(value, Interval):
+            return cast_to(value.months, INT), cast_to(value.micros, BIGINT)
+        return (value,)
 
     def _argument(self, name: str, node: exp.Expr) -> tuple[Expression, ...]:
         if isinstance(node, exp.Alias) and name.lower() in ("struct", "row"):

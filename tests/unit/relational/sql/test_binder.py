@@ -175,6 +175,13 @@ def test_hopping_windows_of_unequal_parts_are_refused_in_the_flink_dialect() -> 
         bound(text, FLINK)
 
 
+@pytest.mark.parametrize("text", ["CAST(NULL AS MULTISET<INT>)", "MULTISET[k]", "COLLECT(k)"])
+def test_multisets_are_refused_by_name(text: str) -> None:
+    with pytest.raises(UnsupportedError, match="MULTISET") as refused:
+        bound(f"SELECT {text} FROM a", FLINK)
+    assert refused.value.values["line"] == 1
+
+
 def test_names_are_found_as_they_are_written_in_the_flink_dialect() -> None:
     assert columns(bound("SELECT K FROM A", SPARK)) == ["K INT"]
     with pytest.raises(QueryError, match="did you mean k"):

@@ -1,0 +1,167 @@
+"""Functions that check values, and one that names types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from pkray.errors import EvaluationError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, untyped_null
+from pkray.relational.functions.conditional import case_of
+from pkray.relational.functions.function import Function, Resolver, Value, define, never
+from pkray.relational.functions.signatures import boolean, check_count, takes, text, wrong_argument
+from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import DataType
+
+
+def _raise(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if rows:
+        said = values[0] if isinstance(values[0], pa.Scalar) else values[0][0]
+        raise EvaluationError(str(said.as_py()), function="raise_error", row=0)
+    return pa.nulls(0, pa.string())
+
+
+def _raised(message: str) -> Expression:
+    said = Literal(STRING.with_nullable(False), message)
+    return Call(STRING, "raise_error", (said,))
+
+
+define(
+    Function(
+        "raise_error",
+        "raise_error(message) -> STRING",
+        "Stop the query with a message.",
+        takes("raise_error", text, gives=STRING, nullable=True),
+        _raise,
+        lambda call, arguments: f"CAST(raise_error({arguments[0]}) AS STRING)",
+        family="conditional",
+        deterministic=False,
+    )
+)
+
+
+def _assert_true(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("assert_true", arguments, 1, 2)
+    condition = boolean.taken("assert_true", arguments, 0, dialect)
+    failure = _raised("the condition of assert_true is not true")
+    if len(arguments) > 1:
+        failure = function.resolve("raise_error", arguments[1:], dialect)
+    holds = function.resolve(
+        "not_distinct", (condition, Literal(BOOLEAN.with_nullable(False), True)), dialect
+    )
+    return case_of([holds], [untyped_null(), failure], dialect)
+
+
+define(
+    Function(
+        "assert_true",
+        "assert_true(condition [, message]) -> STRING",
+        "Stop the query where a condition is not true; NULL elsewhere.",
+        _assert_true,
+        never,
+        family="conditional",
+    )
+)
+
+
+def _spark_name(kind: DataType) -> str:
+    match kind.root:
+        case "ARRAY":
+            return f"array<{_spark_name(kind.element)}>" if kind.element else "array"
+        case "MAP":
+            assert kind.key is not None
+            assert kind.value is not None
+            return f"map<{_spark_name(kind.key)},{_spark_name(kind.value)}>"
+        case "ROW":
+            inside = (f"{each.name}:{_spark_name(each.type)}" for each in kind.fields or ())
+            return f"struct<{','.join(inside)}>"
+        case "DECIMAL":
+            return f"decimal({kind.precision},{kind.scale})"
+        case "TIME":
+            return f"time({kind.precision})"
+    return _SPARK_NAMES.get(kind.root, kind.root.lower())
+
+
+_SPARK_NAMES = {
+    "TIMESTAMP": "timestamp_ntz",
+    "TIMESTAMP_LTZ": "timestamp",
+    "CHAR": "string",
+    "VARCHAR": "string",
+    "BYTES": "binary",
+    "VARBINARY": "binary",
+}
+
+
+def _typeof(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("typeof", arguments, 1, 1)
+    kind = arguments[0].type
+    said = str(kind) if dialect is Dialect.FLINK else _spark_name(kind)
+    return Literal(STRING.with_nullable(False), said)
+
+
+define(
+    Function(
+        "typeof",
+        "typeof(x) -> STRING",
+        "Name the type of a value.",
+        _typeof,
+        never,
+        family="conditional",
+    )
+)
+
+
+def _element(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("element", arguments, 1, 1)
+    (array,) = arguments
+    if array.type.root != "ARRAY":
+        raise wrong_argument("element", 0, array, "an ARRAY")
+    size = function.resolve("array_size", (array,), dialect)
+    one = Literal(size.type.with_nullable(False), 1)
+    first = Literal(INT.with_nullable(False), 1)
+    too_many = function.resolve("greater", (size, one), dialect)
+    element = function.resolve("try_element_at", (array, first), dialect)
+    failure = cast_to(_raised("element is of an ARRAY with more than one element"), element.type)
+    return case_of([too_many], [failure, element], dialect)
+
+
+define(
+    Function(
+        "element",
+        "element(ARRAY) -> element",
+        "Give the one element of an array; NULL of an empty one, a failure of a longer one.",
+        _element,
+        never,
+        dialects=frozenset((Dialect.FLINK,)),
+        family="nested",
+    )
+)
+
+
+def _refused(name: str, remedy: str) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        raise UnsupportedError(f"{name} is not offered: {remedy}", function=name)
+
+    return resolve
+
+
+for _name, _remedy in (
+    ("hash_code", "write hash(x), which is the same everywhere"),
+    ("multiset", "there is no MULTISET type; write ARRAY[…]"),
+    ("json_object", "write to_json(named_struct('a', a))"),
+    ("json_array", "write to_json(array(a, b))"),
+):
+    define(
+        Function(
+            _name,
+            f"{_name}(…)",
+            f"Is refused: {_remedy}.",
+            _refused(_name.upper(), _remedy),
+            never,
+            dialects=frozenset((Dialect.FLINK,)),
+            family="conditional",
+        )
+    )

@@ -1,0 +1,325 @@
+"""Numbers and other values written, and read, by a format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pyarrow as pa
+
+from pkray.errors import EvaluationError, QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import (
+    INT,
+    STRING,
+    as_decimal,
+    cast_to,
+)
+from pkray.relational.functions.function import Function, Resolver, Value, define, never
+from pkray.relational.functions.signatures import check_count, text, wrong_argument
+from pkray.relational.functions.values import by_distinct
+from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import INTEGERS, DataType
+
+# format_string
+
+_PIECE = re.compile(
+    r"%(?:%|n|(?P<flags>[-0]*)(?P<width>\d+)?(?:\.(?P<digits>\d+))?(?P<kind>[sdfxX]))"
+)
+
+
+def _literal(value: str) -> Literal:
+    return Literal(STRING.with_nullable(False), value)
+
+
+def _format_string(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("format_string", arguments, 1, None)
+    form = arguments[0].value if isinstance(arguments[0], Literal) else None
+    if not isinstance(form, str):
+        raise UnsupportedError("the format of format_string must be a constant")
+    pieces: list[Expression] = []
+    waiting, place = list(arguments[1:]), 0
+    for found in _PIECE.finditer(form):
+        pieces.append(_literal(_plain(form, place, found.start())))
+        place = found.end()
+        if found["kind"] is None:
+            pieces.append(_literal("%" if found[0] == "%%" else "\n"))
+        elif not waiting:
+            raise QueryError(f"format_string has no value for {found[0]} of {form!r}")
+        else:
+            pieces.append(_formatted(found, waiting.pop(0), dialect))
+    pieces.append(_literal(_plain(form, place, len(form))))
+    kept = tuple(each for each in pieces if not isinstance(each, Literal) or each.value)
+    return function.resolve("concat", kept, dialect) if kept else _literal("")
+
+
+def _plain(form: str, start: int, end: int) -> str:
+    piece = form[start:end]
+    if "%" in piece:
+        raise UnsupportedError(
+            f"format_string understands %s, %d, %f, %x, %% and %n with a width, not {piece!r}"
+        )
+    return piece
+
+
+def _formatted(found: re.Match[str], value: Expression, dialect: Dialect) -> Expression:
+    kind, digits, width = found["kind"], found["digits"], int(found["width"] or 0)
+    zeros = "0" in found["flags"]
+    if kind in "dxX" and value.type.root not in INTEGERS:
+        raise QueryError(f"{found[0]} of format_string takes an integer, not {value.type}")
+    if kind == "f":
+        exact = DataType("DECIMAL", precision=38, scale=min(int(digits or 6), 37))
+        if value.type.root not in ("FLOAT", "DOUBLE", "DECIMAL"):
+            raise QueryError(
+                f"{found[0]} of format_string takes a FLOAT, DOUBLE or DECIMAL, not {value.type}"
+            )
+        said = cast_to(cast_to(value, exact), STRING)
+    elif kind in "xX":
+        said = function.resolve("hex", (value,), dialect)
+        said = function.resolve("lower", (said,), dialect) if kind == "x" else said
+    else:
+        said = cast_to(value, STRING)
+        if kind == "s" and digits is not None:
+            most = Literal(INT.with_nullable(False), int(digits))
+            said = function.resolve("left", (said, most), dialect)
+    if zeros and kind in "df" and width:
+        return _with_zeros(said, width, dialect)
+    said = function.resolve("coalesce", (said, _literal("null")), dialect)
+    return _wide(said, width, "rpad" if "-" in found["flags"] else "lpad", " ", dialect)
+
+
+def _with_zeros(said: Expression, width: int, dialect: Dialect) -> Expression:
+    """Put zeros between the sign and the digits."""
+    minus = function.resolve("startswith", (said, _literal("-")), dialect)
+    digits = function.resolve("replace", (said, _literal("-"), _literal("")), dialect)
+    negative = function.resolve(
+        "concat", (_literal("-"), _wide(digits, width - 1, "lpad", "0", dialect)), dialect
+    )
+    chosen = function.resolve(
+        "if", (minus, negative, _wide(said, width, "lpad", "0", dialect)), dialect
+    )
+    nothing = _literal("null".rjust(width))
+    return function.resolve("coalesce", (chosen, nothing), dialect)
+
+
+def _wide(said: Expression, width: int, side: str, filling: str, dialect: Dialect) -> Expression:
+    """Fill text up to a width; longer text stays."""
+    if width < 2:
+        return said
+    size = Literal(INT.with_nullable(False), width)
+    length = function.resolve("length", (said,), dialect)
+    wide = function.resolve("greatest", (length, size), dialect)
+    return function.resolve(side, (said, wide, _literal(filling)), dialect)
+
+
+define(
+    Function(
+        "format_string",
+        "format_string(format, x, …) -> STRING",
+        "Write values by a format such as 'row %d: %s'.",
+        _format_string,
+        never,
+        synonyms=("printf",),
+        family="text",
+    )
+)
+
+# to_char and to_number
+
+_FORMAT = re.compile(
+    r"(?P<before>S|MI)?(?P<dollar>\$)?(?P<whole>[09][09,G]*)?(?P<point>[.D](?P<behind>[09]*))?"
+    r"(?P<after>S|MI|PR)?",
+    re.I,
+)
+
+
+class NumberFormat:
+    """A format of numbers: ``'$999,990.00'``, ``'S099'``.
+
+    Args:
+        text: digits 0 and 9, ``,`` or ``G``, ``.`` or ``D``, ``$``, ``S``, ``MI``, ``PR``.
+
+    Raises:
+        QueryError: it is none.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        found = _FORMAT.fullmatch(text)
+        parts = found.groupdict() if found else {}
+        whole, behind = parts.get("whole") or "", parts.get("behind") or ""
+        both = parts.get("before") and parts.get("after")
+        if not found or both or not (whole or behind) or len(whole + behind) > 60:
+            raise QueryError(
+                f"{text!r} is no format of {name}: write digits such as '999,990.00', with $, S, "
+                "MI or PR",
+                function=name,
+            )
+        self.text = text
+        self.whole = whole.upper().replace("G", ",")
+        self.behind = behind
+        self.dollar = bool(parts["dollar"])
+        self.before = (parts["before"] or "").upper()
+        self.after = (parts["after"] or "").upper()
+        self.type = DataType(
+            "DECIMAL",
+            precision=max(len(self.whole.replace(",", "")) + len(behind), 1),
+            scale=len(behind),
+        )
+
+    def written(self, value: Decimal) -> str:
+        """Write a number; ``#`` for each digit where it does not fit."""
+        places, count = self.whole.replace(",", ""), len(self.behind)
+        digits, _, behind = f"{abs(value):f}".partition(".")
+        digits = digits.lstrip("0")
+        if len(digits) > len(places) or behind[count:].strip("0"):
+            return self._decorated(re.sub("[09]", "#", self.whole), "#" * count, value < 0)
+        filled = digits.rjust(len(places), " ")
+        if places.startswith("0"):
+            filled = filled.replace(" ", "0")
+        queue, shown = list(filled), ""
+        for letter in self.whole:
+            if letter == ",":
+                shown += "," if shown.strip() else " "
+            else:
+                shown += queue.pop(0)
+        return self._decorated(shown, behind[:count].ljust(count, "0"), value < 0)
+
+    def _decorated(self, whole: str, behind: str, negative: bool) -> str:
+        """Put the sign before the first digit, and a zero before a point that has nothing there."""
+        digits = whole.lstrip()
+        padding = " " * (len(whole) - len(digits))
+        sign = {"S": "-" if negative else "+", "MI": "-" if negative else " "}.get(self.before, "")
+        if negative and self.after == "PR":
+            sign = "<"
+        dollar = "$" if self.dollar else ""
+        signed = sign.strip()
+        body = padding + sign + dollar + digits if signed else sign + dollar + padding + digits
+        if behind:
+            body = body[:-1] + "0" if body.endswith(" ") else body
+            body += "." + behind
+        return body + self._after(negative)
+
+    def _after(self, negative: bool) -> str:
+        signs = {"S": "+-", "MI": " -"}.get(self.after)
+        if signs:
+            return signs[negative]
+        if self.after != "PR":
+            return ""
+        return ">" if negative else "  "
+
+    def read(self, value: str) -> Decimal | None:
+        """Read a number; None where it is not written so."""
+        said = value.strip()
+        negative = False
+        if self.after == "PR" and said.startswith("<") and said.endswith(">"):
+            negative, said = True, said[1:-1]
+        for place, signs in ((self.before, said[:1]), (self.after, said[-1:])):
+            if place in ("S", "MI") and signs in ("+", "-") and signs:
+                negative = signs == "-"
+                said = said[1:] if place == self.before else said[:-1]
+                break
+        if self.dollar:
+            if not said.startswith("$"):
+                return None
+            said = said[1:]
+        elif said.startswith("$"):
+            return None
+        whole, point, behind = said.partition(".")
+        if point and not self.behind and "." not in self.text and "D" not in self.text.upper():
+            return None
+        digits = whole.replace(",", "")
+        fits = len(digits) <= len(self.whole.replace(",", "")) and len(behind) <= len(self.behind)
+        if not fits or not re.fullmatch(r"\d*", digits + behind) or not digits + behind:
+            return None
+        if [len(each) for each in whole.split(",")[1:]] != [
+            len(each) for each in self.whole.split(",")[1:]
+        ][len(self.whole.split(",")) - len(whole.split(",")) :]:
+            return None
+        number = Decimal(f"{digits or '0'}.{behind or '0'}").quantize(
+            Decimal(1).scaleb(-len(self.behind))
+        )
+        return -number if negative else number
+
+
+def _format_of(name: str, argument: Expression) -> Literal:
+    if not isinstance(argument, Literal) or not isinstance(argument.value, str):
+        raise QueryError(f"the format of {name} must be a constant", function=name)
+    return argument
+
+
+def _to_char(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("to_char", arguments, 2, 2)
+    value, form = arguments[0], _format_of("to_char", arguments[1])
+    if value.type.root in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ"):
+        return function.resolve("date_format", arguments, dialect)
+    if value.type.root in ("STRING", "FLOAT", "DOUBLE"):
+        value = cast_to(value, DataType("DECIMAL", precision=38, scale=18))
+    digits = as_decimal(value, Dialect.FLINK)
+    if digits is None:
+        raise wrong_argument("to_char", 0, value, "a number or a time")
+    NumberFormat(form.value, "to_char")
+    number = cast_to(value, digits)
+    return Call(STRING.with_nullable(number.type.nullable), "to_char", (number, form))
+
+
+def _char(call: Call, values: Sequence[Value], rows: int) -> Value:
+    form = NumberFormat(values[1].as_py(), "to_char")
+    return by_distinct(values[0], form.written, pa.string(), rows)
+
+
+define(
+    Function(
+        "to_char",
+        "to_char(number | time, format) -> STRING",
+        "Write a number by a format such as '999,990.00', or a time by a pattern.",
+        _to_char,
+        _char,
+        synonyms=("to_varchar",),
+        family="text",
+        fallible=False,
+    )
+)
+
+
+def _reads_numbers(name: str) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 2, 2)
+        value = text.taken(name, arguments, 0, dialect)
+        form = _format_of(name, arguments[1])
+        kind = NumberFormat(form.value, name).type
+        nullable = name == "try_to_number" or value.type.nullable
+        return Call(kind.with_nullable(nullable), name, (value, form))
+
+    return resolve
+
+
+def _number(call: Call, values: Sequence[Value], rows: int) -> Value:
+    form = NumberFormat(values[1].as_py(), call.function)
+
+    def read(value: str) -> Decimal | None:
+        number = form.read(value)
+        if number is None and call.function == "to_number":
+            raise EvaluationError(
+                f"to_number({value!r}, {form.text!r}): the text is not written so; try_to_number "
+                "gives NULL for it",
+                function="to_number",
+            )
+        return number
+
+    return by_distinct(values[0], read, call.type.arrow, rows)
+
+
+for _name, _else in (("to_number", ""), ("try_to_number", "; NULL where it is not written so")):
+    define(
+        Function(
+            _name,
+            f"{_name}(text, format) -> DECIMAL",
+            f"Read a number by a format such as '999,990.00'{_else}.",
+            _reads_numbers(_name),
+            _number,
+            family="text",
+            fallible=_name == "to_number",
+        )
+    )
