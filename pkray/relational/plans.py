@@ -22,6 +22,7 @@ from pkray.errors import (
     UnsupportedError,
 )
 from pkray.relational import running
+from pkray.relational.continuous.query import Query, QueryOptions, start_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_reader import PlanNames, from_json
@@ -60,13 +61,16 @@ class Plan:
         document: as JSON has it.
         roots: the physical plan: one that gives rows, or one a table.
         session: of the catalog whose tables it reads; None where it reads none.
+
+    Attributes:
+        roots: see above.
     """
 
     def __init__(
         self, document: dict[str, Any], roots: tuple[Node, ...], session: QuerySession | None
     ) -> None:
         self._document = document
-        self._roots = roots
+        self.roots = roots
         self._session = session
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,23 +98,47 @@ class Plan:
             continuous: keep its table up to date; False: once, over the newest snapshots.
 
         Returns:
-            the snapshots by table, None where there was nothing to commit; of a plan that goes
-            into no table the rows, a ``pa.Table``.
+            of a continuous run the query; else the snapshots by table, None where there was nothing
+            to commit; of a plan that goes into no table the rows, a ``pa.Table``.
 
         Raises:
-            UnsupportedError: `continuous`, which is not there yet.
+            UnsupportedError: it is to run continuously and goes into no table, or a node does not.
+            QueryExistsError: a query of its table is there, with another plan.
         """
         if continuous:
-            raise UnsupportedError(
-                "plans do not run continuously yet: plan.execute(continuous=False) runs it once"
-            )
-        logical = [to_logical(root) for root in self._roots]
+            return self.start()
+        logical = [to_logical(root) for root in self.roots]
         sinks = [root for root in logical if isinstance(root, Sink)]
         if not sinks:
             return _rows(logical[0])
         assert self._session is not None
         catalog = self._session.catalog
         return {sink.table: write_sink(catalog.load_table(sink.table), sink) for sink in sinks}
+
+    def start(self, name: str | None = None, options: QueryOptions | None = None) -> Query:
+        """Run the plan continuously.
+
+        Args:
+            name: of the query; default the names of its tables.
+            options: how it runs.
+
+        Raises:
+            As `execute`.
+        """
+        sinks = [root for root in self.roots if isinstance(root, Sink)]
+        if not sinks or self._session is None:
+            raise UnsupportedError(
+                "a plan runs continuously into tables: compile an INSERT, or call stream()"
+            )
+        return start_query(
+            self._session.catalog,
+            name or "+".join(sink.table for sink in sinks),
+            self.to_dict(),
+            self.roots,
+            [_needs_before(to_logical(root), self._session) for root in self.roots],
+            self._document["dialect"],
+            options or QueryOptions(),
+        )
 
     def diff(self, other: Plan) -> PlanDiff:
         """Compare the operators with state of this plan with those of a newer one.
@@ -141,8 +169,8 @@ def compile_relation(relation: Relation, into: str | None = None) -> Plan:
             raise QueryError(f"no catalog has {into}: compile a relation of catalog.sql")
         tree = said.Insert(tuple(into.split(".")), relation.tree)
         bound = BoundInsert(session.catalog, tree, relation.dialect, relation)
-        return _compiled([bound.node], relation.dialect, session)
-    return _compiled([relation.plan], relation.dialect, session)
+        return compile_plans([bound.node], relation.dialect, session)
+    return compile_plans([relation.plan], relation.dialect, session)
 
 
 def _session_of(plan: Node) -> QuerySession | None:
@@ -164,10 +192,11 @@ def compile_inserts(catalog: Catalog, inserts: Sequence[BoundInsert], dialect: D
                 "INSERT OVERWRITE and PARTITION do not go into plans: write INSERT INTO, with the "
                 "partition's columns in the query"
             )
-    return _compiled([each.node for each in inserts], dialect, catalog.session)
+    return compile_plans([each.node for each in inserts], dialect, catalog.session)
 
 
-def _compiled(plans: Sequence[Node], dialect: Dialect, session: QuerySession | None) -> Plan:
+def compile_plans(plans: Sequence[Node], dialect: Dialect, session: QuerySession | None) -> Plan:
+    """Compile bound plans; what is equal in several of them is in it once."""
     optimized = [optimize(plan) for plan in plans]
     before = [_needs_before(plan, session) for plan in optimized]
     physical = tuple(

@@ -289,6 +289,7 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
             buckets where commits have to do that themselves.
         full_compact: compact every bucket of the table into one run.
         watermark: event time in milliseconds, kept in the snapshot.
+        properties: kept in the snapshot.
     """
 
     session: SessionId
@@ -297,6 +298,7 @@ class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):
     compaction: BucketSelection | None = None
     full_compact: bool = False
     watermark: int | None = None
+    properties: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)

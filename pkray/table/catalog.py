@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -417,8 +418,33 @@ class Catalog(Closeable):
 
         return QuerySession(self)
 
+    def query(self, name: Name) -> Any:
+        """Find a continuous query.
+
+        Raises:
+            QueryNotFoundError: there is none of this name.
+        """
+        from pkray.relational.continuous.query import find_query
+
+        return find_query(self, name)
+
+    def queries(self) -> list[Any]:
+        """List the continuous queries of the warehouse, whether they run or not."""
+        from pkray.relational.continuous.query import list_queries
+
+        return list(list_queries(self))
+
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """What opens the object store; secrets are wrapped."""
+        return self._storage_options
+
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""
+        if "pkray.relational.continuous.query" in sys.modules:
+            from pkray.relational.continuous.query import stop_all
+
+            stop_all(self.runtime)
         self.runtime.close()
 
     def _location(self, name: str) -> TableLocation:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from pkray.arguments.facade import SnapshotId, checked_class
+from pkray.arguments.facade import ColumnNames, Options, SnapshotId, checked_class
 from pkray.errors import ColumnNotFoundError, OptionError, QueryError
 from pkray.extras import require_extra
 from pkray.relational import running
@@ -607,6 +607,45 @@ class Relation(Queried):
 
         settings = RunSettings(clock=clock) if clock else RunSettings()
         return ResultStream(self.plan, encoding, trigger, self._ttl(), settings)
+
+    def materialize(
+        self,
+        name: str,
+        *,
+        primary_key: ColumnNames | None = None,
+        options: Options | None = None,
+        trigger: str = "changes",
+        max_rows: int | None = None,
+        strict: bool = False,
+        clock: Callable[[], int] | None = None,
+    ) -> Any:
+        """Keep a keyed table up to date with its rows.
+
+        The table is created where it is not there. Its key is the plan's unique key; where that may
+        be NULL, or there is none, a first column ``_row_key`` that tells rows apart.
+
+        Args:
+            name: of the table, and of the query.
+            primary_key: columns of the table's key instead; a NULL in them stops the query.
+            options: of the table, if it is created.
+            trigger: ``changes``, ``available_now`` or an interval such as ``5 s``.
+            max_rows: most changed rows of tables that one epoch takes.
+            strict: refuse a plan whose result depends on more than its sources' content.
+            clock: processing time in epoch milliseconds; default the machine's.
+
+        Returns:
+            the query; one that is there with this name and plan goes on.
+
+        Raises:
+            QueryExistsError: there is one of this name with another plan.
+            SchemaError: the table is there and has other columns or another key.
+            UnsupportedError: a node does not run continuously; with `strict` one is excepted from
+                the claim that the result equals the bounded one.
+        """
+        materializing = importlib.import_module("pkray.relational.continuous.materializing")
+        return materializing.materialize(
+            self, name, primary_key, options, trigger, max_rows, strict, clock
+        )
 
     def _ttl(self) -> str:
         return ttl_of(self.names.session.options if self.names.session else {})

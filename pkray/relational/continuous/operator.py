@@ -27,7 +27,7 @@ from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.state import State, StateSpec
 from pkray.relational.plan.changelog_modes import ChangelogMode
-from pkray.relational.plan.nodes import Node
+from pkray.relational.plan.nodes import Node, Scan, Values
 
 OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}
 """Of each kind of node, which operators compute it, and under which condition."""
@@ -130,3 +130,14 @@ def operator_of(node: Node) -> type[Operator]:
         f"this {type(node).__name__} does not run continuously: run the query bounded",
         node=type(node).__name__,
     )
+
+
+def check_operators(plan: Node) -> None:
+    """Check that every node of a physical plan runs continuously.
+
+    Raises:
+        UnsupportedError: one does not; the error names it.
+    """
+    for node in plan.walk():
+        if not isinstance(node, Scan | Values):
+            operator_of(node)

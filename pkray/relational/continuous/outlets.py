@@ -90,11 +90,18 @@ def _upserts(changes: Changes) -> Changes:
 
 
 class Outlet(ABC):
-    """Takes the changes of one root."""
+    """Takes the changes of one root.
+
+    Attributes:
+        takes_parts: whether it takes an epoch in several parts, in which a key may change twice;
+            otherwise it is given the net changes of the whole epoch.
+    """
+
+    takes_parts = False
 
     @abstractmethod
     def give(self, changes: Changes, epoch: Epoch) -> None:
-        """Take the net changes of an epoch."""
+        """Take changes of an epoch."""
 
     @abstractmethod
     def commit(self, epoch: Epoch, positions: Mapping[str, int]) -> None:

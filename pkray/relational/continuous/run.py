@@ -131,26 +131,32 @@ class Run:
         count = 0
         for changes in self.feeds.read(record.bounds):
             part = Epoch(record.number, record.time, arrival + count, self.watermark)
-            for held, made in zip(collected, self.graph.run(changes, part), strict=True):
-                if len(made):
-                    held.append(made)
+            self._take(self.graph.run(changes, part), collected, part)
             count += max(map(len, changes.values()), default=0)
-        for held, made in zip(collected, self.graph.run({}, epoch), strict=True):
-            if len(made):
-                held.append(made)
-        roots = zip(self.plan.roots, self._outlets, collected, self._net_keys, strict=True)
+        self._take(self.graph.run({}, epoch), collected, epoch)
         self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}
         self.watermark = record.watermark
-        for root, outlet, held, key in roots:
-            changes_of_root = netted(concatenated(root.fields, held), key)
-            if len(changes_of_root):
-                outlet.give(changes_of_root, epoch)
+        for place, outlet in enumerate(self._outlets):
+            self._give(place, collected[place], epoch)
             outlet.commit(epoch, self.positions)
         self.next_epoch = record.number + 1
         self.is_ended = record.is_last
         self._since_checkpoint += 1
         if self._is_due():
             self.checkpoint()
+
+    def _take(self, made: Sequence[Changes], collected: list[list[Changes]], epoch: Epoch) -> None:
+        for place, changes in enumerate(made):
+            if len(changes) and self._outlets[place].takes_parts:
+                self._give(place, [changes], epoch)
+            elif len(changes):
+                collected[place].append(changes)
+
+    def _give(self, place: int, parts: Sequence[Changes], epoch: Epoch) -> None:
+        fields = self.plan.roots[place].fields
+        net = netted(concatenated(fields, parts), self._net_keys[place])
+        if len(net):
+            self._outlets[place].give(net, epoch)
 
     def _is_due(self) -> bool:
         waited = time.monotonic() - self._checkpoint_at

@@ -32,6 +32,7 @@ from pkray.relational.plan.nodes import (
     Normalize,
     Over,
     Project,
+    RowKey,
     Scan,
     SetKind,
     SetOperation,
@@ -219,6 +220,11 @@ def _needs_before(node: Node, index: int, above: bool) -> bool:
 @_needs_before.register(Unnest)
 def _(node: Node, index: int, above: bool) -> bool:
     return above
+
+
+@_needs_before.register
+def _(node: RowKey, index: int, above: bool) -> bool:
+    return above or not node.keys
 
 
 @_needs_before.register

@@ -28,6 +28,7 @@ from pkray.relational.plan.nodes import (
     Normalize,
     Over,
     Project,
+    RowKey,
     Scan,
     SetOperation,
     Sink,
@@ -204,6 +205,11 @@ def _(node: WatermarkAssign) -> list[tuple[str, str]]:
 @_parts.register
 def _(node: Normalize) -> list[tuple[str, str]]:
     return [("key", _names(node.keys))]
+
+
+@_parts.register
+def _(node: RowKey) -> list[tuple[str, str]]:
+    return [("column", node.name), ("key", _names(node.keys) or "the row and its number")]
 
 
 @_parts.register

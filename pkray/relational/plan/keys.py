@@ -28,6 +28,7 @@ from pkray.relational.plan.nodes import (
     Normalize,
     Over,
     Project,
+    RowKey,
     Scan,
     SetKind,
     SetOperation,
@@ -98,6 +99,11 @@ def _(node: Scan, keys_of: KeysOf) -> Keys:
 @_keys.register
 def _(node: Normalize, keys_of: KeysOf) -> Keys:
     return frozenset({frozenset(node.keys)})
+
+
+@_keys.register
+def _(node: RowKey, keys_of: KeysOf) -> Keys:
+    return frozenset({frozenset({node.name})}) | keys_of(node.input)
 
 
 @_keys.register

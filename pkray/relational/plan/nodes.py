@@ -548,6 +548,24 @@ class Normalize(_OneInput):
 
 
 @dataclass(frozen=True)
+class RowKey(_OneInput):
+    """Adds a first column, BYTES, that tells rows apart: the key of a table of the result.
+
+    Attributes:
+        keys: a unique key, whose columns may be NULL; without it the row as a whole counts, with a
+            number for each of equal rows.
+        name: of the column.
+    """
+
+    keys: tuple[str, ...]
+    name: str = "_row_key"
+
+    @cached_property
+    def fields(self) -> Fields:
+        return Fields((Field(self.name, DataType("BYTES", nullable=False)), *self.input.fields))
+
+
+@dataclass(frozen=True)
 class Exchange(_OneInput):
     """Brings rows of equal keys together; without keys, all rows to one place."""
 

@@ -29,6 +29,7 @@ from pkray.relational.plan.nodes import (
     Normalize,
     Over,
     Project,
+    RowKey,
     Scan,
     SetKind,
     SetOperation,
@@ -120,7 +121,7 @@ def to_logical(plan: Node) -> Node:
 
 def _bounded(node: Node) -> Node:
     match node:
-        case Exchange() | Normalize():
+        case Exchange() | Normalize() | RowKey():
             return node.input
         case Calc():
             filtered = _filtered(node.input, node.condition)
@@ -177,6 +178,8 @@ def _with_exchange(node: Node) -> Node:
             return node.with_inputs(
                 Exchange(node.left, node.left_keys), Exchange(node.right, node.right_keys)
             )
+        case RowKey(keys=()):
+            return node.with_inputs(Exchange(node.input, node.input.fields.names))
         case SetOperation() if not (node.kind is SetKind.UNION and node.all):
             return node.with_inputs(*(Exchange(each, each.fields.names) for each in node.inputs))
         case Window(kind=WindowKind.SESSION):

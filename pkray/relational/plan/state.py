@@ -21,6 +21,7 @@ from pkray.relational.plan.nodes import (
     Node,
     Normalize,
     Over,
+    RowKey,
     SetKind,
     SetOperation,
     TemporalJoin,
@@ -84,6 +85,8 @@ def states(node: Node) -> tuple[State, ...]:
         case Window(kind=WindowKind.SESSION):
             rows = "rows of open sessions"
             return (State("sessionState", "ordered", node.partition_by, rows, "watermark"),)
+        case RowKey(keys=()):
+            return (State("rowKeyState", "fold", node.input.fields.names, "distinct rows"),)
         case Limit():
             return (State("limitState", "ordered", (), "rows"),)
     return ()

@@ -102,6 +102,18 @@ class ChangelogSource(Source):
         """End it: no more changes come."""
         self.is_finished = True
 
+    def up_to(self, epochs: int) -> ChangelogSource:
+        """Give the source as it was after so many pushes."""
+        earlier = ChangelogSource(
+            self.name,
+            self._fields,
+            self.primary_key,
+            self.mode,  # type: ignore[arg-type]
+            self.watermark,
+        )
+        earlier.epochs = self.epochs[:epochs]
+        return earlier
+
     def row_count(self) -> int:
         """Count the rows of its content."""
         count: int = self.content().num_rows

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pkray.errors import QueryError, UnsupportedError
+from pkray.errors import QueryError
 from pkray.relational import running
 from pkray.relational.api import rewriting
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.api.relation import of_query
+from pkray.relational.continuous.query import QueryOptions
 from pkray.relational.dialect import Dialect
 from pkray.relational.explanation import Explanation
 from pkray.relational.plan.nodes import Sink
@@ -65,15 +67,31 @@ class Statement:
         pairs = zip(self._inserts, plans, strict=True)
         return {each.table.name: each.run(plan) for each, plan in pairs}
 
-    def start(self) -> Any:
+    def start(
+        self,
+        name: str | None = None,
+        *,
+        trigger: str = "changes",
+        max_rows: int | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> Any:
         """Let it go on as its sources change.
 
+        Args:
+            name: of the query; default the names of its tables.
+            trigger, max_rows, clock: as of ``Relation.materialize``.
+
+        Returns:
+            the query; one that is there with this name and plan goes on.
+
         Raises:
-            UnsupportedError: continuous queries are not offered yet.
+            QueryExistsError: there is one of this name with another plan.
+            UnsupportedError: a node does not run continuously.
         """
-        raise UnsupportedError(
-            "continuous queries are not offered yet: run() writes what the tables hold now"
-        )
+        options = QueryOptions(trigger, max_rows)
+        if clock is not None:
+            options = replace(options, clock=clock)
+        return self.compile().start(name, options)
 
     def compile(self) -> Any:
         """Make the plan that ``COMPILE PLAN`` writes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 import pyarrow as pa
@@ -124,6 +124,7 @@ class TableWriter(Closeable):
         *,
         full_compact: bool = False,
         watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
         """Make everything since the last commit visible, once.
 
@@ -134,6 +135,7 @@ class TableWriter(Closeable):
                 same. Default: the newest plus one as it happens, which no other commit has.
             full_compact: also compact every bucket into one sorted run.
             watermark: event time in epoch milliseconds, kept in the snapshot.
+            properties: names and values that are kept in the snapshot.
 
         Returns:
             The snapshot; for an identifier committed before, the one it made (None when that
@@ -158,6 +160,7 @@ class TableWriter(Closeable):
                 reports=(self._session.report(),),
                 full_compact=full_compact,
                 watermark=event_time,
+                properties=dict(properties) if properties else None,
             )
             return self._coordinator.commit(request)
 

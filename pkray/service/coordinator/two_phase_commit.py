@@ -123,6 +123,7 @@ class TwoPhaseCommit:
             request.name,
             messages,
             watermark=request.watermark,
+            properties=request.properties,
             assigned_at=base if dynamic else None,
             base=base,
             generation=generation,

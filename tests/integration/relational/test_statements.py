@@ -96,7 +96,7 @@ def test_an_insert_runs_when_it_is_told_to(catalog, t):
     assert len(rows(catalog)) == 3
     assert statement.run()["default.t"].id == 2
     assert [row[0] for row in rows(catalog)] == [1, 11, 12, 2, 3]
-    with pytest.raises(UnsupportedError, match=r"run\(\)"):
+    with pytest.raises(UnsupportedError, match=r"default\.t that it reads"):
         statement.start()
 
 

@@ -10,7 +10,12 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
-FAMILIES = ("joins", "ranked", "stateless")
+FAMILIES = (
+    "joins",
+    "ranked",
+    "row_key",
+    "stateless",
+)
 
 
 @cache

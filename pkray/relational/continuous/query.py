@@ -1,0 +1,380 @@
+"""Continuous queries as people hold them: made, listed, watched, stopped, proved."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pkray.clock import now_millis
+from pkray.errors import (
+    OptionError,
+    QueryExistsError,
+    QueryFailedError,
+    ServiceUnavailableError,
+    UnsupportedError,
+)
+from pkray.options.values import duration_millis
+from pkray.relational.continuous.operator import check_operators
+from pkray.relational.continuous.outlets import Outlet
+from pkray.relational.continuous.query_store import Definition, Failure, QueryStore
+from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
+from pkray.relational.continuous.states import States
+from pkray.relational.continuous.table_outlet import TableOutlet
+from pkray.relational.continuous.verify import VerifyReport, verify
+from pkray.relational.continuous.worker import QueryWorker, Trigger
+from pkray.relational.plan.nodes import Node, Scan, Sink
+from pkray.shown import html_values
+from pkray.storage.opening import open_store
+
+if TYPE_CHECKING:
+    from pkray.table.catalog import Catalog
+
+_WORKERS: weakref.WeakKeyDictionary[Any, dict[str, QueryWorker]] = weakref.WeakKeyDictionary()
+"""The queries that run in this process, by the runtime of their catalog and by folder."""
+_ROOTS: dict[str, tuple[Node, ...]] = {}
+"""Physical plans by the folders of queries of this process: some read what is in memory alone."""
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """How a query runs.
+
+    Attributes:
+        trigger: ``changes``, ``available_now`` or an interval such as ``5 s``.
+        max_rows: most changed rows an epoch; None: no bound.
+        clock: processing time in epoch milliseconds.
+    """
+
+    trigger: str = "changes"
+    max_rows: int | None = None
+    checkpoint_epochs: int = 100
+    checkpoint_seconds: float = 30.0
+    clock: Callable[[], int] = field(default=now_millis)
+
+    def trigger_of(self) -> Trigger:
+        """Read the trigger.
+
+        Raises:
+            OptionError: it is none.
+        """
+        if self.trigger in ("changes", "available_now"):
+            return Trigger(ends=self.trigger == "available_now")
+        try:
+            return Trigger(duration_millis(self.trigger) / 1000)
+        except ValueError:
+            raise OptionError(
+                f"trigger cannot be {self.trigger!r}: use 'changes', 'available_now' or an "
+                "interval such as '5 s'",
+                value=self.trigger,
+            ) from None
+
+
+class Query:
+    """A continuous query; made by ``Relation.materialize`` and ``Statement.start``, found by
+    ``Catalog.query``.
+
+    Attributes:
+        name: the query's; that of its table, where it has one.
+    """
+
+    def __init__(self, catalog: Catalog, definition: Definition) -> None:
+        self._catalog = catalog
+        self._definition = definition
+        self.name = definition.name
+
+    def __repr__(self) -> str:
+        return f"Query({self.name!r}, {self.status()['state']})"
+
+    def _repr_html_(self) -> str:
+        return html_values(f"query {self.name}", self.status())
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of its results."""
+        return self._definition.tables
+
+    def status(self) -> dict[str, Any]:
+        """Say what it does.
+
+        Returns:
+            ``state`` (running, stopped, failed, ended), ``failure``, ``epoch``, ``sources`` (the
+            position up to which each is in the result), ``nodes``.
+        """
+        worker = self._worker()
+        if worker is not None:
+            return worker.status()
+        store = _store(self._catalog)
+        failure = store.failure(self.name)
+        found = store.log(self.name).newest_checkpoint()
+        return {
+            "state": "failed" if failure else "ended" if found and found.is_last else "stopped",
+            "failure": failure.message if failure else None,
+            "epoch": found.epoch if found else -1,
+            "sources": dict(found.positions) if found else {},
+            "nodes": [],
+        }
+
+    def wait(self, snapshots: Mapping[str, int], timeout: float = 60.0) -> int | None:
+        """Wait until changes of the sources are in the result.
+
+        Args:
+            snapshots: ids by the names of tables.
+            timeout: seconds.
+
+        Returns:
+            the newest snapshot of the (first) result; None where it has none.
+
+        Raises:
+            OptionError: a name that the query does not read.
+            QueryFailedError: it stopped on an error.
+            ServiceUnavailableError: it takes longer, or nobody runs the query.
+        """
+        worker = self._worker()
+        if worker is None:
+            raise ServiceUnavailableError(f"query {self.name} does not run: resume() it first")
+
+        def reached(status: dict[str, Any]) -> bool:
+            at = status["sources"]
+            return all(at.get(name, -1) >= number for name, number in snapshots.items())
+
+        if not worker.wait(reached, timeout):
+            self._raise_failure(worker)
+            at = worker.status()["sources"]
+            unknown = [name for name in snapshots if at and name not in at]
+            if unknown:
+                raise OptionError(
+                    f"query {self.name} does not read {unknown[0]}: it reads {', '.join(at)}",
+                    value=unknown[0],
+                )
+            raise ServiceUnavailableError(
+                f"query {self.name} has not reached {dict(snapshots)} within {timeout} s: it is "
+                f"at {at}"
+            )
+        snapshot = self._catalog.load_table(self.tables[0]).at().snapshot if self.tables else None
+        return snapshot.id if snapshot else None
+
+    def wait_ended(self, timeout: float = 60.0) -> None:
+        """Wait until it has ended by itself: ``available_now``, or sources that are finished.
+
+        Raises:
+            QueryFailedError: it stopped on an error.
+            ServiceUnavailableError: it takes longer.
+        """
+        worker = self._worker()
+        if worker is None:
+            return
+        deadline = time.monotonic() + timeout
+        while worker.is_running and time.monotonic() < deadline:
+            worker.wait(lambda _: False, min(0.2, max(0.0, deadline - time.monotonic())))
+        if worker.is_running:
+            raise ServiceUnavailableError(f"query {self.name} still runs after {timeout} s")
+        self._raise_failure(worker)
+
+    def _raise_failure(self, worker: QueryWorker) -> None:
+        failure = worker.status()["failure"]
+        if failure is not None:
+            raise QueryFailedError(
+                f"query {self.name} stopped: {failure}; mend the cause, then resume() it",
+                query=self.name,
+            )
+
+    def verify(self, snapshot: int | None = None, engine: str | None = None) -> VerifyReport:
+        """Compare the result with the bounded run over the inputs that its snapshot names.
+
+        Args:
+            snapshot: of the (first) result; default the newest.
+            engine: ``local`` (default) or ``spark``.
+
+        Returns:
+            a report; a difference raises nothing.
+        """
+        roots = _roots(self._catalog, self._definition)
+        table = self._catalog.load_table(self.tables[0])
+        return verify(roots[0], table, snapshot, self.status()["sources"], engine)
+
+    def stop(self, timeout: float = 60.0) -> None:
+        """End it after the epoch that runs; its state and its place stay.
+
+        Raises:
+            ServiceUnavailableError: the epoch takes longer.
+        """
+        store = _store(self._catalog)
+        store.want(self.name, running=False)
+        worker = self._worker()
+        if worker is not None:
+            if not worker.stop(timeout):
+                raise ServiceUnavailableError(
+                    f"query {self.name} is in an epoch that has not ended in {timeout} s: it stops "
+                    "after it"
+                )
+            _forget(self._catalog, self.name)
+
+    def resume(self) -> Query:
+        """Let it go on where it stopped.
+
+        Raises:
+            QueryNotFoundError: it was dropped.
+        """
+        _start(self._catalog, _store(self._catalog).read(self.name))
+        return self
+
+    def drop(self) -> None:
+        """End it, and delete its state; its table stays."""
+        self.stop()
+        _ROOTS.pop(_key(self._catalog, self.name), None)
+        _store(self._catalog).drop(self.name)
+
+    def _worker(self) -> QueryWorker | None:
+        return _workers(self._catalog).get(_key(self._catalog, self.name))
+
+
+def start_query(
+    catalog: Catalog,
+    name: str,
+    document: dict[str, Any],
+    roots: tuple[Node, ...],
+    before: Sequence[bool],
+    dialect: str,
+    options: QueryOptions,
+) -> Query:
+    """Start a query of this name, or let the one go on that is there with this plan.
+
+    Args:
+        document: the compiled plan of `roots`, each of which ends in a table.
+
+    Raises:
+        QueryExistsError: there is one of this name with another plan.
+    """
+    options.trigger_of()
+    for root in roots:
+        check_operators(root)
+    tables = tuple(root.table for root in roots if isinstance(root, Sink))
+    _check_no_circle(roots, tables)
+    kept = {
+        "trigger": options.trigger,
+        "max_rows": options.max_rows,
+        "checkpoint_epochs": options.checkpoint_epochs,
+        "checkpoint_seconds": options.checkpoint_seconds,
+    }
+    definition = Definition(name, document, tuple(before), tables, now_millis(), dialect, kept)
+    store = _store(catalog)
+    if not store.create(definition):
+        there = store.read(name)
+        if there.digest != definition.digest:
+            raise QueryExistsError(
+                f"query {name} is there with another plan: stop and drop it first, give another "
+                "name, or upgrade it",
+                query=name,
+            )
+        definition = there
+    _ROOTS[_key(catalog, name)] = roots
+    return _start(catalog, definition, options.clock)
+
+
+def _check_no_circle(roots: Sequence[Node], tables: Sequence[str]) -> None:
+    read = {node.source.name for root in roots for node in root.walk() if isinstance(node, Scan)}
+    both = sorted(read.intersection(tables))
+    if both:
+        raise UnsupportedError(
+            f"a continuous query cannot write into {both[0]} that it reads: it would never end; "
+            "write into another table",
+            table=both[0],
+        )
+
+
+def find_query(catalog: Catalog, name: str) -> Query:
+    """Find a query; as of ``Catalog.query``."""
+    return Query(catalog, _store(catalog).read(name))
+
+
+def list_queries(catalog: Catalog) -> list[Query]:
+    """List all queries of a warehouse."""
+    store = _store(catalog)
+    found = (store.find(name) for name in store.names())
+    return [Query(catalog, each) for each in found if each is not None]
+
+
+def stop_all(runtime: Any) -> None:
+    """Stop the queries that run in this process, as their runtime ends."""
+    for worker in _WORKERS.pop(runtime, {}).values():
+        worker.close()
+
+
+def _start(
+    catalog: Catalog, definition: Definition, clock: Callable[[], int] | None = None
+) -> Query:
+    query = Query(catalog, definition)
+    key = _key(catalog, definition.name)
+    workers = _workers(catalog)
+    running = workers.get(key)
+    if running is not None and running.is_running:
+        return query
+    store = _store(catalog)
+    store.want(definition.name, running=True)
+    store.note_failure(definition.name, None)
+    options = QueryOptions(**definition.options)
+    clock = clock or options.clock
+
+    def failed(failure: Failure) -> None:
+        store.note_failure(definition.name, failure)
+
+    workers[key] = QueryWorker(
+        definition.name,
+        lambda: open_run(catalog, definition, clock),
+        options.trigger_of(),
+        failed,
+    )
+    return query
+
+
+def open_run(catalog: Catalog, definition: Definition, clock: Callable[[], int]) -> Run:
+    """Open a run of a query on its newest checkpoint."""
+    store = _store(catalog)
+    roots = _roots(catalog, definition)
+    options = QueryOptions(**definition.options)
+    settings = RunSettings(options.checkpoint_epochs, options.checkpoint_seconds, clock)
+    ttls = {
+        node["id"]: [state["ttl"] for state in node.get("state", ())]
+        for node in definition.document["nodes"]
+    }
+    plan = RunnablePlan(roots, definition.before, "0 ms", ttls, definition.digest)
+    outlets: list[Outlet] = []
+    for root in roots:
+        if not isinstance(root, Sink):
+            raise UnsupportedError("a query's plan ends in tables: compile an INSERT")
+        table = catalog.load_table(root.table)
+        user = f"query-{definition.name}"
+        outlets.append(TableOutlet(table, root.target, user, definition.digest))
+    folder = tempfile.mkdtemp(prefix="pkray-query-")
+    states = States(store.folder(definition.name).child("state"), folder)
+    return Run(plan, outlets, store.log(definition.name), states, settings)
+
+
+def _roots(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:
+    """Take the plan that this process has, or load the one that is stored."""
+    known = _ROOTS.get(_key(catalog, definition.name))
+    if known is not None:
+        return known
+    from pkray.relational.plans import plan_of
+
+    return plan_of(catalog.session, definition.document).roots
+
+
+def _store(catalog: Catalog) -> QueryStore:
+    return QueryStore(open_store(catalog.warehouse, **catalog.storage_options))
+
+
+def _key(catalog: Catalog, name: str) -> str:
+    return f"{catalog.warehouse}/{name}"
+
+
+def _workers(catalog: Catalog) -> dict[str, QueryWorker]:
+    return _WORKERS.setdefault(catalog.runtime, {})
+
+
+def _forget(catalog: Catalog, name: str) -> None:
+    _workers(catalog).pop(_key(catalog, name), None)
