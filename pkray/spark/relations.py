@@ -22,7 +22,7 @@ from pkray.relational.sources import Source, Watermark
 from pkray.relational.sources.pushdown import pushed
 from pkray.relational.sources.rows import conformed, fields_of
 from pkray.relational.sources.table import TableSource
-from pkray.relational.spark_sql import SparkSql
+from pkray.relational.spark_sql.query import SparkSql
 from pkray.spark.source import read
 from pkray.spark.types import exchange_schema, incoming_schema, spark_schema
 

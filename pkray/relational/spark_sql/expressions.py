@@ -1,0 +1,94 @@
+"""Expressions as Spark SQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pkray.relational.functions.function import NO_SPARK, function
+from pkray.relational.plan.expressions import (
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Expression,
+    Lambda,
+    Literal,
+    UdfCall,
+)
+from pkray.relational.spark_sql.constants import at_precision, literal, quoted, type_text, wrapped
+
+
+@dataclass
+class ExpressionWriter:
+    """Writes expressions as Spark SQL.
+
+    Attributes:
+        prefix: what the names of views and functions begin with.
+        kernels: the calls that run in Python, by the functions' names; their arguments are
+            ColumnRefs to ``arg0``, ``arg1`` ….
+    """
+
+    prefix: str = "pkray"
+    kernels: dict[str, Call | UdfCall] = field(default_factory=dict)
+
+    def expression(self, value: Expression) -> str:
+        """Write one expression."""
+        match value:
+            case ColumnRef():
+                return quoted(value.name)
+            case Literal():
+                return literal(value)
+            case Cast():
+                return self._cast(value)
+            case Case():
+                branches = " ".join(
+                    f"WHEN {self.expression(when)} THEN {self.expression(then)}"
+                    for when, then in value.branches
+                )
+                return f"CASE {branches} ELSE {self.expression(value.otherwise)} END"
+            case Lambda():
+                names = ", ".join(quoted(name) for name in value.parameters)
+                names = f"({names})" if len(value.parameters) > 1 else names
+                return f"{names} -> {self.expression(value.body)}"
+            case UdfCall():
+                return self._kernel(value)
+            case Call():
+                return self._call(value)
+        raise AssertionError(value)
+
+    def _call(self, value: Call) -> str:
+        known = function(value.function)
+        if known.spark is NO_SPARK:
+            return self._kernel(value)
+        arguments = [self.expression(each) for each in value.arguments]
+        if known.spark is None:
+            return f"{value.function}({', '.join(arguments)})"
+        try:
+            return f"({known.spark(value, arguments)})"
+        except NotImplementedError:
+            return self._kernel(value)
+
+    def _kernel(self, value: Call | UdfCall) -> str:
+        places = tuple(
+            each if isinstance(each, Literal) else ColumnRef(each.type, f"arg{index}")
+            for index, each in enumerate(value.arguments)
+        )
+        shape = value.with_operands(places)
+        assert isinstance(shape, Call | UdfCall)
+        known = [name for name, each in self.kernels.items() if each == shape]
+        name = known[0] if known else f"{self.prefix}_function_{len(self.kernels)}"
+        self.kernels[name] = shape
+        arguments = [
+            self.expression(each) for each in value.arguments if not isinstance(each, Literal)
+        ]
+        return f"{name}({', '.join(arguments)})"
+
+    def _cast(self, value: Cast) -> str:
+        operand, kind = self.expression(value.operand), value.type
+        if value.on_error == "wrap":
+            return wrapped(operand, kind)
+        word = "TRY_CAST" if value.on_error == "null" else "CAST"
+        text = f"{word}({operand} AS {type_text(kind)})"
+        if kind.root.startswith("TIMESTAMP") and (kind.precision or 0) < 6:
+            return at_precision(text, kind)
+        return text

@@ -1,0 +1,102 @@
+"""Nodes that pass rows on: scans, projections, filters, orders, limits."""
+
+from __future__ import annotations
+
+from pkray.errors import UnsupportedError
+from pkray.relational.plan.expressions import ColumnRef, SortKey
+from pkray.relational.plan.nodes import (
+    Filter,
+    Limit,
+    Node,
+    Project,
+    Scan,
+    SetOperation,
+    Sort,
+    Unnest,
+    Values,
+)
+from pkray.relational.spark_sql.constants import literal, names_of, null_of, order_of, quoted
+from pkray.relational.spark_sql.writer import Writer, write
+
+
+@write.register
+def _scan(node: Scan, writer: Writer) -> str:
+    view = f"{writer.prefix}_source_{len(writer.scans)}"
+    writer.scans[view] = node
+    return f"SELECT {names_of(node.fields.names) or '1 AS `$none`'} FROM {view}"
+
+
+@write.register
+def _values(node: Values, writer: Writer) -> str:
+    names = node.fields.names
+    if not node.rows:
+        nulls = (f"{null_of(each.type)} AS {quoted(each.name)}" for each in node.fields)
+        return f"SELECT {', '.join(nulls)} WHERE false"
+    if not names:
+        return f"SELECT * EXCEPT (x) FROM VALUES {', '.join(['(1)'] * len(node.rows))} AS t(x)"
+    rows = ", ".join(f"({', '.join(literal(each) for each in row)})" for row in node.rows)
+    return f"SELECT * FROM VALUES {rows} AS t({names_of(names)})"
+
+
+@write.register
+def _filter(node: Filter, writer: Writer) -> str:
+    return f"SELECT * FROM {writer.name(node.input)} WHERE {writer.expression(node.condition)}"
+
+
+@write.register
+def _project(node: Project, writer: Writer) -> str:
+    columns = ", ".join(
+        f"{writer.expression(value)} AS {quoted(name)}" for name, value in node.columns
+    )
+    return f"SELECT {columns or '1 AS `$none`'} FROM {writer.name(node.input)}"
+
+
+@write.register
+def _setoperation(node: SetOperation, writer: Writer) -> str:
+    kind = str(node.kind).upper() + (" ALL" if node.all else "")
+    left, right = writer.name(node.left), writer.name(node.right)
+    return f"SELECT * FROM {left} {kind} SELECT * FROM {right}"
+
+
+@write.register
+def _sort(node: Sort, writer: Writer) -> str:
+    return f"SELECT * FROM {writer.name(node.input)} ORDER BY {order_of(node.order_by)}"
+
+
+@write.register
+def _limit(node: Limit, writer: Writer) -> str:
+    count = "" if node.count is None else f" LIMIT {node.count}"
+    offset = f" OFFSET {node.offset}" if node.offset else ""
+    below = writer.name(node.input)
+    order = last_sort(node.input)
+    ordered = f" ORDER BY {order_of(order)}" if order else ""
+    return f"SELECT * FROM {below}{ordered}{count}{offset}"
+
+
+@write.register
+def _unnest(node: Unnest, writer: Writer) -> str:
+    if node.udf is not None:
+        raise UnsupportedError(
+            f"the table function {node.udf.name} does not run on Spark: use engine='local'",
+            node="Unnest",
+        )
+    outer = "OUTER " if node.outer else ""
+    call = f"{node.function}({names_of(node.arguments)})"
+    view = f"LATERAL VIEW {outer}{call} e AS {names_of(node.names)}"
+    return f"SELECT * FROM {writer.name(node.input)} {view}"
+
+
+def last_sort(node: Node) -> tuple[SortKey, ...] | None:
+    """Find the order that a result still has: its rows were only projected since."""
+    while isinstance(node, Project | Limit):
+        if isinstance(node, Project):
+            below = node.input
+            kept = {
+                value.name: name for name, value in node.columns if isinstance(value, ColumnRef)
+            }
+            order = last_sort(below)
+            if order is None or not all(key.column in kept for key in order):
+                return None
+            return tuple(SortKey(kept[k.column], k.descending, k.nulls_first) for k in order)
+        node = node.input
+    return node.order_by if isinstance(node, Sort) else None
