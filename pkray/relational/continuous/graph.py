@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -101,7 +102,9 @@ class Graph:
             given = [made[number] for number in stage.inputs]
             for state in stage.states.values():
                 state.now = epoch.time
+            begun = time.perf_counter()
             made[stage.number] = stage.operator.apply(given, epoch)
+            stage.seconds += time.perf_counter() - begun
             stage.rows_in += sum(map(len, given))
             stage.rows_out += len(made[stage.number])
         return [made[number] for number in self._roots]

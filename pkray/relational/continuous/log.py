@@ -55,41 +55,48 @@ class Checkpoint(msgspec.Struct, frozen=True):
     run: str = ""
 
 
+_NONE = Checkpoint(-1, {}, None, "", {})
+"""Before the first epoch."""
+
+
 class QueryLog(ABC):
     """Where a query writes down its epochs and checkpoints."""
 
     @abstractmethod
-    def begin(self, record: EpochRecord) -> None:
-        """Write an epoch down before it runs.
+    def take_over(self) -> Checkpoint | None:
+        """Make this run the one that counts; give the newest checkpoint, None where there is none.
 
-        Raises:
-            QueryFencedError: another run of the query did.
+        Runs before it write no checkpoint any more.
         """
+
+    @abstractmethod
+    def begin(self, record: EpochRecord) -> EpochRecord:
+        """Write an epoch down before it runs; where that is done already, give what was written."""
 
     @abstractmethod
     def epochs_from(self, number: int) -> list[EpochRecord]:
         """List the epochs that were written down, from a number on."""
 
     @abstractmethod
-    def newest_checkpoint(self) -> Checkpoint | None:
-        """Read the newest checkpoint; None where there is none."""
-
-    @abstractmethod
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, and delete what no checkpoint kept needs."""
+        """Write a checkpoint, and delete what no checkpoint kept needs.
+
+        Raises:
+            QueryFencedError: another run took over.
+        """
 
 
 class NoLog(QueryLog):
     """Writes nothing down: what runs ends with its process."""
 
-    def begin(self, record: EpochRecord) -> None:
-        pass
+    def take_over(self) -> Checkpoint | None:
+        return None
+
+    def begin(self, record: EpochRecord) -> EpochRecord:
+        return record
 
     def epochs_from(self, number: int) -> list[EpochRecord]:
         return []
-
-    def newest_checkpoint(self) -> Checkpoint | None:
-        return None
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         pass
@@ -99,24 +106,47 @@ Record = TypeVar("Record", EpochRecord, Checkpoint)
 
 
 class StoredLog(QueryLog):
-    """A folder: ``epochs/epoch-<n>``, ``checkpoints/checkpoint-<n>``.
+    """A folder: ``epochs/epoch-<epoch>``, ``checkpoints/checkpoint-<number>``, ``state/``.
 
-    Each file is created once. A run that finds what it is about to create there is not the newest
-    any more, and stops.
+    Each file is created once. A run takes over by creating the next checkpoint, a copy of the
+    newest: whoever would create that one finds it there, and is not the newest run any more. So
+    files of states that no checkpoint names then are nobody's, and are deleted.
 
     Args:
         store: the query's folder.
         run: the name of this run.
     """
 
-    def __init__(self, store: ObjectStore, run: str) -> None:
+    def __init__(self, store: ObjectStore, run: str = "") -> None:
         self._store = store
         self._run = run
+        self._number = -1
 
-    def begin(self, record: EpochRecord) -> None:
-        named = msgspec.structs.replace(record, run=self._run)
-        if not self._create(_epoch_path(record.number), named):
-            raise self._fenced()
+    def newest_checkpoint(self) -> Checkpoint | None:
+        """Read the newest checkpoint; None where no epoch has ended."""
+        numbers = self._checkpoints()
+        found = self._read(_checkpoint_path(numbers[-1]), Checkpoint) if numbers else None
+        return found if found is not None and found.epoch >= 0 else None
+
+    def take_over(self) -> Checkpoint | None:
+        while True:
+            numbers = self._checkpoints()
+            newest = _NONE if not numbers else self._read(_checkpoint_path(numbers[-1]), Checkpoint)
+            self._number = (numbers[-1] if numbers else -1) + 1
+            if self._create(_checkpoint_path(self._number), newest):
+                break
+        self._delete_unnamed()
+        return newest if newest.epoch >= 0 else None
+
+    def _delete_unnamed(self) -> None:
+        checkpoints = [self._read(_checkpoint_path(n), Checkpoint) for n in self._checkpoints()]
+        live = _paths([*checkpoints, *self.savepoints()])
+        found = {each.path for each in self._store.list("state/", hidden=True)}
+        self._store.delete(sorted(found - live))
+
+    def begin(self, record: EpochRecord) -> EpochRecord:
+        path = _epoch_path(record.number)
+        return record if self._create(path, record) else self._read(path, EpochRecord)
 
     def epochs_from(self, number: int) -> list[EpochRecord]:
         found = []
@@ -125,15 +155,14 @@ class StoredLog(QueryLog):
             number += 1
         return found
 
-    def newest_checkpoint(self) -> Checkpoint | None:
-        numbers = self._checkpoints()
-        return self._read(_checkpoint_path(numbers[-1]), Checkpoint) if numbers else None
-
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         before = self._checkpoints()
-        named = msgspec.structs.replace(checkpoint, run=self._run)
-        if not self._create(_checkpoint_path(checkpoint.epoch), named):
-            raise self._fenced()
+        if not self._create(_checkpoint_path(self._number + 1), checkpoint):
+            raise QueryFencedError(
+                f"another run of the query in {self._store.url!r} took over; this one stops",
+                run=self._run,
+            )
+        self._number += 1
         self._clean(before, checkpoint)
 
     def _clean(self, before: list[int], newest: Checkpoint) -> None:
@@ -148,7 +177,7 @@ class StoredLog(QueryLog):
         old = [self._read(_checkpoint_path(each), Checkpoint) for each in dropped]
         self._store.delete(sorted(_paths(old) - live))
         first = max(0, min(each.epoch for each in old) - 1)
-        epochs = range(first, kept[0] + 1)
+        epochs = range(first, min(each.epoch for each in checkpoints) + 1)
         self._store.delete([_epoch_path(number) for number in epochs])
         self._store.delete([_checkpoint_path(number) for number in dropped])
 
@@ -161,7 +190,8 @@ class StoredLog(QueryLog):
         return sorted(int(name) for name in names if name.isdigit())
 
     def _create(self, path: str, record: EpochRecord | Checkpoint) -> bool:
-        return self._store.create(path, seal_json(msgspec.json.encode(record)))
+        named = msgspec.structs.replace(record, run=self._run)
+        return self._store.create(path, seal_json(msgspec.json.encode(named)))
 
     def _read(self, path: str, kind: type[Record]) -> Record:
         data = self._store.read(path)
@@ -172,12 +202,6 @@ class StoredLog(QueryLog):
             raise CorruptFileError(
                 f"{self._store.url}/{path} of a query is damaged: {error}", path=path
             ) from error
-
-    def _fenced(self) -> QueryFencedError:
-        return QueryFencedError(
-            f"another run of the query in {self._store.url!r} took over; this one stops",
-            run=self._run,
-        )
 
 
 def _epoch_path(number: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -250,10 +249,10 @@ def start_query(
         QueryExistsError: there is one of this name with another plan.
     """
     options.trigger_of()
-    for root in roots:
-        check_operators(root)
     tables = tuple(root.table for root in roots if isinstance(root, Sink))
     _check_no_circle(roots, tables)
+    for root in roots:
+        check_operators(root)
     kept = {
         "trigger": options.trigger,
         "max_rows": options.max_rows,
@@ -349,8 +348,7 @@ def open_run(catalog: Catalog, definition: Definition, clock: Callable[[], int])
         table = catalog.load_table(root.table)
         user = f"query-{definition.name}"
         outlets.append(TableOutlet(table, root.target, user, definition.digest))
-    folder = tempfile.mkdtemp(prefix="pkray-query-")
-    states = States(store.folder(definition.name).child("state"), folder)
+    states = States(store.folder(definition.name).child("state"))
     return Run(plan, outlets, store.log(definition.name), states, settings)
 
 

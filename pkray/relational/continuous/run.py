@@ -78,7 +78,7 @@ class Run:
         self._log = log
         self._states = states
         self._settings = settings
-        found = log.newest_checkpoint()
+        found = log.take_over()
         states.begin(found.files if found else {})
         self.graph = Graph(plan.roots, plan.before, states.open, plan.ttl, plan.ttls)
         self.feeds = Feeds(self.graph.scans)
@@ -121,8 +121,7 @@ class Run:
             LAST_WATERMARK if is_last else self.watermark,
             is_last,
         )
-        self._log.begin(record)
-        return record
+        return self._log.begin(record)
 
     def _run(self, record: EpochRecord) -> None:
         arrival = record.number * _ARRIVALS

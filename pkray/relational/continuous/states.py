@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from pkray.clock import now_millis
 from pkray.format.data_file import DataFileMeta
@@ -11,6 +10,8 @@ from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.relational.continuous.state import State, StateSpec
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
+from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 
 Files = Mapping[str, Sequence[DataFileMeta]]
 """The data files of each state, by its name."""
@@ -22,17 +23,17 @@ class States:
     """Opens the states of a query, each in a folder of its own.
 
     Args:
-        store: the folder that has them.
-        local_directory: on the local disk, for copies of files and rows set aside.
+        store: the folder that has them; None: one on the local disk, which ends with them.
         memory: bytes of rows that all states together hold in memory.
     """
 
-    def __init__(self, store: ObjectStore, local_directory: str, memory: int = 256 << 20) -> None:
-        self._store = store
-        self._local = local_directory
+    def __init__(self, store: ObjectStore | None = None, memory: int = 256 << 20) -> None:
+        self._folder = OwnedDirectory(f"{default_local_directory()}/queries")
+        self._local = str(self._folder.path)
+        self._store = store or open_store(f"{self._local}/state")
         self._memory = memory
         self._lookups = LookupStore(
-            str(Path(local_directory) / "lookup"),
+            f"{self._local}/lookup",
             CopyLimits(_DISK, _MEMORY, _RETENTION),
             clock=now_millis,
             in_background=True,
@@ -72,3 +73,4 @@ class States:
         for state in self.opened.values():
             state.close()
         self._lookups.close()
+        self._folder.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from typing import Literal
@@ -16,7 +15,6 @@ from pkray.relational.continuous.planning import physical, runnable
 from pkray.relational.continuous.run import Run, RunSettings
 from pkray.relational.continuous.states import States
 from pkray.relational.plan.nodes import Node
-from pkray.storage.opening import open_store
 
 POLL_SECONDS = 0.05
 """Between two looks at sources that had nothing new."""
@@ -44,8 +42,7 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
         self.schema = messages.schema
         self._outlet = QueueOutlet(messages)
         self._ends = trigger == "available_now"
-        self._folder = tempfile.TemporaryDirectory(prefix="pkray-stream-")
-        states = States(open_store(f"{self._folder.name}/state"), f"{self._folder.name}/local")
+        states = States()
         before = (encoding != "upsert",)
         self._run = Run(runnable((made,), before, ttl), [self._outlet], NoLog(), states, settings)
         self._is_closed = False
@@ -77,4 +74,3 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
         if not self._is_closed:
             self._is_closed = True
             self._run.close()
-            self._folder.cleanup()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -61,7 +60,6 @@ class QueryWorker:
         self._status: dict[str, Any] = {"epoch": -1, "sources": {}, "nodes": []}
         self._state = "starting"
         self._failure: Failure | None = None
-        self._savepoints: list[tuple[str, threading.Event]] = []
         self._thread = threading.Thread(target=self._work, name=f"pkray-query-{name}", daemon=True)
         self._thread.start()
 
@@ -146,8 +144,3 @@ class QueryWorker:
         with self._moved:
             self._state = "failed"
             self._moved.notify_all()
-
-
-def local_folder() -> tempfile.TemporaryDirectory[str]:
-    """Make a folder on the local disk for a query's copies of files."""
-    return tempfile.TemporaryDirectory(prefix="pkray-query-")
