@@ -38,6 +38,9 @@ CODE = "$code"
 @operator(Aggregate)
 def aggregate(node: Aggregate, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Give a row a group; without keys, one row."""
+    if not node.keys and not node.aggregates:
+        yield batch_of((), node.fields.arrow, 1)
+        return
     folding = Folding.of(node.keys, node.aggregates, node.input.fields.arrow)
     if len(folding.folds) == len(node.aggregates):
         tables = folding.run(node, engine, _columns(node, engine))

@@ -6,6 +6,8 @@ with the JSON pointer to its place.
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 import types
 import typing
@@ -28,6 +30,12 @@ from pkray.relational.plan.json_names import (
     own_fields,
     type_name,
 )
+from pkray.relational.plan.json_writer import (
+    derived_entries,
+    digest_of,
+    modes_of,
+    shuffle_of,
+)
 from pkray.relational.plan.nodes import IntervalJoin, Join, Node, Scan, Sink, TemporalJoin
 from pkray.relational.plan.state import states
 from pkray.relational.plan.text import FindUdf, from_text
@@ -37,6 +45,8 @@ from pkray.schema.types import DataType
 MOST_NODES = 10_000
 """Most nodes of a plan: so that a crafted file cannot fill memory with them."""
 
+MOST_CHOICES = 6
+"""Most tables of one plan for each of which both changelog modes are tried."""
 _DURATION = re.compile(r"(0|[1-9]\d{0,17}) (ms|s|min|h|d)")
 _COMMON = ("id", "type", "state", "inputProperties", "outputType", "description", "digest")
 _INFORMATION = ("leftUpsertKeys", "rightUpsertKeys")
@@ -136,6 +146,8 @@ class _Reader:
             node = self._node(written[index], f"/nodes/{index}", below)
             if node is not None:
                 built[number] = node
+        if len(built) == len(places):
+            self._check_derived(written, edges, places, built)
         taken = {each for numbers in inputs.values() for each in numbers}
         roots = [number for number in places if number not in taken]
         sinks = [number for number in roots if written[places[number]]["type"] == _SINK]
@@ -317,6 +329,48 @@ class _Reader:
         if written.get("outputType", _MISSING) != row_type(node):
             self.fault(f"{pointer}/outputType", f"it is {row_type(node)}")
         self._check_states(node, written.get("state", []), f"{pointer}/state")
+
+    def _check_derived(
+        self,
+        written: list[Any],
+        edges: list[Any],
+        places: Mapping[int, int],
+        built: Mapping[int, Node],
+    ) -> None:
+        """What follows from the rest must be what it says: who reads the file believes it."""
+        digests: dict[int, str] = {}
+        for number, node in built.items():
+            digests[id(node)] = digest_of(node, [digests[id(each)] for each in node.inputs])
+            derived = {**derived_entries(node), "digest": digests[id(node)]}
+            derived.pop("outputType")
+            for key, value in derived.items():
+                said = written[places[number]].get(key, _MISSING)
+                if said is _MISSING or said != value:
+                    self.fault(f"/nodes/{places[number]}/{key}", f"it is {json.dumps(value)}")
+        for index, edge in enumerate(edges):
+            shuffle = shuffle_of(built[edge["source"]])
+            if edge.get("shuffle") != shuffle:
+                self.fault(f"/edges/{index}/shuffle", f"it is {json.dumps(shuffle)}")
+        self._check_modes(edges, built)
+
+    def _check_modes(self, edges: list[Any], built: Mapping[int, Node]) -> None:
+        """Compare with the modes for results that need the rows before updates, or do not."""
+        below = {id(each) for node in built.values() for each in node.inputs}
+        roots = [node for node in built.values() if id(node) not in below]
+        differing: list[list[tuple[int, list[str]]]] = []
+        for needed in itertools.product((True, False), repeat=min(len(roots), MOST_CHOICES)):
+            before = [*needed, *[True] * (len(roots) - len(needed))]
+            modes = modes_of(roots, before)
+            expected = [modes[id(built[edge["source"]])].names() for edge in edges]
+            differing.append(
+                [
+                    (index, names)
+                    for index, (edge, names) in enumerate(zip(edges, expected, strict=True))
+                    if edge.get("changelogMode") != names
+                ]
+            )
+        for index, names in min(differing, key=len):
+            self.fault(f"/edges/{index}/changelogMode", f"it is {json.dumps(names)}")
 
     def _check_states(self, node: Node, written: Any, pointer: str) -> None:
         kept = [each for each in states(node) if each.cleaned_by == "ttl"]

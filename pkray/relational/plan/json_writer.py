@@ -46,7 +46,7 @@ def to_json(
     modes = modes_of(shared, before)
     digests: dict[int, str] = {}
     for node in order:
-        digests[id(node)] = _digest(node, [digests[id(each)] for each in node.inputs])
+        digests[id(node)] = digest_of(node, [digests[id(each)] for each in node.inputs])
     return {
         "pkrayVersion": version,
         "planVersion": PLAN_VERSION,
@@ -56,7 +56,7 @@ def to_json(
             {
                 "source": ids[id(each)],
                 "target": ids[id(node)],
-                "shuffle": _shuffle(each),
+                "shuffle": shuffle_of(each),
                 "changelogMode": modes[id(each)].names(),
             }
             for node in order
@@ -102,10 +102,6 @@ def in_order(roots: Sequence[Node]) -> Iterator[Node]:
 
 def _node_json(node: Node, number: int, digest: str, ttl: str) -> dict[str, Any]:
     written = {"id": number, "type": type_name(type(node)), **_attributes(node)}
-    if isinstance(node, Join):
-        for side, each in (("left", node.left), ("right", node.right)):
-            key = best_key(each, upsert_keys(each))
-            written[f"{side}UpsertKeys"] = [] if key is None else [list(key)]
     ttls = iter(state_ttls(node, ttl))
     kept = [
         {"index": index, "ttl": next(ttls), "name": state.name}
@@ -113,11 +109,20 @@ def _node_json(node: Node, number: int, digest: str, ttl: str) -> dict[str, Any]
     ]
     if kept:
         written["state"] = kept
-    written["inputProperties"] = [{"distribution": _distribution(each)} for each in node.inputs]
-    written["outputType"] = row_type(node)
-    written["description"] = description(node)
-    written["digest"] = digest
-    return written
+    return {**written, **derived_entries(node), "digest": digest}
+
+
+def derived_entries(node: Node) -> dict[str, Any]:
+    """List what a file says of a node that follows from the plan."""
+    derived: dict[str, Any] = {}
+    if isinstance(node, Join):
+        for side, each in (("left", node.left), ("right", node.right)):
+            key = best_key(each, upsert_keys(each))
+            derived[f"{side}UpsertKeys"] = [] if key is None else [list(key)]
+    derived["inputProperties"] = [{"distribution": _distribution(each)} for each in node.inputs]
+    derived["outputType"] = row_type(node)
+    derived["description"] = description(node)
+    return derived
 
 
 def _attributes(node: Node) -> dict[str, Any]:
@@ -176,7 +181,7 @@ def _to_value(value: Any) -> Any:
     )
 
 
-def _digest(node: Node, inputs: list[str]) -> str:
+def digest_of(node: Node, inputs: list[str]) -> str:
     """Tell an operator by what it computes: not by its number, its TTL or its description."""
     said = {
         "type": type_name(type(node)),
@@ -188,7 +193,8 @@ def _digest(node: Node, inputs: list[str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _shuffle(node: Node) -> dict[str, Any]:
+def shuffle_of(node: Node) -> dict[str, Any]:
+    """Say how a node's rows get to what takes them."""
     if not isinstance(node, Exchange):
         return {"type": "forward"}
     return {"type": "hash", "keys": list(node.keys)} if node.keys else {"type": "single"}

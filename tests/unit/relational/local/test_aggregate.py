@@ -44,6 +44,13 @@ def alone(kind: str, values: list[Any], call: AggregateCall) -> Any:
     return found
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+def test_without_keys_and_calls_there_is_one_row(rows: int) -> None:
+    node = aggregated(rows_of("v BIGINT", [(1,)] * rows), ())
+    (batch,) = run(node)
+    assert (batch.num_rows, batch.num_columns) == (1, 0)
+
+
 def model(rows: list[Row], call: AggregateCall) -> Any:
     if call.filter:
         rows = [row for row in rows if row[3]]

@@ -199,6 +199,20 @@ MUTATIONS = [
         set_in(*NODE, "state", 0, "ttl", value="3 weeks"),
         f"/nodes/{AT_JOIN}/state/0/ttl",
     ),
+    *(
+        (f"another {key}", set_in(*NODE, key, value=value), f"/nodes/{AT_JOIN}/{key}")
+        for key, value in (
+            ("digest", "0123456789abcdef"),
+            ("description", "Join"),
+            ("inputProperties", [{"distribution": "single"}] * 2),
+            ("leftUpsertKeys", [["k"]]),
+        )
+    ),
+    ("no digest", take_out(*NODE, "digest"), f"/nodes/{AT_JOIN}/digest"),
+    ("a shuffle", set_in("edges", 1, "shuffle", value={"type": "single"}), "/edges/1/shuffle"),
+    ("no shuffle", take_out("edges", 1, "shuffle"), "/edges/1/shuffle"),
+    ("a mode", set_in("edges", 0, "changelogMode", value=["D"]), "/edges/0/changelogMode"),
+    ("no mode", take_out("edges", 0, "changelogMode"), "/edges/0/changelogMode"),
     ("a state less", take_out(*NODE, "state", 1), f"/nodes/{AT_JOIN}/state"),
     (
         "a state's name",
