@@ -26,7 +26,6 @@ from pkray.relational.api.windows import Window
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Node, Scan
-from pkray.relational.plan.state import ttl_of
 from pkray.relational.session import Environment, table_scan
 from pkray.relational.sources.source import Source
 from pkray.relational.sources.system import SystemSource
@@ -584,6 +583,7 @@ class Relation(Queried):
         encoding: Literal["retract", "append", "upsert"] = "retract",
         *,
         trigger: Literal["changes", "available_now"] = "changes",
+        name: str | None = None,
         clock: Callable[[], int] | None = None,
     ) -> Any:
         """Follow its rows as its sources change.
@@ -592,6 +592,8 @@ class Relation(Queried):
             encoding: ``retract``, +I, -U and +U in pairs, -D; ``append``, +I alone; ``upsert``, +I,
                 +U and -D by key, for which it needs one.
             trigger: ``changes``, on and on; ``available_now``, up to what the sources hold now.
+            name: keeps its state and its place under this name, and goes on there; after a crash
+                some epochs come again, with the same ``_epoch``. Default: it keeps nothing.
             clock: processing time in epoch milliseconds; default the machine's.
 
         Returns:
@@ -602,11 +604,35 @@ class Relation(Queried):
             UnsupportedError: a node does not run continuously, or its changes cannot be told so;
                 the error names it.
         """
-        from pkray.relational.continuous.run import RunSettings
-        from pkray.relational.continuous.stream import ResultStream
+        streams = importlib.import_module("pkray.relational.continuous.stream")
+        return streams.open_stream(self, encoding, trigger, name, clock)
 
-        settings = RunSettings(clock=clock) if clock else RunSettings()
-        return ResultStream(self.plan, encoding, trigger, self._ttl(), settings)
+    def foreach_batch(
+        self,
+        function: Callable[[pa.RecordBatch, int], object],
+        name: str,
+        *,
+        encoding: Literal["retract", "append", "upsert"] = "retract",
+        trigger: str = "changes",
+        clock: Callable[[], int] | None = None,
+    ) -> Any:
+        """Call a function for the changes of each epoch, for systems outside.
+
+        Args:
+            function: takes a batch as of `stream`, and the number of the epoch; after a crash it
+                is called again for some epochs, with the same numbers.
+            name: of the query, which keeps its state and its place under it.
+            encoding, clock: as of `stream`.
+            trigger: as of `materialize`.
+
+        Returns:
+            the query.
+
+        Raises:
+            As `stream`; and QueryExistsError: there is a query of this name with another plan.
+        """
+        streams = importlib.import_module("pkray.relational.continuous.stream")
+        return streams.for_each_batch(self, function, name, encoding, trigger, clock)
 
     def materialize(
         self,
@@ -646,9 +672,6 @@ class Relation(Queried):
         return materializing.materialize(
             self, name, primary_key, options, trigger, max_rows, strict, clock
         )
-
-    def _ttl(self) -> str:
-        return ttl_of(self.names.session.options if self.names.session else {})
 
     # Plans
 

@@ -121,6 +121,7 @@ class QueueOutlet(Outlet):
 
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
+        self.schema = messages.schema
         self.waiting: deque[pa.RecordBatch] = deque()
 
     def give(self, changes: Changes, epoch: Epoch) -> None:

@@ -36,6 +36,8 @@ _WORKERS: weakref.WeakKeyDictionary[Any, dict[str, QueryWorker]] = weakref.WeakK
 """The queries that run in this process, by the runtime of their catalog and by folder."""
 _ROOTS: dict[str, tuple[Node, ...]] = {}
 """Physical plans by the folders of queries of this process: some read what is in memory alone."""
+_FUNCTIONS: dict[str, Outlet] = {}
+"""Outlets that call functions of this process, by the folders of queries."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,9 @@ class Query:
     def drop(self) -> None:
         """End it, and delete its state; its table stays."""
         self.stop()
-        _ROOTS.pop(_key(self._catalog, self.name), None)
+        key = _key(self._catalog, self.name)
+        _ROOTS.pop(key, None)
+        _FUNCTIONS.pop(key, None)
         _store(self._catalog).drop(self.name)
 
     def _worker(self) -> QueryWorker | None:
@@ -251,8 +255,6 @@ def start_query(
     options.trigger_of()
     tables = tuple(root.table for root in roots if isinstance(root, Sink))
     _check_no_circle(roots, tables)
-    for root in roots:
-        check_operators(root)
     kept = {
         "trigger": options.trigger,
         "max_rows": options.max_rows,
@@ -260,18 +262,30 @@ def start_query(
         "checkpoint_seconds": options.checkpoint_seconds,
     }
     definition = Definition(name, document, tuple(before), tables, now_millis(), dialect, kept)
+    return _start(catalog, define(catalog, definition, roots), options.clock)
+
+
+def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) -> Definition:
+    """Store a query, or find the one that is there with this plan.
+
+    Raises:
+        QueryExistsError: there is one of its name with another plan.
+        UnsupportedError: a node does not run continuously.
+    """
+    for root in roots:
+        check_operators(root)
     store = _store(catalog)
     if not store.create(definition):
-        there = store.read(name)
-        if there.digest != definition.digest:
+        there = store.read(definition.name)
+        if (there.digest, there.tables) != (definition.digest, definition.tables):
             raise QueryExistsError(
-                f"query {name} is there with another plan: stop and drop it first, give another "
-                "name, or upgrade it",
-                query=name,
+                f"query {definition.name} is there with another plan: stop and drop it first, give "
+                "another name, or upgrade it",
+                query=definition.name,
             )
         definition = there
-    _ROOTS[_key(catalog, name)] = roots
-    return _start(catalog, definition, options.clock)
+    _ROOTS[_key(catalog, definition.name)] = roots
+    return definition
 
 
 def _check_no_circle(roots: Sequence[Node], tables: Sequence[str]) -> None:
@@ -316,40 +330,68 @@ def _start(
     store.want(definition.name, running=True)
     store.note_failure(definition.name, None)
     options = QueryOptions(**definition.options)
-    clock = clock or options.clock
+    chosen = clock or options.clock
 
     def failed(failure: Failure) -> None:
         store.note_failure(definition.name, failure)
 
-    workers[key] = QueryWorker(
-        definition.name,
-        lambda: open_run(catalog, definition, clock),
-        options.trigger_of(),
-        failed,
-    )
+    def opened() -> Run:
+        outlets = _outlets(catalog, definition)
+        settings = RunSettings(options.checkpoint_epochs, options.checkpoint_seconds, chosen)
+        return open_run(catalog, definition, outlets, settings)
+
+    workers[key] = QueryWorker(definition.name, opened, options.trigger_of(), failed)
     return query
 
 
-def open_run(catalog: Catalog, definition: Definition, clock: Callable[[], int]) -> Run:
-    """Open a run of a query on its newest checkpoint."""
+def open_run(
+    catalog: Catalog, definition: Definition, outlets: Sequence[Outlet], settings: RunSettings
+) -> Run:
+    """Open a run of a query on its newest checkpoint.
+
+    Args:
+        outlets: one a root.
+    """
     store = _store(catalog)
-    roots = _roots(catalog, definition)
-    options = QueryOptions(**definition.options)
-    settings = RunSettings(options.checkpoint_epochs, options.checkpoint_seconds, clock)
     ttls = {
         node["id"]: [state["ttl"] for state in node.get("state", ())]
         for node in definition.document["nodes"]
     }
+    roots = _roots(catalog, definition)
     plan = RunnablePlan(roots, definition.before, "0 ms", ttls, definition.digest)
-    outlets: list[Outlet] = []
-    for root in roots:
-        if not isinstance(root, Sink):
-            raise UnsupportedError("a query's plan ends in tables: compile an INSERT")
-        table = catalog.load_table(root.table)
-        user = f"query-{definition.name}"
-        outlets.append(TableOutlet(table, root.target, user, definition.digest))
     states = States(store.folder(definition.name).child("state"))
     return Run(plan, outlets, store.log(definition.name), states, settings)
+
+
+def _outlets(catalog: Catalog, definition: Definition) -> list[Outlet]:
+    function = _FUNCTIONS.get(_key(catalog, definition.name))
+    if function is not None:
+        return [function]
+    if not definition.tables:
+        raise UnsupportedError(
+            f"query {definition.name} goes to this program: open it again by stream(name=…) or "
+            "foreach_batch(function, name=…)",
+            query=definition.name,
+        )
+    user = f"query-{definition.name}"
+    return [
+        TableOutlet(catalog.load_table(root.table), root.target, user, definition.digest)
+        for root in _roots(catalog, definition)
+        if isinstance(root, Sink)
+    ]
+
+
+def start_function(
+    catalog: Catalog,
+    definition: Definition,
+    roots: tuple[Node, ...],
+    outlet: Outlet,
+    clock: Callable[[], int] | None,
+) -> Query:
+    """Start a query whose changes a function of this process takes."""
+    definition = define(catalog, definition, roots)
+    _FUNCTIONS[_key(catalog, definition.name)] = outlet
+    return _start(catalog, definition, clock)
 
 
 def _roots(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:

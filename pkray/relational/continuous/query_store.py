@@ -28,7 +28,7 @@ class Definition(msgspec.Struct, frozen=True):
         name: of the query; that of its table, where it has one.
         document: the compiled plan.
         before: of each root, whether rows before updates are needed.
-        tables: names of the results, one a root.
+        tables: names of the results, one a root; of a stream there is none.
         created: epoch milliseconds.
         dialect: of the query.
         options: how it runs: ``trigger``, ``max_rows``, ``checkpoint_epochs`` and so on.

@@ -92,7 +92,7 @@ class Run:
         self.is_ended = bool(found and found.is_last)
 
     def step(self) -> bool:
-        """Run one epoch, if there is something to be read.
+        """Run one epoch, if there is something to be read; write no checkpoint.
 
         Raises:
             EvaluationError: a row cannot be computed; the run is of no use any more.
@@ -102,6 +102,11 @@ class Run:
             return False
         self._run(record)
         return True
+
+    def checkpoint_if_due(self) -> None:
+        """Write a checkpoint if the last one is old enough, or nothing more comes."""
+        if self._is_due():
+            self.checkpoint()
 
     def _next_record(self) -> EpochRecord | None:
         """Find the epoch that was begun before a crash, or write the next one down."""
@@ -141,8 +146,6 @@ class Run:
         self.next_epoch = record.number + 1
         self.is_ended = record.is_last
         self._since_checkpoint += 1
-        if self._is_due():
-            self.checkpoint()
 
     def _take(self, made: Sequence[Changes], collected: list[list[Changes]], epoch: Epoch) -> None:
         for place, changes in enumerate(made):

@@ -117,6 +117,7 @@ class QueryWorker:
         while not self._stopping.is_set():
             begun = time.monotonic()
             if run.step():
+                run.checkpoint_if_due()
                 self._show(run, "running")
                 self._stopping.wait(max(0.0, begun + self._trigger.interval - time.monotonic()))
             elif run.is_ended or self._trigger.ends:
