@@ -2,7 +2,9 @@
 
 Each module puts its classes under the nodes that they compute (`pkray.relational.continuous.
 operator.operates`); `load` imports them all. ``stateless`` has what remembers nothing; ``ranked``
-rows by their number in an order; ``joins`` two sides.
+rows by their number in an order; ``joins`` two sides; ``aggregate`` folds groups (``calls`` says
+how), ``sets`` counts rows, ``normalize`` keeps one a key. ``groups`` and ``replacement`` are what
+these begin and end with.
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ import importlib
 from functools import cache
 
 FAMILIES = (
+    "aggregate",
     "joins",
+    "normalize",
     "ranked",
     "row_key",
+    "sets",
     "stateless",
 )
 

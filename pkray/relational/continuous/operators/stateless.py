@@ -22,6 +22,8 @@ from pkray.relational.plan.nodes import (
     Expand,
     Filter,
     Hint,
+    Node,
+    Normalize,
     Project,
     SetKind,
     SetOperation,
@@ -31,6 +33,7 @@ from pkray.relational.plan.nodes import (
     Values,
     WatermarkAssign,
 )
+from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 _NUMBER = "$number"
 """The column that carries the number of a row's cause through a step."""
@@ -43,6 +46,8 @@ class Stateless(Operator):
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
         self._step = _numbered_step(node)
+        completed = isinstance(_below_calcs(node), Normalize) and context.inputs[0].before
+        self._parts_updates = completed and isinstance(node, Filter | Project)
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs
@@ -60,9 +65,32 @@ class Stateless(Operator):
         if not made.num_columns - 1:
             rows = take(rows, causes)
         result = Changes(rows, changes.kinds[causes])
+        if self._parts_updates:
+            result = _parted(result, causes)
         if isinstance(self.node, Expand):
             return result.take(np.argsort(causes, kind="stable"))
         return result
+
+
+def _below_calcs(node: Node) -> Node:
+    """Find what gives the rows that a node computes of."""
+    while isinstance(node, Filter | Project | Exchange):
+        node = node.input
+    return node
+
+
+def _parted(changes: Changes, causes: np.ndarray) -> Changes:
+    """Make -D and +I of the half of an update whose other half was filtered out.
+
+    What completes changes by key gives an update as -U and +U, one right after the other: a row
+    that is no longer kept is as if it were deleted.
+    """
+    kinds = changes.kinds
+    follows = np.r_[False, causes[1:] == causes[:-1] + 1]
+    after = (kinds == UPDATE_AFTER) & follows & np.r_[False, kinds[:-1] == UPDATE_BEFORE]
+    before = np.r_[after[1:], False]
+    alone = np.where((kinds == UPDATE_BEFORE) & ~before, DELETE, kinds)
+    return replace(changes, kinds=np.where((kinds == UPDATE_AFTER) & ~after, INSERT, alone))
 
 
 def _numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:

@@ -67,7 +67,7 @@ def accumulator(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulato
     if call.function == "udf" and not call.distinct:
         return _Chosen(call, None, _user, slice(0, 0))
     if call.distinct and call.function not in _SAME_IF_DISTINCT:
-        return _Chosen(call, _distinct(len(types)), _without_distinct, _required(call))
+        return _Chosen(call, _distinct(len(types)), _without_distinct, required_arguments(call))
     if call.function in ("approx_count_distinct", "collect_set"):
         plain = "count" if call.function == "approx_count_distinct" else "collect_list"
         return accumulator(replace(call, function=plain, distinct=True), types)
@@ -590,18 +590,20 @@ def _extreme_by(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulato
 def _place(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
     choose = _first if call.function.startswith("first") else _last
     if call.order_by:
-        return _Chosen(call, None, _chosen_winner(choose), _required(call))
-    return _Chosen(call, choose, _winner, _required(call))
+        return _Chosen(call, None, _chosen_winner(choose), required_arguments(call))
+    return _Chosen(call, choose, _winner, required_arguments(call))
 
 
 def _collected(end: Finish) -> Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]:
-    return lambda call, types: _Chosen(call, None, end, _required(call))
+    return lambda call, types: _Chosen(call, None, end, required_arguments(call))
 
 
-def _required(call: AggregateCall) -> slice:
+def required_arguments(call: AggregateCall) -> slice:
     """Say which arguments must not be NULL."""
     if call.function == "udf":
         return slice(0, 0)
+    if call.function in ("min_by", "max_by"):
+        return slice(1, 2)
     ignored = call.ignore_nulls or any(each.value is True for each in call.parameters)
     return slice(0, 0) if call.function in _KEEP_NULLS and not ignored else slice(None)
 

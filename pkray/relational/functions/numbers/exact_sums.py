@@ -36,32 +36,51 @@ class ExactSums:
     def __init__(self) -> None:
         self._limbs: list[GroupNumbers | None] = [None] * 4
 
-    def add_integers(self, groups: np.ndarray, count: int, values: np.ndarray) -> None:
-        """Add int64 values."""
+    def add_integers(
+        self,
+        groups: np.ndarray,
+        count: int,
+        values: np.ndarray,
+        signs: np.ndarray | None = None,
+    ) -> None:
+        """Add int64 values; those whose sign is -1 are subtracted."""
         if not len(values):
             return
         if values.min() >= -_LOW and values.max() <= _LOW:
-            self._add(0, groups, count, values)
+            self._add(0, groups, count, values, signs)
         else:
-            self._add(0, groups, count, values & _LOW)
-            self._add(1, groups, count, values >> 32)
+            self._add(0, groups, count, values & _LOW, signs)
+            self._add(1, groups, count, values >> 32, signs)
 
-    def add_decimals(self, groups: np.ndarray, count: int, values: pa.Array) -> None:
+    def add_decimals(
+        self,
+        groups: np.ndarray,
+        count: int,
+        values: pa.Array,
+        signs: np.ndarray | None = None,
+    ) -> None:
         """Add decimal128 values without NULLs, as integers without their scale."""
         words = decimal_words(values)
         low, high = words[:, 0], words[:, 1]
         if values.type.precision <= _ONE_WORD:
-            self.add_integers(groups, count, np.ascontiguousarray(low))
+            self.add_integers(groups, count, np.ascontiguousarray(low), signs)
             return
         parts = (low & _LOW, (low >> 32) & _LOW, high & _LOW, high >> 32)
         for place, part in enumerate(parts):
-            self._add(place, groups, count, part)
+            self._add(place, groups, count, part, signs)
 
-    def _add(self, place: int, groups: np.ndarray, count: int, values: np.ndarray) -> None:
+    def _add(
+        self,
+        place: int,
+        groups: np.ndarray,
+        count: int,
+        values: np.ndarray,
+        signs: np.ndarray | None,
+    ) -> None:
         limb = self._limbs[place]
         if limb is None:
             limb = self._limbs[place] = GroupNumbers(np.int64)
-        np.add.at(limb.to(count), groups, values)
+        np.add.at(limb.to(count), groups, values if signs is None else values * signs)
 
     def words(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Give the sums of 128 bits: the low and the high int64, and whether more are needed."""
