@@ -6,7 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -44,6 +44,9 @@ _REPEATED = 3
 """Repeated calls in whose time work that fails is begun again."""
 _PATIENCE_SECONDS = 10.0
 """How long lookups wait for rows that are being pushed again."""
+_KNOWN_SOON_SECONDS = 5.0
+"""Ray says a second or two after an owner died that it did not answer: it may be back by then, and
+is asked once more. One that hangs is known later, and holds up no other's heartbeat again."""
 T = TypeVar("T")
 
 
@@ -250,16 +253,29 @@ class WriterSession:
 
     def _lost(self) -> list[int]:
         """The owners that hold less than they took, of those that answer."""
-        pushed = self._pushed
-        asked, lost = [], []
-        for owner in self._targets:
-            with suppress(ServiceUnavailableError):
+        pushed, begun = self._pushed, time.monotonic()
+        lost, silent = self._ask(pushed, self._targets)
+        if silent and time.monotonic() - begun < _KNOWN_SOON_SECONDS:
+            lost += self._ask(pushed, silent)[0]
+        return lost
+
+    def _ask(self, pushed: _Pushed, owners: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Send heartbeats; the owners that hold less than they took, and those that are silent."""
+        asked: list[tuple[int, Pending[Holding]]] = []
+        lost: list[int] = []
+        silent: list[int] = []
+        for owner in owners:
+            try:
                 asked.append((owner, self._owners[owner].heartbeat.submit(pushed.session)))
+            except ServiceUnavailableError:
+                silent.append(owner)
         for owner, pending in asked:
-            with suppress(ServiceUnavailableError):
+            try:
                 if pushed.is_lost(owner, pending.result()):
                     lost.append(owner)
-        return lost
+            except ServiceUnavailableError:
+                silent.append(owner)
+        return lost, silent
 
     def _restore(self, lost: Sequence[int]) -> None:
         self._push_again(owners=lost)

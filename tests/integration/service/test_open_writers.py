@@ -250,6 +250,26 @@ def test_heartbeats_go_on_when_owners_come_back(service, monkeypatch):
         wait_until(lambda: service.elsewhere() == {1: "a"})
 
 
+def test_an_owner_that_came_back_while_its_heartbeat_failed_is_asked_again_at_once(tmp_path):
+    service = Service(tmp_path, beat_seconds=SOON)
+    with service.writer() as writer:
+        plain, failed = LocalHandle.submit, set()
+
+        def submit(handle, method, *args):
+            if method is OwnerClient.heartbeat and handle not in failed:
+                failed.add(handle)
+                writer._session.stop()  # no other heartbeat comes
+                unavailable(method)
+            return plain(handle, method, *args)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(LocalHandle, "submit", submit)
+            writer.upsert(rows({1: "a", 2: "b", 3: "c"}))
+            service.restart()
+            wait_until(lambda: service.elsewhere() == {1: "a", 2: "b", 3: "c"})
+    service.close()
+
+
 def unavailable(method, *_):
     raise ServiceUnavailableError(f"{method.name} is not answered")
 
