@@ -32,16 +32,18 @@ THREADS = 2
 def rows_of(rows: int, width: int, seed: int) -> Iterator[pa.Table]:
     """Upserts of keys 0 … rows, all over the place, with texts of about ``width`` bytes."""
     random = np.random.default_rng(seed)
-    pool = random.integers(97, 123, (4 << 20) + width, dtype=np.uint8).tobytes()
+    pool = random.integers(97, 123, (4 << 20) + BATCH_BYTES + width, dtype=np.uint8).tobytes()
     step = next(n for n in range(rows // 2 + seed + 1, 2 * rows) if math.gcd(n, rows) == 1)
     some = max(1, BATCH_BYTES // (width + 24))
     for start in range(0, rows, some):
         chosen = random.permutation(np.arange(start, min(start + some, rows)) * step % rows)
-        lengths = random.integers(width // 2, width + 1, len(chosen))
-        places = random.integers(0, 4 << 20, len(chosen))
-        texts = [pool[at : at + n] for at, n in zip(places.tolist(), lengths.tolist(), strict=True)]
-        columns = [pa.array(chosen), pa.array(texts, pa.binary()).cast(pa.string())]
-        yield pa.table([*columns, pa.array(random.integers(0, 9, len(chosen)))], schema=SCHEMA)
+        ends = np.zeros(len(chosen) + 1, np.int32)
+        random.integers(width // 2, width + 1, len(chosen)).cumsum(out=ends[1:])
+        place = random.integers(0, 4 << 20)
+        buffers = pa.py_buffer(ends), pa.py_buffer(pool[place : place + ends[-1]])
+        texts = pa.StringArray.from_buffers(len(chosen), *buffers)
+        numbers = pa.array(random.integers(0, 9, len(chosen)))
+        yield pa.table([pa.array(chosen), texts, numbers], schema=SCHEMA)
 
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), ("s", pa.string()), ("n", pa.int64())])
