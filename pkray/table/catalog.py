@@ -187,6 +187,7 @@ class Catalog(Closeable):
     def load_table(self, name: NameOfTable) -> Table:
         """Load the table of that name.
 
+        ``db.t$state_3`` is what node 3 of the query of a result remembers.
         ``db.t$branch_b`` is the branch ``b`` of ``db.t``, as ``table.branch("b")``; ``db.t$files``
         and ``db.t$branch_b$files`` are system tables, each a `SystemTable`: of a table's methods
         they have those that read.
@@ -203,6 +204,10 @@ class Catalog(Closeable):
         table = self._load(location)
         if named.system is None:
             return table
+        if named.system.startswith("state_"):
+            from pkray.relational.continuous.state_tables import state_table
+
+            return cast(Table, state_table(self, table, named.system))
         check_system_name(table.name, named.system)
         return cast(Table, SystemTable(table, named.system))
 

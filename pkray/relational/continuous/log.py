@@ -141,8 +141,8 @@ class StoredLog(QueryLog):
     def _delete_unnamed(self) -> None:
         checkpoints = [self._read(_checkpoint_path(n), Checkpoint) for n in self._checkpoints()]
         live = _paths([*checkpoints, *self.savepoints()])
-        found = {each.path for each in self._store.list("state/", hidden=True)}
-        self._store.delete(sorted(found - live))
+        found = (each.path for each in self._store.list("state/", hidden=True))
+        self._store.delete(sorted(path for path in found if _is_data(path) and path not in live))
 
     def begin(self, record: EpochRecord) -> EpochRecord:
         path = _epoch_path(record.number)
@@ -202,6 +202,10 @@ class StoredLog(QueryLog):
             raise CorruptFileError(
                 f"{self._store.url}/{path} of a query is damaged: {error}", path=path
             ) from error
+
+
+def _is_data(path: str) -> bool:
+    return "/bucket-0/" in path
 
 
 def _epoch_path(number: int) -> str:

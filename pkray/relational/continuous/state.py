@@ -27,6 +27,7 @@ from pkray.lsm.levels import Levels
 from pkray.lsm.merge.merge_read import merge_read
 from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.lsm.writer.uncommitted import Uncommitted
+from pkray.metadata.schemas import SchemaStore
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import distinct_names
 from pkray.schema.row_kind import DELETE, INSERT
@@ -100,6 +101,8 @@ class State:
         self.spec = spec
         self.ttl = ttl
         self.now = 0
+        self._store = store
+        self._has_schema = False
         self._keys = [KEY, ROW] if spec.by_row else [KEY]
         self._names = distinct_names(spec.columns.names, [KEY, ROW, WRITTEN])
         self._written = [WRITTEN] if ttl else []
@@ -184,6 +187,11 @@ class State:
 
     def checkpoint(self) -> tuple[DataFileMeta, ...]:
         """Write what is in memory to files; list the files that hold all rows."""
+        if not self._has_schema:
+            schemas = SchemaStore(self._store, "a state")
+            if not schemas.exists():
+                schemas.create(self._schema)
+            self._has_schema = True
         self._writer.prepare_commit()
         self._levels = self._writer.levels
         self._writer.committed(self._levels)
@@ -261,3 +269,15 @@ def _places(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     begins = np.flatnonzero(np.r_[True, positions[1:] != positions[:-1]])[: len(positions)]
     sizes = np.diff(np.r_[begins, len(positions)])
     return np.arange(len(positions)) - np.repeat(begins, sizes), np.repeat(sizes, sizes)
+
+
+def stored_rows(store: ObjectStore, files: Sequence[DataFileMeta]) -> pa.RecordBatchReader:
+    """Read the rows of a state as a checkpoint names its files: the keys, then the columns.
+
+    Args:
+        store: the folder of the state.
+    """
+    schema = SchemaStore(store, "a state").latest()
+    source = DataFileStore(store, schema, EMPTY_ROW, 0)
+    rows = merge_read(Levels(files).runs(), source, merge_engine(schema), schema)
+    return pa.RecordBatchReader.from_batches(schema.arrow_schema, rows)
