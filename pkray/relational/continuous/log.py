@@ -8,10 +8,16 @@ from typing import TypeVar
 import msgspec
 
 from pkray.checksums import check_json, seal_json
-from pkray.errors import CorruptFileError, QueryFencedError
+from pkray.errors import (
+    CorruptFileError,
+    QueryExistsError,
+    QueryFencedError,
+    QueryNotFoundError,
+)
 from pkray.format.data_file import DataFileMeta
 from pkray.storage.object_store import ObjectStore
 
+_RESTORING = "restoring.json"
 _KEPT = 2
 """Checkpoints kept beside the newest: one that cannot be read is no loss."""
 
@@ -181,6 +187,57 @@ class StoredLog(QueryLog):
         self._store.delete([_epoch_path(number) for number in epochs])
         self._store.delete([_checkpoint_path(number) for number in dropped])
 
+    def name_newest(self, name: str) -> Checkpoint:
+        """Keep the newest checkpoint under a name.
+
+        Raises:
+            QueryExistsError: there is a savepoint of this name.
+            QueryNotFoundError: there is no checkpoint yet.
+        """
+        newest = self.newest_checkpoint()
+        if newest is None:
+            raise QueryNotFoundError(
+                f"the query in {self._store.url!r} has ended no epoch yet: there is nothing to keep"
+            )
+        if not self._create(_savepoint_path(name), newest):
+            raise QueryExistsError(
+                f"a savepoint {name!r} is there already: give another name", name=name
+            )
+        return newest
+
+    def savepoint(self, name: str) -> Checkpoint:
+        """Read a savepoint.
+
+        Raises:
+            QueryNotFoundError: there is none of this name.
+        """
+        if not self._store.exists(_savepoint_path(name)):
+            found = self._store.list("savepoints/")
+            known = ", ".join(each.path.rpartition("/")[2] for each in found) or "none"
+            raise QueryNotFoundError(f"no savepoint is called {name!r}: there is {known}")
+        return self._read(_savepoint_path(name), Checkpoint)
+
+    def want_savepoint(self, name: str | None) -> None:
+        """Note that the query is to go back to a savepoint before it goes on; None: it has."""
+        if name is None:
+            self._store.delete(_RESTORING)
+        else:
+            self._store.write(_RESTORING, msgspec.json.encode({"savepoint": name}))
+
+    def wanted_savepoint(self) -> str | None:
+        """Read which savepoint the query is to go back to."""
+        if not self._store.exists(_RESTORING):
+            return None
+        return str(msgspec.json.decode(self._store.read(_RESTORING))["savepoint"])
+
+    def go_back(self, name: str) -> None:
+        """Make a savepoint the newest checkpoint; epochs after it have never been."""
+        found = self.savepoint(name)
+        self.take_over()
+        self.write_checkpoint(found)
+        later = [each.path for each in self._store.list("epochs/")]
+        self._store.delete([path for path in later if _number(path) > found.epoch])
+
     def savepoints(self) -> list[Checkpoint]:
         """List the checkpoints that have names."""
         return [self._read(path.path, Checkpoint) for path in self._store.list("savepoints/")]
@@ -202,6 +259,14 @@ class StoredLog(QueryLog):
             raise CorruptFileError(
                 f"{self._store.url}/{path} of a query is damaged: {error}", path=path
             ) from error
+
+
+def _savepoint_path(name: str) -> str:
+    return f"savepoints/{name}"
+
+
+def _number(path: str) -> int:
+    return int(path.rpartition("-")[2])
 
 
 def _is_data(path: str) -> bool:

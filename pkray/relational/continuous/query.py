@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pkray.arguments.file_names import fault
 from pkray.clock import now_millis
 from pkray.errors import (
     OptionError,
@@ -214,14 +215,45 @@ class Query:
                 )
             _forget(self._catalog, self.name)
 
-    def resume(self) -> Query:
+    def resume(self, savepoint: str | None = None) -> Query:
         """Let it go on where it stopped.
 
+        Args:
+            savepoint: go back to it before: the state, and the results, which are rolled back.
+
         Raises:
-            QueryNotFoundError: it was dropped.
+            QueryNotFoundError: it was dropped, or there is no such savepoint.
         """
-        _start(self._catalog, _store(self._catalog).read(self.name))
+        store = _store(self._catalog)
+        if savepoint is not None:
+            self.stop()
+            store.log(self.name).savepoint(savepoint)
+            store.log(self.name).want_savepoint(savepoint)
+        _start(self._catalog, store.read(self.name))
         return self
+
+    def savepoint(self, name: str, timeout: float = 60.0) -> None:
+        """Keep the state and the results as they are after the epoch that runs, under a name.
+
+        Raises:
+            QueryExistsError: there is a savepoint of this name.
+            ServiceUnavailableError: the epoch takes longer than `timeout` seconds.
+            SnapshotNotFoundError: a result has no snapshot yet.
+        """
+        check_savepoint(name)
+        worker = self._worker()
+        is_running = worker is not None and worker.is_running
+        if is_running:
+            self.stop(timeout)
+        log = _store(self._catalog).log(self.name)
+        try:
+            for table in self.tables:
+                tags = self._catalog.load_table(table).tags
+                tags.create(savepoint_tag(self.name, name), if_not_exists=True)
+            log.name_newest(name)
+        finally:
+            if is_running:
+                self.resume()
 
     def drop(self) -> None:
         """End it, and delete its state; its table stays."""
@@ -336,6 +368,7 @@ def _start(
         store.note_failure(definition.name, failure)
 
     def opened() -> Run:
+        _go_back(catalog, definition)
         outlets = _outlets(catalog, definition)
         settings = RunSettings(options.checkpoint_epochs, options.checkpoint_seconds, chosen)
         return open_run(catalog, definition, outlets, settings)
@@ -361,6 +394,35 @@ def open_run(
     plan = RunnablePlan(roots, definition.before, "0 ms", ttls, definition.digest)
     states = States(store.folder(definition.name).child("state"))
     return Run(plan, outlets, store.log(definition.name), states, settings)
+
+
+def _go_back(catalog: Catalog, definition: Definition) -> None:
+    """Go back to the savepoint that is wanted; done again after a crash it ends the same."""
+    log = _store(catalog).log(definition.name)
+    wanted = log.wanted_savepoint()
+    if wanted is None:
+        return
+    for name in definition.tables:
+        table = catalog.load_table(name)
+        table.rollback_to(tag=savepoint_tag(definition.name, wanted))
+    log.go_back(wanted)
+    log.want_savepoint(None)
+
+
+def savepoint_tag(query: str, name: str) -> str:
+    """Name the tag of a result that belongs to a savepoint."""
+    return f"savepoint-{query}-{name}"
+
+
+def check_savepoint(name: str) -> None:
+    """Check that a savepoint can be called so.
+
+    Raises:
+        OptionError: it cannot.
+    """
+    wrong = fault(name, 80)
+    if wrong is not None:
+        raise OptionError(f"a savepoint cannot be called {name!r}: {wrong}", value=name)
 
 
 def _outlets(catalog: Catalog, definition: Definition) -> list[Outlet]:
