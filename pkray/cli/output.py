@@ -31,6 +31,7 @@ from rich.text import Text
 
 from pkray.cli.hexadecimal import to_hex
 from pkray.errors import PkrayError
+from pkray.rows.python_values import to_python
 
 _ROWS_AT_ONCE = 1000
 """Rows printed at a time: a table is laid out as a whole, and must fit in memory."""
@@ -285,7 +286,7 @@ def _nested(value: pa.Scalar) -> Any:
         return [_nested(part) for part in value.values]
     if pa.types.is_binary(value.type) or str(value.type).startswith("timestamp[ns"):
         return _values(pa.array([value]))[0]
-    return value.as_py()
+    return to_python(value)
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -11,6 +11,7 @@ import pyarrow.csv
 
 from pkray.cli import output
 from pkray.errors import OptionError
+from pkray.rows.python_values import to_python_list
 from pkray.table.catalog import Catalog
 
 
@@ -80,7 +81,7 @@ def _flat(schema: pa.Schema) -> pa.Schema:
 def _flattened(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         columns = [
-            pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
+            pa.array([None if v is None else str(v) for v in to_python_list(column)], pa.string())
             if pa.types.is_nested(column.type)
             else column
             for column in batch.columns

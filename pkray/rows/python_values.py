@@ -194,3 +194,27 @@ def _unlike(value: Any, data_type: DataType, name: str, row: int) -> InputError:
         value=value,
         expected=str(data_type),
     )
+
+
+def to_python(value: pa.Scalar) -> Any:
+    """Give a value as Python has it; dates and times that Python has none for, as text."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        pass
+    if isinstance(value, pa.StructScalar):
+        return {name: to_python(part) for name, part in value.items()}
+    if isinstance(value, pa.MapScalar):
+        return [tuple(to_python(part) for part in pair.values()) for pair in value.values]
+    if isinstance(value, pa.ListScalar):
+        return [to_python(part) for part in value.values]
+    return str(value.cast(pa.string()))
+
+
+def to_python_list(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Give the values of a column, each as of `to_python`."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        values = [to_python(each) for each in column]
+    return values

@@ -64,4 +64,9 @@ def sql(
 def _read(file: Path | None) -> str:
     if file is None or str(file) == "-":
         return sys.stdin.read()
-    return file.read_text(encoding="utf-8")
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"--file {file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"--file {file} is no text in UTF-8: {error}") from None

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pkray.arguments.facade import ColumnNames, Options, SnapshotId, checked_class
-from pkray.errors import ColumnNotFoundError, OptionError, QueryError
+from pkray.errors import ColumnNotFoundError, OptionError, QueryError, UnsupportedError
 from pkray.extras import require_extra
 from pkray.relational import running
 from pkray.relational.api import composing, rewriting, syntax
@@ -217,10 +217,17 @@ class Relation(Queried):
 
         Raises:
             MissingExtraError: pandas is not installed.
+            UnsupportedError: there is a date or time before the year 1 or after 9999.
         """
         require_extra("pandas", "pandas", "to_pandas()")
         found = self.to_arrow(engine, snapshot=snapshot, tag=tag, timestamp=timestamp)
-        return found.to_pandas()
+        try:
+            return found.to_pandas()
+        except (OverflowError, ValueError) as error:
+            raise UnsupportedError(
+                f"pandas has no value for a date or time of these rows ({error}): cast it to "
+                "STRING, or use to_polars() or to_arrow()"
+            ) from None
 
     def to_polars(
         self,

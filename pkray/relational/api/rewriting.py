@@ -21,6 +21,7 @@ from pkray.relational.api.windows import Window, interval, microseconds
 from pkray.relational.plan.fields import Field, distinct_names
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sql.parser import TableArgument
+from pkray.rows.python_values import to_python_list
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
 
 _SIDES: dict[str, dict[str, str]] = {
@@ -579,7 +580,8 @@ def described(plan: Node) -> pa.Table:
 def printed(rows: pa.Table) -> str:
     """Draw a table of text."""
     cells = [[str(field.name) for field in rows.schema]]
-    cells += [["NULL" if v is None else str(v) for v in row.values()] for row in rows.to_pylist()]
+    columns = [to_python_list(column) for column in rows.columns]
+    cells += [["NULL" if v is None else str(v) for v in row] for row in zip(*columns, strict=True)]
     widths = [max(len(row[i]) for row in cells) for i in range(rows.num_columns)]
     lines = [" | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
     lines.insert(1, "-+-".join("-" * width for width in widths))

@@ -314,7 +314,8 @@ def _in(call: Call, values: Sequence[Value], rows: int) -> Value:
     nested = call.arguments[0].type.is_nested
     if nested or _floating(call) or not all(isinstance(each, pa.Scalar) for each in choices):
         return reduce(pc.or_kleene, (equal_values(value, each) for each in choices))
-    known = pa.array([each.as_py() for each in choices if each.is_valid], value.type)
+    chosen = [as_array(each, 1) for each in choices if each.is_valid]
+    known = pa.concat_arrays([pa.nulls(0, value.type), *chosen])
     found = pc.is_in(value, value_set=known)
     if any(not each.is_valid for each in choices):
         found = pc.if_else(found, True, pa.scalar(None, pa.bool_()))

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pkray.errors import EvaluationError
 from pkray.relational.functions.function import Value
 from pkray.relational.plan.expressions import Call
+from pkray.rows.python_values import to_python
 
 
 def is_scalar(value: Value) -> bool:
@@ -73,7 +74,7 @@ def from_numpy(result: Any, values: Sequence[Value], kind: pa.DataType, rows: in
 
 def row_of(value: Value, row: int) -> Any:
     """Give one row's value, for messages."""
-    return value.as_py() if isinstance(value, pa.Scalar) else value[row].as_py()
+    return to_python(value if isinstance(value, pa.Scalar) else value[row])
 
 
 def part_of(value: Value, start: int, count: int) -> Value:

@@ -13,6 +13,7 @@ from pkray.relational.local.batches import batches_of, cut, in_one_piece, whole,
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.keys import argsort, begins, codes
 from pkray.relational.plan.nodes import Window, WindowKind
+from pkray.rows.python_values import to_python
 
 PER_MICRO = {"ms": 1, "us": 1, "ns": 1000}
 MILLI = 1000
@@ -51,7 +52,7 @@ def _times(node: Window, table: pa.Table, place: int = 0) -> np.ndarray:
     column = whole(table[node.time])
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
-        values = {name: table[name][row].as_py() for name in table.column_names}
+        values = {name: to_python(table[name][row]) for name in table.column_names}
         raise EvaluationError(
             f"the time {node.time!r} of row {place + row} is NULL, so it is in no window: "
             f"filter such rows out; the row is {values}",

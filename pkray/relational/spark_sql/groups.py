@@ -54,6 +54,8 @@ def _aggregate(node: Aggregate, writer: Writer) -> str:
         f"{aggregate(call, node.input)} AS {quoted(name)}" for name, call in node.aggregates
     ]
     keys = [f"CAST({quoted(k)} AS STRING)" if k in exact else quoted(k) for k in node.keys]
+    if not columns:
+        return "SELECT 1 AS `$none`"
     if not node.aggregates and not exact:
         return f"SELECT DISTINCT {', '.join(columns)} FROM {below}"
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""

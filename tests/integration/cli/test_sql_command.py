@@ -77,6 +77,19 @@ def test_functions_are_listed_with_their_types(run):
     assert len(usage) > 120
 
 
+def test_dates_later_than_python_s_are_printed(run):
+    query = "SELECT make_date(12345, 1, 2) AS d, array(make_date(12345, 1, 2)) AS a"
+    for option in ((), ("--json",), ("--csv",)):
+        code, out, _ = run(query, *option)
+        assert (code, out.count("12345-01-02")) == (0, 2)
+
+
+def test_a_file_that_cannot_be_read_is_named(run, tmp_path):
+    code, _, error = run("--file", str(tmp_path / "none.sql"))
+    assert code == 2
+    assert "none.sql cannot be read: No such file" in error
+
+
 def test_wrong_calls_are_refused(run, tmp_path):
     assert run("SELECT 1", "--file", "x.sql")[0] == 2
     assert run("SELECT 1", "--json", "--csv")[0] == 1

@@ -29,6 +29,7 @@ from pkray.relational.functions.function import Value
 from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.values import as_array, zero
 from pkray.relational.plan.expressions import Cast
+from pkray.rows.python_values import to_python
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
 
 Converted: TypeAlias = "tuple[pa.Array, pa.Array | None]"
@@ -84,7 +85,7 @@ def cast_kernel(cast: Cast) -> Callable[[list[Value], int], Value]:
 
 def _refused(array: pa.Array, bad: pa.Array, source: DataType, target: DataType) -> EvaluationError:
     row = pc.index(bad, True).as_py()
-    value = array[row].as_py()
+    value = to_python(array[row])
     shown = repr(value) if isinstance(value, str) else str(value)
     wanted = target.with_nullable(True)
     return EvaluationError(

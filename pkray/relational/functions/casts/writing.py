@@ -13,6 +13,9 @@ from pkray.schema.types import DataType
 _WIDTH = {"FLOAT": pa.float32(), "DOUBLE": pa.float64()}
 
 
+_WIDTHS = {"s": 19, "ms": 23, "us": 26, "ns": 29}
+
+
 def write(array: pa.Array, kind: DataType) -> pa.Array:
     """Write values of a type as text."""
     if kind.root in _WIDTH:
@@ -25,7 +28,14 @@ def write(array: pa.Array, kind: DataType) -> pa.Array:
         return _without_zeros(array.cast(pa.string()))
     if kind.is_nested:
         return _nested(array, kind)
-    return array.cast(pa.string())
+    texts = array.cast(pa.string())
+    return _with_plus(texts, len("2020-01-01")) if kind.root == "DATE" else texts
+
+
+def _with_plus(texts: pa.Array, width: int) -> pa.Array:
+    """Write a plus before years of more than four digits, with which texts are longer."""
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    return texts if longest <= width else pc.replace_substring_regex(texts, r"^(\d{5})", r"+\1")
 
 
 def _nested(array: pa.Array, kind: DataType) -> pa.Array:
@@ -58,7 +68,7 @@ def _part(array: pa.Array, kind: DataType) -> pa.Array:
 
 def _timestamps(array: pa.Array) -> pa.Array:
     naive = array.cast(pa.timestamp(array.type.unit))
-    return _without_zeros(naive.cast(pa.string()))
+    return _without_zeros(_with_plus(naive.cast(pa.string()), _WIDTHS[array.type.unit]))
 
 
 def _without_zeros(texts: pa.Array) -> pa.Array:

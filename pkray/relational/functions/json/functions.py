@@ -46,6 +46,7 @@ from pkray.relational.functions.signatures import (
 )
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.rows.python_values import to_python_list
 from pkray.schema.types import DataType
 
 Values = Sequence[Value]
@@ -174,7 +175,7 @@ def _to_json_kernel(call: Call, values: Values, rows: int) -> Value:
     kind = call.arguments[0].type
     written = (
         None if value is None else encode(to_plain(value, kind))
-        for value in as_array(values[0], rows).to_pylist()
+        for value in to_python_list(as_array(values[0], rows))
     )
     return pa.array(list(written), pa.string())
 

@@ -178,11 +178,13 @@ def to_plain(value: Any, kind: DataType) -> Any:
             key, item = _part(kind.key), _part(kind.value)
             return {_key_text(k, key): to_plain(v, item) for k, v in value}
         case "DATE":
-            return value.isoformat()
+            return str(value)
         case "TIME":
             return value.isoformat()
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             zone = "Z" if kind.root == "TIMESTAMP_LTZ" else ""
+            if isinstance(value, str):  # later than Python's years
+                return value.replace(" ", "T", 1).removesuffix("Z") + zone
             return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + zone
         case "BYTES" | "BINARY" | "VARBINARY":
             return base64.b64encode(value).decode()

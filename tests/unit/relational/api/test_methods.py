@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from pkray.errors import ColumnNotFoundError, OptionError, QueryError
+from pkray.errors import ColumnNotFoundError, OptionError, QueryError, UnsupportedError
 from pkray.relational import (
     Cumulate,
     Relation,
@@ -541,6 +541,14 @@ def test_what_is_nested_too_deeply_is_refused():
         total = total + 1
     with pytest.raises(QueryError, match=r"deep|levels"):
         ORDERS.select(total=total)
+
+
+def test_dates_later_than_python_s_are_shown(capsys):
+    far = sql("SELECT make_date(12345, 1, 2) AS d, array(make_date(12345, 1, 2)) AS a")
+    far.show()
+    assert "12345-01-02 | ['12345-01-02']" in capsys.readouterr().out
+    with pytest.raises(UnsupportedError, match="cast it to STRING"):
+        far.to_pandas()
 
 
 def test_it_shows_its_sql_and_columns_without_running():
