@@ -102,18 +102,21 @@ class JoinSide:
 
     Args:
         input: what gives the side's changes.
-        fields: its columns, as they are called in the joined row.
+        fields: the columns that are kept, as they are called in the joined row.
+        places: where each of them stands in the input.
         keys: the columns of the join key, as the input calls them.
         null_safe: for each of them, whether NULL equals NULL.
         index: 0 for the left side, 1 for the right one.
         keeps_unmatched: whether rows without a match come out.
         tallies: names of the counts of matches that are kept beside each row.
+        name: of the state, where the side has several.
     """
 
     def __init__(
         self,
         input: Node,
         fields: Fields,
+        places: Sequence[int],
         keys: Sequence[str],
         null_safe: Sequence[bool],
         index: int,
@@ -121,19 +124,22 @@ class JoinSide:
         *,
         keeps_unmatched: bool,
         tallies: Sequence[str] = (),
+        name: str = "",
     ) -> None:
         self.fields = fields
+        self._places = list(places)
         self.keeps_unmatched = keeps_unmatched
         self.tallies = tuple(tallies)
         self._keys = tuple(keys)
         self._null_safe = tuple(null_safe)
         self._key = row_key(input)
         self._expires = context.expires
-        columns = list(input.fields.arrow)
+        columns = [input.fields.arrow.field(place) for place in places]
         if self._key is None:
             columns.append(pa.field(COUNT, pa.int64()))
         columns += [pa.field(name, pa.int64()) for name in tallies]
-        self._state = context.open_state(StateSpec(pa.schema(columns), by_row=True, index=index))
+        spec = StateSpec(pa.schema(columns), by_row=True, index=index, name=name)
+        self._state = context.open_state(spec)
 
     def delta(self, changes: Changes) -> Delta:
         """Work out what changes do to the rows; reads the state and leaves it as it is."""
@@ -225,6 +231,11 @@ class JoinSide:
                 matching &= np.asarray(column.is_valid())
         return matching
 
+    def _kept(self, changes: Changes) -> pa.RecordBatch:
+        """Take the columns that are kept."""
+        columns = [changes.rows.column(place) for place in self._places]
+        return batch_of(columns, self.fields.arrow, len(changes))
+
     def _counted(
         self, changes: Changes, groups: np.ndarray, first: np.ndarray, found: Found
     ) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -240,8 +251,14 @@ class JoinSide:
             chosen |= after > 0
         chosen &= last >= 0
         causes = last[chosen]
-        rows = batch_of(changes.rows.columns, self.fields.arrow, len(changes))
-        return rows, causes, signs[chosen], changes.kinds[causes], causes, after[chosen]
+        return (
+            self._kept(changes),
+            causes,
+            signs[chosen],
+            changes.kinds[causes],
+            causes,
+            after[chosen],
+        )
 
     def _replaced(
         self, changes: Changes, groups: np.ndarray, first: np.ndarray, found: Found
@@ -250,8 +267,10 @@ class JoinSide:
         count, width, stored = len(first), len(self.fields), found.rows.num_rows
         schema = self.fields.arrow
         both = [
-            pa.concat_arrays([old, new.cast(old.type)])
-            for old, new in zip(found.rows.columns[:width], changes.rows.columns, strict=True)
+            pa.concat_arrays([old, new])
+            for old, new in zip(
+                found.rows.columns[:width], self._kept(changes).columns, strict=True
+            )
         ]
         rows = batch_of(both, schema, stored + len(changes))
         old = np.full(count, -1)

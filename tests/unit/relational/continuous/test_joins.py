@@ -17,6 +17,14 @@ KINDS = {
     "anti": "SELECT * FROM l LEFT ANTI JOIN r ON {on}",
     "mark": "SELECT l.*, EXISTS (SELECT 1 FROM r WHERE {on}) AS m FROM l",
 }
+IN = {
+    "in": "SELECT l.* FROM l WHERE k {is_in} (SELECT k FROM r)",
+    "in group": "SELECT l.* FROM l WHERE k {is_in} (SELECT k FROM r WHERE r.b = l.b)",
+    "in condition": "SELECT l.* FROM l WHERE k {is_in} (SELECT k FROM r WHERE r.w > l.v)",
+    "in marked": "SELECT l.*, k {is_in} (SELECT k FROM r) AS m FROM l",
+    "in group marked": "SELECT l.*, k {is_in} (SELECT k FROM r WHERE r.b = l.b) AS m FROM l",
+    "in or": "SELECT l.* FROM l WHERE k {is_in} (SELECT k FROM r WHERE r.w > l.v) OR v = 1",
+}
 CONDITIONS = {
     "key": "l.k = r.k",
     "two keys": "l.k = r.k AND l.b = r.b",
@@ -42,15 +50,25 @@ def row(rng: random.Random, value: str) -> dict[str, object]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(2 * EFFORT))
 def test_a_join_follows_both_sides(kind: str, on: str, seed: int) -> None:
-    rng = random.Random(f"{kind} {on} {seed}")
+    both = "l.id, l.k, l.b, v, r.id AS rid, r.k AS rk, w"
+    follows(KINDS[kind].format(both=both, on=CONDITIONS[on]), f"{kind} {on} {seed}")
+
+
+@pytest.mark.parametrize("is_in", ["IN", "NOT IN"])
+@pytest.mark.parametrize("kind", IN)
+@pytest.mark.parametrize("seed", range(3 * EFFORT))
+def test_what_is_in_the_other_side_follows_both_sides(kind: str, is_in: str, seed: int) -> None:
+    follows(IN[kind].format(is_in=is_in), f"{kind} {is_in} {seed}")
+
+
+def follows(text: str, seed: str) -> None:
+    rng = random.Random(seed)
     keyed = rng.choice(["", "l", "r", "lr"])
     sources, histories = {}, {}
     for name, columns, value in (("l", LEFT, "v"), ("r", RIGHT, "w")):
         key = ["id"] if name in keyed else None
         sources[name] = changelog(columns, primary_key=key, mode="all", name=name)
         histories[name] = RandomHistory(rng, partial(row, value=value), keyed=key is not None)
-    both = "l.id, l.k, l.b, v, r.id AS rid, r.k AS rk, w"
-    text = KINDS[kind].format(both=both, on=CONDITIONS[on])
     run = Continuous(query(text, **sources), sources, parts=rng.choice([1, 3]), memory=16 << 10)
     for sizes in ((3, 0), (0, 3), (1, 1), (10, 10), (7, 5), (2, 20)):
         for name, size in zip("lr", sizes, strict=True):
@@ -60,13 +78,13 @@ def test_a_join_follows_both_sides(kind: str, on: str, seed: int) -> None:
         run.check()
 
 
-def joined(text: str, **keys: list[str] | None) -> Continuous:
+def joined(text: str, ttl: str = "0 ms", **keys: list[str] | None) -> Continuous:
     modes = {name: "upsert" if key else "all" for name, key in keys.items()}
     sources = {
         name: changelog({"k": "INT", "v": "INT"}, primary_key=key, mode=modes[name], name=name)
         for name, key in keys.items()
     }
-    return Continuous(query(text, **sources), sources, before=not any(keys.values()))
+    return Continuous(query(text, **sources), sources, ttl=ttl, before=not any(keys.values()))
 
 
 def change(kind: str, k: int | None, v: int | None) -> dict[str, object]:
@@ -153,3 +171,23 @@ def test_two_rows_for_a_row_that_goes_in_the_same_epoch_are_no_error() -> None:
     run.sources["l"].push([change("-D", 7, 0)])
     run.push("r", [change("+I", 7, 5), change("+I", 7, 6)])
     assert not run.content
+
+
+def test_a_match_renews_the_row_whose_matches_are_counted() -> None:
+    run = joined(LEFT_JOIN, ttl="1000 ms", l=None, r=None)
+    run.push("l", [change("+I", 1, 0), change("+I", 2, 0)], time=0)
+    run.push("r", [change("+I", 1, 5)], time=800)
+    made = run.push("r", [change("+I", 1, 6), change("+I", 2, 6)], time=1500)
+    assert kinds_of(made) == [("+I", (1, 0, 6))]
+
+
+def test_a_first_null_on_the_right_empties_not_in_until_it_goes() -> None:
+    run = joined("SELECT l.k FROM l WHERE l.k NOT IN (SELECT k FROM r)", l=None, r=None)
+    run.push("l", [change("+I", 1, 0), change("+I", None, 0)])
+    assert dict(run.content) == {(1,): 1, (None,): 1}
+    run.push("r", [change("+I", 2, 0)])
+    assert dict(run.content) == {(1,): 1}
+    made = run.push("r", [change("+I", None, 0)])
+    assert kinds_of(made) == [("-D", (1,))]
+    made = run.push("r", [change("-D", None, 0), change("-D", 2, 0)])
+    assert sorted(kinds_of(made), key=str) == [("+I", (1,)), ("+I", (None,))]
