@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from pkray.errors import UnsupportedError
-from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.relational.continuous.changes import Changes, concatenated
+from pkray.relational.continuous.told_snapshots import ToldSnapshots
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Node, Scan, Values
@@ -126,22 +126,11 @@ class TableFeed(Feed):
         self._table = source.original
         options = source.schema.core
         self._completes = source.mode != "upsert" or options.merge_engine != "deduplicate"
-        self._waits = options.changelog_producer in ("lookup", "full-compaction")
+        self._told = ToldSnapshots(self._table)
 
     def newest(self) -> int:
         latest = self._table.at().snapshot
-        if latest is None:
-            return 0
-        return latest.id if not self._waits else self._complete(latest)
-
-    def _complete(self, latest: Snapshot) -> int:
-        """Find the newest snapshot whose changes are all in the changelog: each commit's rows are
-        told of by the COMPACT snapshot that follows them.
-        """
-        found = latest
-        while found.commit_kind != COMPACT and found.id > 1:
-            found = self._table.at(snapshot_id=found.id - 1).snapshot or found
-        return found.id if found.commit_kind == COMPACT else 0
+        return 0 if latest is None else self._told.newest(latest)
 
     def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
         after, until = bounds

@@ -1,0 +1,73 @@
+"""Which snapshots of a table have all of their rows told of in the changelog."""
+
+from __future__ import annotations
+
+from pkray.changelog.planner import min_changelog_level
+from pkray.format.snapshot import APPEND, COMPACT, Snapshot
+from pkray.metadata.live import live_files
+from pkray.table.table import Table
+
+_LOOKED_BACK = 32
+"""Snapshots that are looked at for one whose rows are all told of: commits that overlap are few."""
+
+
+class ToldSnapshots:
+    """Finds the newest snapshot of a table up to which its changelog tells everything.
+
+    The producers ``lookup`` and ``full-compaction`` tell of rows when they are compacted, in a
+    snapshot after the one that added them. Between the two the table holds rows that its changelog
+    has not told of.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._level = min_changelog_level(table.schema.core)
+        self._newest = 0
+        self._checked = 0
+
+    def newest(self, latest: Snapshot) -> int:
+        """Find it; 0 where there is none.
+
+        Args:
+            latest: the table's newest snapshot.
+        """
+        if not self._level:
+            return latest.id
+        if latest.id < self._checked:  # rolled back
+            self._newest = 0
+        if latest.id != self._checked:
+            self._newest = self._search(latest)
+            self._checked = latest.id
+        return self._newest
+
+    def _search(self, latest: Snapshot) -> int:
+        found: Snapshot | None = latest
+        for _ in range(_LOOKED_BACK):
+            if found is None or found.id <= self._newest:
+                break
+            if found.commit_kind != APPEND and self._is_told(found):
+                return found.id
+            found = self._before(found)
+        return self._newest
+
+    def _before(self, snapshot: Snapshot) -> Snapshot | None:
+        return self._table.at(snapshot_id=snapshot.id - 1).snapshot if snapshot.id > 1 else None
+
+    def _is_told(self, snapshot: Snapshot) -> bool:
+        """Whether no file lies below the levels whose rows the changelog tells of."""
+        if snapshot.commit_kind == COMPACT and self._follows_its_rows(snapshot):
+            return True
+        store = self._table.location.open()
+        return all(each.file.level >= self._level for each in live_files(store, snapshot))
+
+    def _follows_its_rows(self, snapshot: Snapshot) -> bool:
+        """Whether it compacts what the snapshot right before it added, all before being told of."""
+        if self._level != 1 or self._newest != snapshot.id - 2:
+            return False
+        added = self._before(snapshot)
+        return (
+            added is not None
+            and added.commit_kind == APPEND
+            and (added.commit_user, added.commit_identifier)
+            == (snapshot.commit_user, snapshot.commit_identifier)
+        )
