@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.api.column import Column, expression
 from pkray.relational.api.syntax import UserCall
-from pkray.relational.functions.arguments import cast_to
+from pkray.relational.functions.coercion import cast_to
 from pkray.relational.plan.expressions import Expression, UdfCall
 from pkray.relational.plan.fields import Field
 from pkray.schema.types import DataType

@@ -386,7 +386,7 @@ def is_known(name: str) -> bool:
     """Whether SQL has a function of this name."""
     from pkray.relational.dialect import Dialect
     from pkray.relational.functions import function
-    from pkray.relational.functions.aggregates import aggregates
+    from pkray.relational.functions.aggregates import aggregate as aggregates
 
     written = name.removesuffix("_")
     return aggregates.is_window(written) or any(

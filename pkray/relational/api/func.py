@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Callable[..., Column]:
 def __dir__() -> list[str]:
     from pkray.relational.dialect import Dialect
     from pkray.relational.functions import function
-    from pkray.relational.functions.aggregates import aggregates
+    from pkray.relational.functions.aggregates import aggregate as aggregates
 
     every: list[Any] = [
         *function.written(Dialect.SPARK),

@@ -2,8 +2,13 @@
 
 ::
 
-    name, arguments ──resolve_aggregate──▶ canonical name, casts, type ──kernels──▶ arrays
+    name, arguments ──aggregate.resolve_aggregate──▶ canonical name, casts, type
+                                                              │
+    batches, numbers of groups ──kernels.accumulator──▶ Accumulator.update, finish ──▶ arrays
 
-`aggregates` says how each is called and typed; `kernels` computes a value a group from batches of
-rows whose groups are numbered. The local engine and users' functions share the kernels.
+- **aggregate** (`aggregate.Aggregate`): how it is called and typed. ``totals``, ``choices``,
+  ``lists`` and ``windows`` define them; ``arguments`` has what they take.
+- **accumulator** (`accumulator.Accumulator`): the values so far of one aggregate. ``numbers`` keeps
+  numbers a group, ``rows`` keeps rows; ``kernels`` says which computes what. The local engine,
+  continuous queries and users' functions share them.
 """

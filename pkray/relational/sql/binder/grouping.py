@@ -10,11 +10,11 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.aggregates.aggregates import (
-    PLACES,
+from pkray.relational.functions.aggregates.aggregate import (
     Resolved,
     resolve_aggregate,
 )
+from pkray.relational.functions.aggregates.choices import PLACES
 from pkray.relational.functions.coercion import cast_to
 from pkray.relational.plan.expressions import (
     AggregateCall,

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.functions.aggregates.aggregates import (
-    PLACES,
+from pkray.relational.functions.aggregates.aggregate import (
     Resolved,
     is_aggregate,
     is_window,
     resolve_aggregate,
     resolve_window,
 )
+from pkray.relational.functions.aggregates.choices import PLACES
 from pkray.relational.functions.coercion import BOOLEAN
 from pkray.relational.plan.expressions import (
     Case,

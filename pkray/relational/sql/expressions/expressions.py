@@ -13,7 +13,7 @@ from pkray.errors import PkrayError, QueryError, SchemaError, UnsupportedError
 from pkray.relational.compiled import constant_value
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
-from pkray.relational.functions.aggregates.aggregates import is_aggregate, is_window
+from pkray.relational.functions.aggregates.aggregate import is_aggregate, is_window
 from pkray.relational.functions.casts.casting import cast
 from pkray.relational.functions.coercion import (
     BIGINT,

@@ -1,0 +1,51 @@
+"""Arguments of aggregates and window functions."""
+
+from __future__ import annotations
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import DOUBLE, INT, NUMBERS, cast_to, is_null_literal
+from pkray.relational.functions.signatures import constant, of_types, parameter
+from pkray.relational.plan.expressions import Expression, Literal
+from pkray.schema.types import INTEGERS, STRINGS, DataType
+
+CONDITION = of_types("a BOOLEAN", "BOOLEAN", null=True)
+
+
+INTEGER = of_types("an integer", *INTEGERS, null=True)
+
+
+@parameter("a number")
+def number(argument: Expression, dialect: Dialect) -> Expression | None:
+    """Take a number; the spark dialect reads text as DOUBLE."""
+    is_text = argument.type.root in STRINGS
+    if is_null_literal(argument) or (is_text and dialect is Dialect.SPARK):
+        return cast_to(argument, DOUBLE)
+    return argument if argument.type.root in NUMBERS else None
+
+
+def _is_ordered(kind: DataType) -> bool:
+    if kind.root == "ROW":
+        return all(_is_ordered(each.type) for each in kind.fields or ())
+    return not kind.is_nested
+
+
+def check_ordered(name: str, argument: Expression, *, rows: bool = False) -> None:
+    """Refuse values that have no order; rows too, unless said otherwise."""
+    if argument.type.is_nested and not (rows and _is_ordered(argument.type)):
+        raise QueryError(
+            f"{name} cannot order values of {argument.type}: give a number, text or a time",
+            function=name,
+            type=str(argument.type),
+        )
+
+
+def whole_number(name: str, said: Expression, what: str, low: int | None = None) -> Literal:
+    """Take a constant INT, of at least `low`."""
+    given = constant(name, said, what)
+    if not isinstance(given, int) or isinstance(given, bool) or (low and given < low):
+        wanted = "a whole number" + (f" of at least {low}" if low else "")
+        raise QueryError(f"{what} of {name} must be {wanted}; {given!r} given", function=name)
+    if not -(2**31) <= given < 2**31:
+        raise QueryError(f"{what} of {name} is {given}: it must be an INT", function=name)
+    return Literal(INT.with_nullable(False), given)

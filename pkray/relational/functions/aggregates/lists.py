@@ -1,0 +1,92 @@
+"""Aggregates that collect values: arrays and joined text."""
+
+from __future__ import annotations
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.aggregates.aggregate import (
+    FLINK,
+    Resolved,
+    Resolver,
+    Written,
+    define_aggregate,
+)
+from pkray.relational.functions.coercion import STRING, cast_to
+from pkray.relational.functions.signatures import check_count, constant, text_literal
+from pkray.schema.types import STRINGS, DataType
+
+
+def _listagg(call: Written) -> Resolved:
+    check_count(call.name, call.arguments, 1, 2)
+    value = call.arguments[0]
+    default = "" if call.dialect is Dialect.SPARK and call.name != "group_concat" else ","
+    said = default
+    if len(call.arguments) == 2:
+        said = constant(call.name, call.arguments[1], "the separator")
+    if not isinstance(said, str | None):
+        raise QueryError(f"the separator of {call.name} must be text", function=call.name)
+    text = value if value.type.root in STRINGS else cast_to(value, STRING)
+    separator = text_literal(said or "")
+    return Resolved("listagg", (text,), (separator,), STRING)
+
+
+def _collected(name: str, *, keeps_nulls: bool = False, empty: bool = True) -> Resolver:
+    def resolve(call: Written) -> Resolved:
+        check_count(call.name, call.arguments, 1, 1)
+        element = call.arguments[0].type
+        if not keeps_nulls:
+            element = element.with_nullable(False)
+        kind = DataType("ARRAY", not empty, element=element)
+        return Resolved(name, call.arguments, (), kind)
+
+    return resolve
+
+
+def _array_agg(call: Written) -> Resolved:
+    if call.dialect is Dialect.SPARK:
+        return _collected("collect_list")(call)
+    return _collected("array_agg", keeps_nulls=True, empty=False)(call)
+
+
+def _multiset(call: Written) -> Resolved:
+    raise UnsupportedError(
+        "COLLECT gives a MULTISET, which pkray has no type for: write ARRAY_AGG",
+        function="collect",
+    )
+
+
+define_aggregate(
+    "listagg",
+    "listagg(x [, separator]) [WITHIN GROUP (ORDER BY …)] -> STRING",
+    "Joins values as text; the separator is empty in the spark dialect, a comma in flink.",
+    _listagg,
+    "string_agg",
+    "group_concat",
+)
+
+
+define_aggregate(
+    "collect_list",
+    "collect_list(x) -> ARRAY<x>",
+    "Gives the values that are not NULL; an empty array where there are none.",
+    _collected("collect_list"),
+)
+
+
+define_aggregate(
+    "collect_set",
+    "collect_set(x) -> ARRAY<x>",
+    "Gives the distinct values, as they first occur.",
+    _collected("collect_set"),
+)
+
+
+define_aggregate(
+    "array_agg",
+    "array_agg(x) -> ARRAY<x>",
+    "Is collect_list in the spark dialect; in flink keeps NULLs and gives NULL for no rows.",
+    _array_agg,
+)
+
+
+define_aggregate("collect", "collect(x)", "Is refused: use array_agg.", _multiset, dialects=FLINK)

@@ -1,0 +1,94 @@
+"""Functions that need OVER."""
+
+from __future__ import annotations
+
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.aggregates.aggregate import Resolved, Written, define_window
+from pkray.relational.functions.aggregates.arguments import whole_number
+from pkray.relational.functions.aggregates.choices import first_or_last
+from pkray.relational.functions.coercion import BIGINT, DOUBLE, INT, cast_to
+from pkray.relational.functions.signatures import check_count
+from pkray.relational.plan.expressions import Literal
+
+
+def _number_of_row(call: Written) -> Resolved:
+    check_count(call.name, call.arguments, 0, 0)
+    kind = INT if call.dialect is Dialect.SPARK else BIGINT
+    return Resolved(call.name, (), (), kind.with_nullable(False))
+
+
+def _ntile(call: Written) -> Resolved:
+    check_count(call.name, call.arguments, 1, 1)
+    tiles = whole_number(call.name, call.arguments[0], "the number of tiles", 1)
+    kind = INT if call.dialect is Dialect.SPARK else BIGINT
+    return Resolved(call.name, (), (tiles,), kind.with_nullable(False))
+
+
+def _relative_rank(call: Written) -> Resolved:
+    check_count(call.name, call.arguments, 0, 0)
+    return Resolved(call.name, (), (), DOUBLE.with_nullable(False))
+
+
+def _offset(call: Written) -> Resolved:
+    """Type lag and lead; the default is a second argument, read from the current row."""
+    check_count(call.name, call.arguments, 1, 3)
+    value = call.arguments[0]
+    offset = Literal(INT.with_nullable(False), 1)
+    if len(call.arguments) > 1:
+        offset = whole_number(call.name, call.arguments[1], "the offset")
+    default = tuple(cast_to(each, value.type) for each in call.arguments[2:])
+    nullable = value.type.nullable or not default or default[0].type.nullable
+    return Resolved(call.name, (value, *default), (offset,), value.type.with_nullable(nullable))
+
+
+def _nth_value(call: Written) -> Resolved:
+    check_count(call.name, call.arguments, 2, 2)
+    nth = whole_number(call.name, call.arguments[1], "the row number", 1)
+    value = call.arguments[0]
+    return Resolved(call.name, (value,), (nth,), value.type.with_nullable(True))
+
+
+for _name, _about in (
+    ("row_number", "Numbers the rows from 1."),
+    ("rank", "Gives 1 plus the number of rows before, peers left out."),
+    ("dense_rank", "Numbers the distinct values that are ordered by, from 1."),
+):
+    define_window(_name, f"{_name}() -> INT (spark), BIGINT (flink)", _about, _number_of_row)
+
+
+define_window(
+    "percent_rank", "percent_rank() -> DOUBLE", "Gives the rank from 0 to 1.", _relative_rank
+)
+
+
+define_window(
+    "cume_dist",
+    "cume_dist() -> DOUBLE",
+    "Gives the share of rows that are not after the row and its peers.",
+    _relative_rank,
+)
+
+
+define_window("ntile", "ntile(n) -> INT", "Cuts the partition into n equal parts.", _ntile)
+
+
+define_window("lag", "lag(x [, offset [, default]]) -> x", "Reads a row before.", _offset)
+
+
+define_window("lead", "lead(x [, offset [, default]]) -> x", "Reads a row after.", _offset)
+
+
+define_window(
+    "first_value",
+    "first_value(x) -> x",
+    "Reads the frame's first row.",
+    first_or_last("first_value"),
+)
+
+
+define_window(
+    "last_value", "last_value(x) -> x", "Reads the frame's last row.", first_or_last("last_value")
+)
+
+
+define_window("nth_value", "nth_value(x, n) -> x", "Reads the frame's row n, from 1.", _nth_value)
