@@ -145,32 +145,26 @@ class Exact(Accumulator):
 
     def _refuse(self, sums: ExactSums, groups: Groups, group: int) -> None:
         scale = 0 if pa.types.is_integer(self._kind) else self._kind.scale
-        raise unfit(
-            "sum",
-            self._argument,
-            self._kind,
-            sums.exact(groups.count, group),
-            scale,
-            groups.describe(group),
-        )
+        named = "BIGINT" if pa.types.is_integer(self._kind) else f"DECIMAL(38, {scale})"
+        total = sums.exact(groups.count, group)
+        raise unfit(self._argument, named, total, scale, groups.describe(group))
 
 
-def unfit(
-    function: str, argument: str, kind: object, total: int, scale: int, group: str
-) -> EvaluationError:
+def unfit(argument: str, kind: str, total: int, scale: int, group: str) -> EvaluationError:
     """Say that a sum does not fit its type.
 
     Args:
         total: the sum as a whole number, to be divided by 10^scale.
+        group: its keys; empty where there are none.
     """
     digits = str(abs(total)).rjust(scale + 1, "0")
     point = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
     value = f"{'-' if total < 0 else ''}{point}"
-    where = f" of group ({group})" if group else ""
+    where = f" of the group {group}" if group else ""
     return EvaluationError(
-        f"{function}({argument}){where} is {value}, which {kind} cannot hold: cast the column to a "
-        "wider type, such as DECIMAL(38, 0) or DOUBLE",
-        function=function,
+        f"sum({argument}){where} is {value}, which {kind} cannot hold: cast the column to a wider "
+        "type, such as DECIMAL(38, 0) or DOUBLE",
+        function="sum",
         group=group,
         value=value,
     )

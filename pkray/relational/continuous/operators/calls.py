@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -358,20 +359,22 @@ def _finish_exact(call: AggregateCall) -> Finish:
 
 def _narrowed(call: AggregateCall, total: pa.Array, groups: Groups) -> pa.Array:
     """Refuse the first sum that does not fit its type; of ``try_sum`` make such sums NULL."""
-    digits = (call.type.precision or 19) - (call.type.scale or 0)
-    limit = pa.scalar(10**digits - 1 if call.type.root == "DECIMAL" else (1 << 63) - 1)
-    size = pc.abs(total)
-    over = np.asarray(
-        pc.fill_null(pc.greater(pc.floor(size), limit.cast(pa.decimal128(38, 0))), False)
-    )
+    scale = total.type.scale
+    digits = (call.type.precision or 0) - (call.type.scale or 0)
+    high = 10**digits if call.type.root == "DECIMAL" else 1 << 63
+    low = -high if call.type.root == "DECIMAL" else -high - 1
+    wide = pa.decimal256(76, scale)
+    ends = [pa.scalar(Decimal(end), pa.decimal256(76, 0)).cast(wide) for end in (low, high)]
+    exact = total.cast(wide)
+    outside = pc.or_(pc.less_equal(exact, ends[0]), pc.greater_equal(exact, ends[1]))
+    over = np.asarray(pc.fill_null(outside, False))
     if call.function == "try_sum":
         fitting = pc.if_else(pa.array(over), pa.scalar(None, total.type), total)
         return fitting.cast(call.type.arrow)
     group = int(np.argmax(over))
-    value = int(total[group].as_py().scaleb(total.type.scale))
-    raise unfit(
-        "sum", call.arguments[0], call.type, value, total.type.scale, groups.describe(group)
-    )
+    digits_of_total = int(total[group].as_py().scaleb(scale))
+    keys = groups.describe(group)
+    raise unfit(call.arguments[0], str(call.type), digits_of_total, scale, keys)
 
 
 def _finish_spread(call: AggregateCall) -> Finish:

@@ -26,6 +26,7 @@ class Groups:
         changes: those that count.
         of_row: int64, the group of each change, 0 … count - 1.
         arrivals: int64, when each change arrived.
+        names: of the key columns.
         columns: the keys, a row a group; groups are in the order in which they first occur.
         keys: the same, encoded.
         count: how many groups there are.
@@ -35,6 +36,7 @@ class Groups:
     changes: Changes
     of_row: np.ndarray
     arrivals: np.ndarray
+    names: tuple[str, ...]
     columns: tuple[pa.Array, ...]
     keys: pa.Array
     count: int
@@ -43,16 +45,26 @@ class Groups:
     _made: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, changes: Changes, keys: Sequence[str], epoch: Epoch) -> Groups:
+    def of(cls, changes: Changes, names: Sequence[str], epoch: Epoch) -> Groups:
         """Group changes by columns."""
-        columns = changes.columns(keys)
+        columns = changes.columns(names)
         numbers = codes(columns, len(changes))
         first = pa.array(numbers.first_rows())
         arrivals = np.arange(epoch.arrival, epoch.arrival + len(changes))
         taken = tuple(column.take(first) for column in columns)
         keys = encoded(taken, numbers.count)
         known = np.ones(numbers.count, bool)
-        return cls(changes, numbers.of_row, arrivals, taken, keys, numbers.count, known, known)
+        return cls(
+            changes,
+            numbers.of_row,
+            arrivals,
+            tuple(names),
+            taken,
+            keys,
+            numbers.count,
+            known,
+            known,
+        )
 
     @property
     def signs(self) -> np.ndarray:
@@ -87,7 +99,8 @@ class Groups:
 
     def describe(self, group: int) -> str:
         """Name a group in a message."""
-        return ", ".join(str(column[group].as_py()) for column in self.columns)
+        pairs = zip(self.names, self.columns, strict=True)
+        return ", ".join(f"{name} = {column[group].as_py()}" for name, column in pairs)
 
 
 def aligned(found: Found, count: int) -> list[pa.Array]:

@@ -49,13 +49,14 @@ def row(rng: random.Random) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("keys", ["k", "k, b", ""])
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("inserts", [True, False])
 @pytest.mark.parametrize("kind", AGGREGATES)
 def test_aggregates_equal_the_bounded_run_at_every_epoch(
-    kind: str, inserts: bool, keys: str
+    kind: str, inserts: bool, seed: int
 ) -> None:
-    rng = random.Random(f"{kind} {inserts} {keys}")
+    rng = random.Random(f"{kind} {inserts} {seed}")
+    keys = rng.choice(["k", "k, b", "f, k", ""])
     t = changelog(COLUMNS, mode="insert" if inserts else "all", name="t")
     text = f"SELECT {keys + ', ' if keys else ''}{AGGREGATES[kind]} FROM t"
     text += f" GROUP BY {keys}" if keys else ""
