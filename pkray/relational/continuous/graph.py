@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pkray.options.values import duration_millis
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operator_of
+from pkray.relational.continuous.operators.stateless import Watermarks
 from pkray.relational.continuous.state import State, StateSpec
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Node, Scan, Values
 from pkray.relational.plan.state import state_ttls, states
 
+LAST_WATERMARK = 2**62
+"""Event time in microseconds at the end of all sources: everything that waits comes."""
 OpenState = Callable[[str, StateSpec, int], State]
 """Opens a state: its name (``3``, ``3_right``), what it holds, its TTL in milliseconds."""
 
@@ -27,6 +30,8 @@ class Stage:
         inputs: numbers of the stages that it takes changes of.
         states: by their names.
         rows_in, rows_out: changes so far.
+        watermark: event time in microseconds that its inputs had passed when the epoch began.
+        next_watermark: what they have passed at its end; until then the same.
         seconds: of work so far.
     """
 
@@ -38,6 +43,12 @@ class Stage:
     rows_in: int = 0
     rows_out: int = 0
     seconds: float = 0.0
+    watermark: int | None = None
+    next_watermark: int | None = None
+
+    def in_time(self, epoch: Epoch) -> Epoch:
+        """Give the epoch with this operator's watermarks."""
+        return replace(epoch, watermark=self.watermark, next_watermark=self.next_watermark)
 
 
 class Graph:
@@ -103,11 +114,54 @@ class Graph:
             for state in stage.states.values():
                 state.now = epoch.time
             begun = time.perf_counter()
-            made[stage.number] = stage.operator.apply(given, epoch)
+            made[stage.number] = stage.operator.apply(given, stage.in_time(epoch))
             stage.seconds += time.perf_counter() - begun
             stage.rows_in += sum(map(len, given))
             stage.rows_out += len(made[stage.number])
         return [made[number] for number in self._roots]
+
+    def advance(self, epoch: Epoch, *, is_last: bool) -> list[Changes]:
+        """End an epoch: move every operator's watermark on, so that what waited for it comes.
+
+        Args:
+            is_last: whether no source changes any more: everything comes.
+        """
+        self._move(is_last=is_last)
+        made = self.run({}, epoch)
+        self._settle()
+        return made
+
+    def _move(self, *, is_last: bool) -> None:
+        """Find the event time that each operator's inputs have passed: the least of theirs."""
+        moved: dict[int, int] = {}
+        for stage in self.stages:
+            inputs = [moved[number] for number in stage.inputs if number in moved]
+            found = min(inputs, default=None)
+            if isinstance(stage.operator, Watermarks):
+                found = stage.operator.watermark
+            stage.next_watermark = LAST_WATERMARK if is_last else found
+            if stage.next_watermark is not None:
+                moved[stage.number] = stage.next_watermark
+
+    def _settle(self) -> None:
+        for stage in self.stages:
+            stage.watermark = stage.next_watermark
+
+    def watermarks(self) -> dict[str, int]:
+        """List how far the event time of each source is, by the number of its node."""
+        return {
+            str(stage.number): stage.operator.watermark
+            for stage in self.stages
+            if isinstance(stage.operator, Watermarks) and stage.operator.watermark is not None
+        }
+
+    def go_on_at(self, watermarks: Mapping[str, int]) -> None:
+        """Set the event time of the sources, as `watermarks` gave it at the end of an epoch."""
+        for stage in self.stages:
+            if isinstance(stage.operator, Watermarks):
+                stage.operator.watermark = watermarks.get(str(stage.number))
+        self._move(is_last=False)
+        self._settle()
 
     def states(self) -> dict[str, State]:
         """List all states by their names."""

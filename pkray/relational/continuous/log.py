@@ -29,7 +29,6 @@ class EpochRecord(msgspec.Struct, frozen=True):
         number: from 0.
         bounds: of each source, the positions after which and up to which it is read.
         time: processing time in epoch milliseconds.
-        watermark: at the end of the epoch, in microseconds.
         is_last: whether no source changes any more.
         run: which run of the query wrote it down.
     """
@@ -37,7 +36,6 @@ class EpochRecord(msgspec.Struct, frozen=True):
     number: int
     bounds: dict[str, tuple[int, int]]
     time: int
-    watermark: int | None = None
     is_last: bool = False
     run: str = ""
 
@@ -48,20 +46,21 @@ class Checkpoint(msgspec.Struct, frozen=True):
     Attributes:
         epoch: the last one whose changes are in the states.
         positions: of the sources.
+        watermarks: event time of the sources in microseconds, by the number of the node.
         digest: of the plan.
         files: by state.
     """
 
     epoch: int
     positions: dict[str, int]
-    watermark: int | None
+    watermarks: dict[str, int]
     digest: str
     files: dict[str, tuple[DataFileMeta, ...]]
     is_last: bool = False
     run: str = ""
 
 
-_NONE = Checkpoint(-1, {}, None, "", {})
+_NONE = Checkpoint(-1, {}, {}, "", {})
 """Before the first epoch."""
 
 

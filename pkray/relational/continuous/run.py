@@ -19,8 +19,6 @@ from pkray.relational.plan.nodes import Node
 
 _ARRIVALS = 1 << 32
 """Rows of an epoch that arrival numbers tell apart."""
-LAST_WATERMARK = 2**62
-"""Event time in microseconds at the end of all sources: every window fires."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class Run:
         self.graph = Graph(plan.roots, plan.before, states.open, plan.ttl, plan.ttls)
         self.feeds = Feeds(self.graph.scans)
         self.positions: dict[str, int] = dict(found.positions) if found else {}
-        self.watermark = found.watermark if found else None
+        self.graph.go_on_at(found.watermarks if found else {})
         self.next_epoch = found.epoch + 1 if found else 0
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
@@ -123,23 +121,21 @@ class Run:
             self.next_epoch,
             bounds or same,
             self._settings.clock(),
-            LAST_WATERMARK if is_last else self.watermark,
             is_last,
         )
         return self._log.begin(record)
 
     def _run(self, record: EpochRecord) -> None:
         arrival = record.number * _ARRIVALS
-        epoch = Epoch(record.number, record.time, arrival, self.watermark, record.watermark)
         collected: list[list[Changes]] = [[] for _ in self._outlets]
         count = 0
         for changes in self.feeds.read(record.bounds):
-            part = Epoch(record.number, record.time, arrival + count, self.watermark)
+            part = Epoch(record.number, record.time, arrival + count)
             self._take(self.graph.run(changes, part), collected, part)
             count += max(map(len, changes.values()), default=0)
-        self._take(self.graph.run({}, epoch), collected, epoch)
+        epoch = Epoch(record.number, record.time, arrival + count)
+        self._take(self.graph.advance(epoch, is_last=record.is_last), collected, epoch)
         self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}
-        self.watermark = record.watermark
         for place, outlet in enumerate(self._outlets):
             self._give(place, collected[place], epoch)
             outlet.commit(epoch, self.positions)
@@ -176,7 +172,7 @@ class Run:
             Checkpoint(
                 self.next_epoch - 1,
                 self.positions,
-                self.watermark,
+                self.graph.watermarks(),
                 self.plan.digest,
                 self._states.checkpoint(),
                 self.is_ended,

@@ -63,7 +63,36 @@ def to_physical(plan: Node, *, before: bool, by_key: bool = False) -> Node:
             return node
         return _normalized(node) if modes[id(node)].before or id(node) in read_whole else node
 
-    return placed.transform(normalized)
+    complete = placed.transform(normalized)
+    return complete.transform(_with_watermark) if _needs_watermarks(complete) else complete
+
+
+def _needs_watermarks(plan: Node) -> bool:
+    """Whether anything waits for event time."""
+    return any(map(_waits, plan.walk()))
+
+
+def _waits(node: Node) -> bool:
+    match node:
+        case Window() | IntervalJoin():
+            return True
+        case TemporalJoin():
+            return node.right_time is not None
+        case Deduplicate(order_by=str() as column):
+            return node.input.fields[column].is_rowtime
+    return False
+
+
+def _with_watermark(node: Node) -> Node:
+    """Have the rows of a source move its watermark."""
+    if not isinstance(node, Scan) or node.source.watermark is None:
+        return node
+    mark = node.source.watermark
+    names = node.fields.names
+    lacking = sorted({mark.column, *mark.expression.columns()} - set(names))
+    whole = replace(node, columns=(*names, *lacking)) if lacking else node
+    assigned = WatermarkAssign(whole, mark.column, mark.expression)
+    return Calc(assigned, _as_they_are(node)) if lacking else assigned
 
 
 def _lifted(node: Node) -> Node:

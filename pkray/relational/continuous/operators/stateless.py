@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from pkray.errors import EvaluationError
+from pkray.relational.compiled import compile_expression
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.local.batches import with_schema
@@ -105,7 +108,42 @@ def _numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     return made
 
 
-@operates(Exchange, Hint, WatermarkAssign, Sink, Sort)
+@operates(WatermarkAssign)
+class Watermarks(Operator):
+    """Follows the event time of the rows that pass.
+
+    Attributes:
+        watermark: the greatest so far, in microseconds; None before the first row.
+    """
+
+    def __init__(self, node: Any, context: Context) -> None:
+        super().__init__(node, context)
+        self.watermark: int | None = None
+        self._delay = compile_expression(node.delay, node.input.fields)
+
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        (changes,) = inputs
+        if len(changes):
+            self._check_times(changes)
+            greatest = pc.max(self._delay.evaluate(changes.rows))
+            if greatest.is_valid:
+                micros = greatest.cast(pa.timestamp("us", greatest.type.tz)).value
+                known = self.watermark
+                self.watermark = micros if known is None else max(known, micros)
+        return changes
+
+    def _check_times(self, changes: Changes) -> None:
+        times = changes.column(self.node.time)
+        if times.null_count:
+            row = changes.rows.slice(pc.index(times.is_null(), True).as_py(), 1).to_pylist()[0]
+            raise EvaluationError(
+                f"{self.node.time} is NULL, and watermarks follow it: the row {row} has no time; "
+                "filter such rows out in a view before the watermark is declared",
+                column=self.node.time,
+            )
+
+
+@operates(Exchange, Hint, Sink, Sort)
 class Passing(Operator):
     """Passes changes on: a table has no order, and what is said of rows changes none."""
 
