@@ -22,7 +22,7 @@ from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sources.watermarks import declared_watermark
-from pkray.relational.sql.parser import nearest
+from pkray.relational.sql.places import nearest
 from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
 from pkray.table.views import StoredView

@@ -444,7 +444,7 @@ def listed(value: object) -> list[object]:
 
 def shown(tree: exp.Expr) -> str:
     """Write syntax for people."""
-    from pkray.relational.sql.parser import PkraySpark
+    from pkray.relational.sql.dialects import PkraySpark
 
     readable = tree.transform(_readable)
     return readable.sql(dialect=PkraySpark)

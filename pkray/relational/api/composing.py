@@ -14,7 +14,8 @@ from pkray.relational.api.queried import Queried
 from pkray.relational.api.syntax import ORIGIN, Inner, Text, UserCall, call, column, identifier
 from pkray.relational.dialect import Dialect
 from pkray.relational.session import PLANS, Environment, fresh_name
-from pkray.relational.sql.parser import nearest, parse_expression, parse_trees
+from pkray.relational.sql.parser import parse_expression, parse_trees
+from pkray.relational.sql.places import nearest
 
 _OPEN = frozenset({"kind", "expressions", "from_", "where"})
 

@@ -31,7 +31,8 @@ from pkray.relational.sources.source import Source
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sql.binder.binder import Binder
-from pkray.relational.sql.parser import DIALECTS, nearest
+from pkray.relational.sql.dialects import DIALECTS
+from pkray.relational.sql.places import nearest
 from pkray.scan.snapshot_selector import Timestamp
 from pkray.shown import html_table
 from pkray.table.system_table import SystemTable

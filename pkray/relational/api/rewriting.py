@@ -20,7 +20,7 @@ from pkray.relational.api.syntax import ORIGIN, aliased, call, column, identifie
 from pkray.relational.api.windows import Window, interval, microseconds
 from pkray.relational.plan.fields import Field, distinct_names
 from pkray.relational.plan.nodes import Node, Scan
-from pkray.relational.sql.parser import TableArgument
+from pkray.relational.sql.dialects import TableArgument
 from pkray.rows.python_values import to_python_list
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
 

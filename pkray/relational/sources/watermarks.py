@@ -33,7 +33,8 @@ def watermark(fields: Fields, column: str, text: str | None) -> Watermark:
     from sqlglot import exp
 
     from pkray.relational.sql.expressions.expressions import ExpressionBinder
-    from pkray.relational.sql.parser import nearest, parse_expression
+    from pkray.relational.sql.parser import parse_expression
+    from pkray.relational.sql.places import nearest
 
     def find(name: str) -> Expression:
         if name not in fields:

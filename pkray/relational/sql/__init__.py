@@ -6,7 +6,8 @@
                         ▲  │      └─▶ expressions   all that is scalar
                 Methods ┘  └─▶ statements           INSERT, CREATE … as data
 
-- **syntax**: a tree of sqlglot, in one of two dialects; functions stay as they are written.
+- **syntax**: a tree of sqlglot, in one of two dialects (`dialects`); functions stay as they are
+  written. `places` says in errors where a part of it stands.
 - **names** (`Names`): what tables, views and users' functions there are; the only thing that is
   asked from outside.
 - **rows** (`binder.scope.Rows`): a plan that grows while one SELECT is bound. Columns that it

@@ -20,7 +20,7 @@ from pkray.relational.functions.casts.casting import can_cast
 from pkray.relational.functions.coercion import cast_to
 from pkray.relational.plan.expressions import ColumnRef, Expression, Literal
 from pkray.relational.plan.nodes import Node, Project, Sink, Values
-from pkray.relational.sql.parser import nearest
+from pkray.relational.sql.places import nearest
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.definitions import constants
 from pkray.schema.types import STRINGS, DataType

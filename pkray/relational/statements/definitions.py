@@ -15,7 +15,8 @@ from pkray.relational.api.relation import Relation, of_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.sources.watermarks import watermark
-from pkray.relational.sql.parser import DIALECTS, nearest, quoted
+from pkray.relational.sql.dialects import DIALECTS
+from pkray.relational.sql.places import nearest, quoted
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.listing import function_rows
 from pkray.relational.statements.settings import SETTINGS, checked_setting

@@ -9,7 +9,8 @@ from pkray.relational.api.relation import Relation, of_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.aggregates import aggregate as aggregates
-from pkray.relational.sql.parser import nearest, parse_query
+from pkray.relational.sql.parser import parse_query
+from pkray.relational.sql.places import nearest
 from pkray.relational.udf import Udf
 from pkray.table.views import StoredView
 

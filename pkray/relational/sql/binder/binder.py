@@ -11,14 +11,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import cast_to, common_type
 from pkray.relational.plan.expressions import ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import distinct_names
-from pkray.relational.plan.nodes import (
-    Limit,
-    Node,
-    Project,
-    SetKind,
-    SetOperation,
-    Sort,
-)
+from pkray.relational.plan.nodes import Limit, Node, Project, SetKind, SetOperation, Sort
 from pkray.relational.sql.binder.context import BoundQuery, Pair
 from pkray.relational.sql.binder.joins import normalized
 from pkray.relational.sql.binder.over import all_spread, sort_keys
@@ -26,9 +19,10 @@ from pkray.relational.sql.binder.patterns import projected
 from pkray.relational.sql.binder.scope import Correlation, Numbers, Rows, Scope, outer_references
 from pkray.relational.sql.binder.select import SelectBinder, read_limit, visible
 from pkray.relational.sql.binder.values import bind_values
+from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.names import Names
-from pkray.relational.sql.parser import placed, position, shown
+from pkray.relational.sql.places import placed, position
 
 MAX_NODES = 50_000
 """Most nodes of a plan: a query that WITH names counts as often as it is read."""

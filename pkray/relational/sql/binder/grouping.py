@@ -10,10 +10,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.aggregates.aggregate import (
-    Resolved,
-    resolve_aggregate,
-)
+from pkray.relational.functions.aggregates.aggregate import Resolved, resolve_aggregate
 from pkray.relational.functions.aggregates.choices import PLACES
 from pkray.relational.functions.coercion import cast_to
 from pkray.relational.plan.expressions import (
@@ -36,8 +33,9 @@ from pkray.relational.sql.binder.context import Queries
 from pkray.relational.sql.binder.grouping_sets import Groups
 from pkray.relational.sql.binder.joins import normalized
 from pkray.relational.sql.binder.scope import Correlation, Rows, Scope
+from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.parser import position, shown
+from pkray.relational.sql.places import position
 from pkray.schema.types import DataType
 
 Bind: TypeAlias = Callable[[exp.Expr], Expression]

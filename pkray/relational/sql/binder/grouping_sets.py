@@ -10,7 +10,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.sql.parser import position
+from pkray.relational.sql.places import position
 
 _T = TypeVar("_T")
 MAX_SETS = 1024

@@ -17,21 +17,15 @@ from pkray.relational.functions.aggregates.aggregate import (
 )
 from pkray.relational.functions.aggregates.choices import PLACES
 from pkray.relational.functions.coercion import BOOLEAN
-from pkray.relational.plan.expressions import (
-    Case,
-    Expression,
-    Frame,
-    Literal,
-    SortKey,
-    WindowCall,
-)
+from pkray.relational.plan.expressions import Case, Expression, Frame, Literal, SortKey, WindowCall
 from pkray.relational.plan.nodes import Over
 from pkray.relational.sql.binder.calls import IGNORING, Written, take_apart
 from pkray.relational.sql.binder.context import Queries
 from pkray.relational.sql.binder.joins import normalized
 from pkray.relational.sql.binder.scope import Rows
+from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.intervals import read_interval
-from pkray.relational.sql.parser import position, shown
+from pkray.relational.sql.places import position
 from pkray.schema.types import INTEGERS, TIMESTAMPS
 
 _RANKS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")

@@ -9,7 +9,8 @@ from sqlglot import exp
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.sql.binder.calls import AggregateNames
 from pkray.relational.sql.binder.context import Queries
-from pkray.relational.sql.parser import nearest, position, shown
+from pkray.relational.sql.dialects import shown
+from pkray.relational.sql.places import nearest, position
 
 _NULL_OF_NONE = ("sum", "avg", "min", "max", "first", "last", "any_value")
 """Aggregates that give NULL for no rows; what else a PIVOT computes is NULL there, too."""

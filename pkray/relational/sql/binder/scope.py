@@ -12,7 +12,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import ColumnRef, Expression, replace_columns
 from pkray.relational.plan.nodes import Node, Project
 from pkray.relational.sql.expressions.expressions import access_field
-from pkray.relational.sql.parser import nearest, position, quoted
+from pkray.relational.sql.places import nearest, position, quoted
 
 
 class Numbers:

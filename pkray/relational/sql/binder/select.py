@@ -22,14 +22,7 @@ from pkray.relational.plan.expressions import (
     all_of,
 )
 from pkray.relational.plan.fields import distinct_names
-from pkray.relational.plan.nodes import (
-    Distinct,
-    JoinKind,
-    Limit,
-    Project,
-    Sort,
-    TopN,
-)
+from pkray.relational.plan.nodes import Distinct, JoinKind, Limit, Project, Sort, TopN
 from pkray.relational.sql.binder.calls import AggregateNames, Written
 from pkray.relational.sql.binder.context import BoundQuery, Pair, Queries
 from pkray.relational.sql.binder.grouping import GroupedScope, Grouping, not_grouped
@@ -55,8 +48,10 @@ from pkray.relational.sql.binder.scope import (
 from pkray.relational.sql.binder.subqueries import Subqueries
 from pkray.relational.sql.binder.table_functions import TableFunctions
 from pkray.relational.sql.binder.tables import SINGLE_ROW, SUBQUERIES, FromBinder, flattened
+from pkray.relational.sql.dialects import DIALECTS, WINDOW_FUNCTIONS, shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.parser import DIALECTS, WINDOW_FUNCTIONS, hint_options, position, shown
+from pkray.relational.sql.hints import hint_options
+from pkray.relational.sql.places import position
 
 _KNOWN = {
     "with_", "hint", "distinct", "expressions", "from_", "joins", "laterals", "where", "group",

@@ -13,14 +13,7 @@ from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import coerced
-from pkray.relational.plan.expressions import (
-    TRUE,
-    Call,
-    Case,
-    ColumnRef,
-    Expression,
-    Literal,
-)
+from pkray.relational.plan.expressions import TRUE, Call, Case, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Fields, distinct_names
 from pkray.relational.plan.nodes import (
     Distinct,
@@ -40,8 +33,10 @@ from pkray.relational.sql.binder.scope import Correlation, Rows, Scope, Visible,
 from pkray.relational.sql.binder.subqueries import Subqueries, as_joined, bind_subquery
 from pkray.relational.sql.binder.table_functions import TableFunctions, unwrapped
 from pkray.relational.sql.binder.values import bind_values
+from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.parser import hint_options, placed, position, shown
+from pkray.relational.sql.hints import hint_options
+from pkray.relational.sql.places import placed, position
 from pkray.schema.types import TIMESTAMPS
 
 SINGLE_ROW = Values(Fields(()), ((),))

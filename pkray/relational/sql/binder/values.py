@@ -13,7 +13,7 @@ from pkray.relational.sql.binder.context import BoundQuery, Queries
 from pkray.relational.sql.binder.scope import Rows, Scope
 from pkray.relational.sql.binder.table_functions import default_names
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.parser import placed, position
+from pkray.relational.sql.places import placed, position
 from pkray.schema.types import DataType
 
 

@@ -26,11 +26,11 @@ from pkray.relational.functions.coercion import (
 )
 from pkray.relational.functions.conditional import case_of
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda, Literal
+from pkray.relational.sql.dialects import PkraySpark, UnsignedShift
 from pkray.relational.sql.expressions.intervals import Interval, interval, read_interval
 from pkray.relational.sql.expressions.lambdas import parameter_types
 from pkray.relational.sql.expressions.types import type_of
 from pkray.relational.sql.names import Names
-from pkray.relational.sql.parser import PkraySpark, UnsignedShift
 from pkray.schema.types import STRINGS, DataType
 
 MAX_DEPTH = 120

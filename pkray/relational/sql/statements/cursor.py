@@ -10,7 +10,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.sql.parser import MISPLACED_HINT, as_query, parse_expression, parse_trees
+from pkray.relational.sql.hints import MISPLACED_HINT
+from pkray.relational.sql.parser import as_query, parse_expression, parse_trees
 from pkray.relational.sql.statements.kinds import Name
 
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)

@@ -10,7 +10,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.sql.parser import DIALECTS, nearest, tokenize
+from pkray.relational.sql.dialects import DIALECTS
+from pkray.relational.sql.parser import tokenize
+from pkray.relational.sql.places import nearest
 from pkray.relational.sql.statements.cursor import Cursor
 from pkray.relational.sql.statements.kinds import (
     CompilePlan,

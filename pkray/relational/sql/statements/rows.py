@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.sql.parser import MISPLACED_HINT, position
+from pkray.relational.sql.hints import MISPLACED_HINT
+from pkray.relational.sql.places import position
 from pkray.relational.sql.statements.cursor import Cursor
 from pkray.relational.sql.statements.kinds import Delete, Insert, Merge, Name, Update
 

@@ -47,7 +47,8 @@ from pkray.relational.plan.nodes import (
 )
 from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.binder.scope import OuterRef
-from pkray.relational.sql.parser import nearest, parse_query
+from pkray.relational.sql.parser import parse_query
+from pkray.relational.sql.places import nearest
 from pkray.schema.types import DataType
 
 

@@ -7,13 +7,9 @@ from sqlglot import exp
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.sql.parser import (
-    DIALECTS,
-    hint_options,
-    parse_expression,
-    parse_query,
-    parse_trees,
-)
+from pkray.relational.sql.dialects import DIALECTS
+from pkray.relational.sql.hints import hint_options
+from pkray.relational.sql.parser import parse_expression, parse_query, parse_trees
 
 
 @pytest.mark.parametrize(
