@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,25 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pkray.arguments.facade import checked
 from pkray.errors import InputError, UnsupportedError
 from pkray.relational.compiled import compile_expression
-from pkray.relational.plan.expressions import Call, Expression, Literal, UdfCall
+from pkray.relational.plan.expressions import (
+    TRUE,
+    Call,
+    Expression,
+    Literal,
+    UdfCall,
+    all_of,
+    conjuncts,
+)
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources import Source, Watermark
 from pkray.relational.sources.pushdown import pushed
 from pkray.relational.sources.rows import conformed, fields_of
 from pkray.relational.sources.table import TableSource
+from pkray.relational.spark_sql.constants import quoted
 from pkray.relational.spark_sql.query import SparkSql
-from pkray.spark.source import read
+from pkray.spark.raw_files import raw_rows
+from pkray.spark.source import SplitsRequest, read_planned
 from pkray.spark.types import exchange_schema, incoming_schema, spark_schema
 
 if TYPE_CHECKING:
@@ -35,6 +46,7 @@ _SETTINGS = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
 """What the text of a plan relies on; set in a session of its own, not in the user's."""
 
@@ -60,11 +72,12 @@ def to_spark(plan: Node, spark: SparkSession | None = None) -> DataFrame:
     session = spark.newSession()
     for key, value in _SETTINGS.items():
         session.conf.set(key, value)
+    told = {name: _told(sql, scan) for name, scan in sql.scans.items()}
     with _active(session):
-        for name, scan in sql.scans.items():
-            _rows(session, scan).createOrReplaceTempView(name)
         for name, shape in sql.kernels.items():
             session.udf.register(name, _kernel(shape))
+        for name, scan in sql.scans.items():
+            _rows(session, scan, told[name]).createOrReplaceTempView(name)
         return session.sql(text)
 
 
@@ -95,17 +108,35 @@ def to_batches(plan: Node, spark: SparkSession | None = None) -> Iterator[pa.Rec
     yield from conformed(table, plan.fields).to_batches()
 
 
-def _rows(session: SparkSession, scan: Scan) -> DataFrame:
+@dataclass(frozen=True)
+class _Told:
+    """The part of a scan's condition that nothing above the scan checks again.
+
+    Attributes:
+        text: in Spark SQL; empty if there is none.
+        columns: that it reads.
+    """
+
+    text: str
+    columns: frozenset[str]
+
+
+def _told(sql: SparkSql, scan: Scan) -> _Told:
+    if not isinstance(scan.source, TableSource):
+        return _Told("", frozenset())
+    checked = conjuncts(scan.source.remaining(scan.condition))
+    own = all_of(tuple(part for part in conjuncts(scan.condition) if part not in checked))
+    return _Told("" if own == TRUE else sql.expression(own), own.columns())
+
+
+def _rows(session: SparkSession, scan: Scan, told: _Told) -> DataFrame:
     """Read what a scan reads."""
     source, columns = scan.source, scan.fields.names
     if isinstance(source, DataFrameSource):
         return source.in_session(session)
     if isinstance(source, TableSource) and not source.reads_changes and not source.was_empty:
-        pinned = source.view and source.view.snapshot
-        at = {"snapshot_id": pinned.id} if pinned else source.at
-        condition = pushed(scan.condition, source.schema).predicate
         names = list(columns or source.primary_key[:1])
-        return read(session, source.table, columns=names, filter=condition, **at)
+        return _rows_of_table(session, source, names, scan.condition, told)
     batches = list(source.batches(columns, scan.condition))
     schema = pa.schema([scan.fields.arrow.field(name) for name in columns])
     rows = pa.Table.from_batches(batches, schema)
@@ -114,6 +145,23 @@ def _rows(session: SparkSession, scan: Scan) -> DataFrame:
         return session.range(count).select()
     exchanged = exchange_schema(rows.schema)
     return session.createDataFrame(rows.cast(exchanged), schema=spark_schema(rows.schema))
+
+
+def _rows_of_table(
+    session: SparkSession, source: TableSource, names: list[str], condition: Expression, told: _Told
+) -> DataFrame:
+    """Read a table's files: by Spark where they need no merging, the others as a table."""
+    view = source.view or source.table.at(**source.at)
+    splits = view.plan(names, pushed(condition, source.schema).predicate)
+    needed = [name for name in source.schema.names if name in {*names, *told.columns}]
+    location = source.table.location
+    raw, others = raw_rows(session, location, view.schema, needed, splits)
+    kept = raw if raw is None or not told.text else raw.where(told.text)
+    chosen = None if kept is None else kept.select(*[quoted(name) for name in names])
+    if chosen is not None and not others:
+        return chosen
+    merged = read_planned(session, SplitsRequest(view.schema, tuple(names), tuple(others)))
+    return merged if chosen is None else chosen.union(merged)
 
 
 def _kernel(shape: Call | UdfCall) -> Any:

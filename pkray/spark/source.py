@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pkray.table.table import Table
 
+Request: TypeAlias = "ReadRequest | SplitsRequest | SystemRequest"
 FORMAT = "pkray"
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _VIEW = "CREATE TEMPORARY VIEW v USING pkray OPTIONS (path '…', `table` 'shop.orders')"
@@ -120,6 +121,33 @@ class ReadRequest:
         return replace(self, predicate=narrowed(self.predicate, filters, self.schema))
 
 
+@dataclass(frozen=True)
+class SplitsRequest:
+    """Splits that have been planned, to be read."""
+
+    schema: TableSchema
+    columns: tuple[str, ...]
+    planned: tuple[Split, ...]
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return arrow_schema(self.schema, self.columns)
+
+    def splits(self) -> list[Split]:
+        """Give the splits."""
+        return list(self.planned)
+
+    def narrowed(self, filters: Sequence[Filter]) -> SplitsRequest:
+        """Leave out rows, of the same files, by what is understood of the filters."""
+        return replace(
+            self,
+            planned=tuple(
+                replace(split, predicate=narrowed(split.predicate, filters, self.schema))
+                for split in self.planned
+            ),
+        )
+
+
 class TableSource(DataSource):
     """The batch source, by options."""
 
@@ -149,7 +177,7 @@ class TableSource(DataSource):
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         raise _unsupported("spark.readStream", "pkray.spark.read_stream(spark, table)")
 
-    def _asked(self, options: MutableMapping[str, str]) -> ReadRequest | SystemRequest:
+    def _asked(self, options: MutableMapping[str, str]) -> Request:
         if "provider" in options:
             raise _unsupported("CREATE TABLE", f"{_VIEW}, or catalog.create_table for a new table")
         asked = SourceOptions.parse(options)
@@ -180,13 +208,13 @@ class TableSource(DataSource):
 class RequestSource(TableSource):
     """The batch source of `read`."""
 
-    request: ClassVar[ReadRequest | SystemRequest | None] = None
+    request: ClassVar[Request | None] = None
 
     @classmethod
     def name(cls) -> str:
         return "pkray-read"
 
-    def _asked(self, options: MutableMapping[str, str]) -> ReadRequest | SystemRequest:
+    def _asked(self, options: MutableMapping[str, str]) -> Request:
         if self.request is None:
             raise OptionError(f"the source {self.name()!r} is opened by pkray.spark.read")
         return self.request
@@ -203,7 +231,7 @@ class SplitPartition(InputPartition):
 class TableReader(DataSourceReader):
     """Plans splits on the driver, reads them on executors."""
 
-    def __init__(self, request: ReadRequest | SystemRequest, schema: StructType) -> None:
+    def __init__(self, request: Request, schema: StructType) -> None:
         self._request = request
         self._exchange = to_arrow_schema(schema)
 
@@ -219,6 +247,12 @@ class TableReader(DataSourceReader):
         if isinstance(partition, SplitPartition):
             for batch in partition.split.read():
                 yield to_exchange(batch, self._exchange)
+
+
+def read_planned(spark: SparkSession, request: SplitsRequest) -> DataFrame:
+    """Read splits that have been planned, a Spark partition each."""
+    register(spark)
+    return load(spark, spark.read, RequestSource, request)
 
 
 def request_for(
@@ -247,7 +281,7 @@ def request_of(
     tag: str | None,
     timestamp: Timestamp | None,
     watermark: int | None,
-) -> ReadRequest | SystemRequest:
+) -> Request:
     """Make the request of a table or system table, checked."""
     if not isinstance(table, SystemTable):
         view = table.at(snapshot_id, tag, timestamp, watermark)

@@ -1,5 +1,6 @@
 """Plans on Spark: the same rows as on the local engine."""
 
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pkray
 import pkray.spark
 from pkray.errors import UnsupportedError
 from pkray.relational.sources.table import TableSource
+from pkray.spark import relations
 from tests.golden.case import Case
 from tests.golden.run import run_case
 from tests.golden.test_bounded import CASES, EXCEPTED
@@ -121,3 +123,43 @@ def test_rows_of_a_table_are_counted_by_executors(spark, catalog, monkeypatch) -
     monkeypatch.setattr(TableSource, "batches", refused)
     counted = catalog.sql("SELECT count(*) AS n FROM db.t").to_spark(spark)
     assert counted.collect()[0].n == 2
+
+
+def test_files_that_need_no_merging_are_read_by_spark_alone(spark, catalog, monkeypatch) -> None:
+    columns = {"k": "BIGINT NOT NULL", "v": "STRING", "n": "DECIMAL(9, 2)", "t": "TIMESTAMP(3)"}
+    table = catalog.create_table("db.t", columns, ["k"], options={"bucket": "2"})
+    moment = datetime(1500, 2, 3, 4, 5, 6, 7000)
+    table.upsert([{"k": k, "v": f"v{k}", "n": k, "t": moment} for k in range(20)])
+    planned: list[int] = []
+    plain = relations.raw_rows
+
+    def noted(*arguments):
+        rows, others = plain(*arguments)
+        planned.append(len(others))
+        return rows, others
+
+    monkeypatch.setattr(relations, "raw_rows", noted)
+    query = "SELECT v, n, t FROM db.t WHERE k > 2 AND v <> 'v7' ORDER BY n"
+
+    def others() -> int:
+        """Compare the engines; return how many splits were not Spark's alone."""
+        planned.clear()
+        assert catalog.sql(query).to_arrow(engine="spark") == catalog.sql(query).to_arrow()
+        return sum(planned)
+
+    assert others() == 0
+    table.upsert([{"k": k, "v": "new", "n": None, "t": None} for k in range(5, 15)])
+    assert others() == 2
+    table.compact(full=True)
+    assert others() == 0
+    table.delete([{"k": 3}])
+    assert others() == 1
+    assert catalog.sql("SELECT count(*) FROM db.t").to_arrow("spark")[0].to_pylist() == [19]
+
+
+def test_columns_that_spark_reads_otherwise_are_left_to_the_table(spark, catalog) -> None:
+    columns = {"k": "BIGINT NOT NULL", "t": "TIMESTAMP(9)", "a": "ARRAY<INT>"}
+    table = catalog.create_table("db.t", columns, ["k"], options={"bucket": "1"})
+    table.upsert([{"k": 1, "t": datetime(2026, 1, 2, 3), "a": [1, None]}])
+    rows = table.relation().to_arrow(engine="spark").to_pylist()
+    assert rows == [{"k": 1, "t": datetime(2026, 1, 2, 3), "a": [1, None]}]
