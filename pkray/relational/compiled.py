@@ -33,6 +33,7 @@ from pkray.relational.plan.expressions import (
     UdfCall,
 )
 from pkray.relational.plan.fields import Fields
+from pkray.rows.python_values import to_python
 
 Slots: TypeAlias = list[Any]
 Compute: TypeAlias = Callable[[Slots, int], Any]
@@ -61,10 +62,52 @@ class CompiledExpressions:
             return [pa.nulls(0, kind) for kind in self._types]
         try:
             slots = self._program.run(batch.columns, rows)
-        except pa.ArrowInvalid as error:
-            raise EvaluationError(f"a row cannot be computed: {error}") from error
+        except (EvaluationError, pa.ArrowInvalid) as error:
+            raise self._placed(error, batch) from error
         pairs = zip(self._results, self._types, strict=True)
         return [_finished(slots[slot], kind, rows) for slot, kind in pairs]
+
+    def _placed(self, error: Exception, batch: pa.RecordBatch) -> EvaluationError:
+        """Say the row that cannot be computed: the first, found by halving."""
+        low, high = 0, batch.num_rows
+        while high - low > 1:
+            middle = (low + high) // 2
+            if (found := self._failure(batch, low, middle)) is not None:
+                error, high = found, middle
+            elif (found := self._failure(batch, middle, high)) is not None:
+                error, low = found, middle
+            else:
+                return _as_evaluation_error(error)  # of all rows together
+        known = _as_evaluation_error(error)
+        content = {
+            name: to_python(batch.column(number)[low])
+            for name, number in self._program.names.items()
+            if not name.startswith("$")
+        }
+        said = ", ".join(f"{name} = {_shown(value)}" for name, value in content.items())
+        if not said:
+            return known
+        said = said if len(said) <= 300 else said[:299] + "…"
+        values = {**known.values, "row": low, "content": content}
+        return EvaluationError(f"{known.message}; the row has {said}", **values)
+
+    def _failure(self, batch: pa.RecordBatch, start: int, end: int) -> Exception | None:
+        rows = end - start
+        try:
+            self._program.run(batch.slice(start, rows).columns, rows)
+        except (EvaluationError, pa.ArrowInvalid) as error:
+            return error
+        return None
+
+
+def _shown(value: Any) -> str:
+    return "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)
+
+
+def _as_evaluation_error(error: Exception) -> EvaluationError:
+    if isinstance(error, EvaluationError):
+        return error
+    return EvaluationError(f"a row cannot be computed: {error}")
 
 
 class CompiledExpression:

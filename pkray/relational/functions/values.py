@@ -102,8 +102,8 @@ def checked(
         return compute(*values)
     except pa.ArrowInvalid:
         row = _first_refused(values, rows, compute)
-    said = ", ".join(_shown(row_of(value, row)) for value in values)
-    raise EvaluationError(f"{call.function}({said}) {problem}", function=call.function, row=row)
+    said = written(call.function, [_shown(row_of(value, row)) for value in values])
+    raise EvaluationError(f"{said} {problem}", function=call.function, row=row)
 
 
 def refuse(call: Call, values: Sequence[Value], wrong: Value, problem: str, rows: int) -> None:
@@ -120,8 +120,32 @@ def refuse(call: Call, values: Sequence[Value], wrong: Value, problem: str, rows
         row = pc.index(wrong, True).as_py()
         if row < 0:
             return
-    said = ", ".join(_shown(row_of(value, row)) for value in values)
-    raise EvaluationError(f"{call.function}({said}) {problem}", function=call.function, row=row)
+    said = written(call.function, [_shown(row_of(value, row)) for value in values])
+    raise EvaluationError(f"{said} {problem}", function=call.function, row=row)
+
+
+_OPERATORS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "mod": "%",
+    "divide_truncating": "/",
+    "div": "DIV",
+}
+_WRITTEN = {"parse_timestamp": "to_timestamp", "sequence_of_times": "sequence", "negative": "-"}
+
+
+def written(name: str, values: Sequence[str]) -> str:
+    """Write a call as people write it: ``1 / 0``, ``to_date('x')``."""
+    name = name.removesuffix("_wrapping")
+    if name in _OPERATORS and len(values) == 2:
+        return f" {_OPERATORS[name]} ".join(values)
+    if name == "array_item":
+        return f"{values[0]}[{values[1]}]"
+    if name == "plus_interval" and len(values) == 3:
+        return f"{values[0]} + {values[1]} months + {values[2]} microseconds"
+    return f"{_WRITTEN.get(name, name)}({', '.join(values)})"
 
 
 def _first_refused(values: Sequence[Value], rows: int, compute: Callable[..., Value]) -> int:

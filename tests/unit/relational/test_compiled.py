@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +47,24 @@ def test_equal_parts_are_computed_once(calls: list[tuple[str, int]]) -> None:
     results = compile_expressions(expressions, known).evaluate(batch)
     assert [each.to_pylist() for each in results] == [[16, 36], [4, 6], [1, 1]]
     assert [name for name, _ in calls] == ["add", "multiply"]
+
+
+def test_an_error_says_the_first_row_that_cannot_be_computed() -> None:
+    known = fields(a="INT", s="STRING", b="DATE")
+    compiled = compile_expression(
+        bound("CASE WHEN a > 1 THEN CAST(s AS INT) / (a - 3) END", known), known
+    )
+    rows = [(1, "x", None), (2, "7", None), (3, "8", date(2020, 1, 2)), (4, "y", None)]
+    batch = pa.RecordBatch.from_pylist(
+        [dict(zip("asb", row, strict=True)) for row in rows], known.arrow
+    )
+    with pytest.raises(EvaluationError, match=r"8.0 / 0.0 divides by zero") as raised:
+        compiled.evaluate(batch)
+    assert str(raised.value).endswith("; the row has a = 3, s = '8', b = 2020-01-02")
+    assert raised.value.values["row"] == 2
+    compiled = compile_expression(bound("date_add(b, 2147483647)", known), known)
+    with pytest.raises(EvaluationError, match="the row has b = 2020-01-02"):
+        compiled.evaluate(batch)
 
 
 def test_constants_are_computed_when_an_expression_is_compiled(
