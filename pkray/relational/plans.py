@@ -135,7 +135,7 @@ class Plan:
             name or "+".join(sink.table for sink in sinks),
             self.to_dict(),
             self.roots,
-            [_needs_before(to_logical(root), self._session) for root in self.roots],
+            [_needs_before(root, self._session) for root in self.roots],
             self._document["dialect"],
             options or QueryOptions(),
         )

@@ -121,9 +121,9 @@ class Catalog(Closeable):
         self.warehouse = warehouse if "://" in warehouse else str(Path(warehouse).absolute())
         self.runtime = runtime
         self._storage_options = hide(storage_options or {})
-        store = open_store(self.warehouse, **self._storage_options)
-        self._databases = Databases(store, self.warehouse)
-        self._views = Views(store, self._databases)
+        self.store = open_store(self.warehouse, **self._storage_options)
+        self._databases = Databases(self.store, self.warehouse)
+        self._views = Views(self.store, self._databases)
 
     def __repr__(self) -> str:
         return f"Catalog({shown_url(self.warehouse)!r}, {type(self.runtime).__name__})"
@@ -438,11 +438,6 @@ class Catalog(Closeable):
         from pkray.relational.continuous.query import list_queries
 
         return list(list_queries(self))
-
-    @property
-    def storage_options(self) -> Mapping[str, Any]:
-        """What opens the object store; secrets are wrapped."""
-        return self._storage_options
 
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""

@@ -28,7 +28,6 @@ from pkray.relational.continuous.verify import VerifyReport, verify
 from pkray.relational.continuous.worker import QueryWorker, Trigger
 from pkray.relational.plan.nodes import Node, Scan, Sink
 from pkray.shown import html_values
-from pkray.storage.opening import open_store
 
 if TYPE_CHECKING:
     from pkray.table.catalog import Catalog
@@ -467,7 +466,7 @@ def _roots(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:
 
 
 def _store(catalog: Catalog) -> QueryStore:
-    return QueryStore(open_store(catalog.warehouse, **catalog.storage_options))
+    return QueryStore(catalog.store)
 
 
 def _key(catalog: Catalog, name: str) -> str:

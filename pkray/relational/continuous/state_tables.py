@@ -13,7 +13,6 @@ from pkray.relational.continuous.query_store import QueryStore
 from pkray.relational.continuous.state import stored_rows
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.opening import open_store
 from pkray.table.catalog import Catalog
 from pkray.table.reads import Reads
 from pkray.table.system_table import SystemTable
@@ -42,7 +41,7 @@ def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
     Raises:
         TableNotFoundError: no query has the table as its result, or no such state.
     """
-    store = QueryStore(open_store(catalog.warehouse, **catalog.storage_options))
+    store = QueryStore(catalog.store)
     for name in store.names():
         definition = store.find(name)
         if definition is None or table.name not in definition.tables:
