@@ -2,7 +2,8 @@
 
 ::
 
-    simplify ──▶ push conditions down ──▶ order joins ──▶ push down again ──▶ prune columns
+    simplify ──▶ push conditions down ──▶ lower semi joins ──▶ order joins ──▶ push down again
+             ──▶ prune columns
 
 Each step takes a plan and gives one; nothing here knows of engines. Estimates of rows come from the
 statistics of the sources (``estimates``).
@@ -11,6 +12,7 @@ statistics of the sources (``estimates``).
 from pkray.relational.optimizer.join_order import order_joins
 from pkray.relational.optimizer.pruning import prune
 from pkray.relational.optimizer.pushdown import push_down
+from pkray.relational.optimizer.semi_joins import lower_semi_joins
 from pkray.relational.optimizer.simplify import simplify
 from pkray.relational.plan.nodes import Node
 
@@ -19,6 +21,6 @@ __all__ = ["optimize"]
 
 def optimize(plan: Node) -> Node:
     """Find a plan that gives the same rows with less work."""
-    pushed = push_down(simplify(plan))
+    pushed = lower_semi_joins(push_down(simplify(plan)))
     ordered = push_down(order_joins(pushed))
     return simplify(prune(simplify(ordered)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from functools import singledispatch
 from typing import Any
 
 from pkray.relational.plan.expressions import Call, Cast, ColumnRef, Expression, Literal, conjuncts
-from pkray.relational.plan.keys import unique_keys
+from pkray.relational.plan.keys import Keys, unique_keys
 from pkray.relational.plan.nodes import (
     Aggregate,
     Distinct,
@@ -33,6 +34,7 @@ class Estimates:
 
     def __init__(self) -> None:
         self._rows: dict[int, float] = {}
+        self._unique: dict[int, Keys] = {}
         self._nodes: list[Node] = []
 
     def rows(self, node: Node) -> float:
@@ -46,12 +48,43 @@ class Estimates:
         """Estimate the number of values of a column."""
         return max(1.0, min(self.rows(node), self._values(node, column)))
 
+    def keys(self, node: Join) -> float:
+        """Estimate the number of keys that a join's sides choose theirs from."""
+        sides = (node.left, node.left_keys), (node.right, node.right_keys)
+        if len(node.left_keys) > 1:
+            unique = [self._all_keys(*side) for side in sides if self._is_unique(*side)]
+            if unique:  # the other side's rows refer to these
+                return max(unique)
+        return max(self._combined(*side) for side in sides)
+
+    def _combined(self, node: Node, columns: Sequence[str]) -> float:
+        """Estimate the number of combinations of columns' values, which go together somewhat."""
+        counts = sorted((self.distinct(node, column) for column in columns), reverse=True)
+        found = _product(count ** (0.5**place) for place, count in enumerate(counts))
+        return min(found, self.rows(node))
+
+    def _is_unique(self, node: Node, columns: Sequence[str]) -> bool:
+        if id(node) not in self._unique:
+            self._nodes.append(node)
+            self._unique[id(node)] = unique_keys(node)
+        return any(key <= set(columns) for key in self._unique[id(node)])
+
+    def _all_keys(self, node: Node, columns: Sequence[str]) -> float:
+        """Count the keys that there were before filters."""
+        sources = [_source_of(node, column) for column in columns]
+        scans = {id(source[0]): source[0] for source in sources if source is not None}
+        if len(scans) != 1 or None in sources:
+            return self.rows(node)
+        (scan,) = scans.values()
+        names = [source[1] for source in sources if source is not None]
+        return _total(scan) if self._is_unique(Scan(scan.source), names) else self.rows(node)
+
     def _values(self, node: Node, column: str) -> float:
         source = _source_of(node, column)
         if source is None:
             return self.rows(node) ** 0.75
         scan, name = source
-        total = float(scan.source.row_count() or UNKNOWN_ROWS)
+        total = _total(scan)
         if frozenset({name}) in unique_keys(scan):
             return total
         known = scan.source.statistics(name)
@@ -117,10 +150,10 @@ def _rows(node: Node, known: Estimates) -> float:
 
 @_rows.register
 def _(node: Scan, known: Estimates) -> float:
-    count = node.source.row_count()
-    total = float(UNKNOWN_ROWS if count is None else count)
     bare = Scan(node.source)
-    return total * _product(known.selectivity(each, bare) for each in conjuncts(node.condition))
+    return _total(node) * _product(
+        known.selectivity(each, bare) for each in conjuncts(node.condition)
+    )
 
 
 @_rows.register
@@ -161,9 +194,7 @@ def _(node: SetOperation, known: Estimates) -> float:
 @_rows.register
 def _(node: Join, known: Estimates) -> float:
     left, right = known.rows(node.left), known.rows(node.right)
-    matched = left * right
-    for one, other in zip(node.left_keys, node.right_keys, strict=True):
-        matched /= max(known.distinct(node.left, one), known.distinct(node.right, other))
+    matched = left * right / known.keys(node)
     match node.kind:
         case JoinKind.SEMI | JoinKind.ANTI:
             return left / 2
@@ -176,6 +207,11 @@ def _(node: Join, known: Estimates) -> float:
         case JoinKind.FULL:
             return max(left + right, matched)
     return matched
+
+
+def _total(scan: Scan) -> float:
+    count = scan.source.row_count()
+    return float(UNKNOWN_ROWS if count is None else max(count, 1))
 
 
 def _source_of(node: Node, column: str) -> tuple[Scan, str] | None:

@@ -1,0 +1,1 @@
+"""Plans that give the same rows with less work."""
