@@ -11,17 +11,9 @@ from pkray.relational.plan.expressions import Literal, SortKey
 from pkray.schema.types import DataType
 
 FLOATS = ("FLOAT", "DOUBLE")
-
-
 _SUFFIXES = {"TINYINT": "Y", "SMALLINT": "S", "INT": "", "BIGINT": "L"}
-
-
 _LEAST = {"TINYINT": -(2**7), "SMALLINT": -(2**15), "INT": -(2**31), "BIGINT": -(2**63)}
-
-
 _TYPES = {"CHAR": "STRING", "VARCHAR": "STRING", "VARBINARY": "BINARY", "BYTES": "BINARY"}
-
-
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 

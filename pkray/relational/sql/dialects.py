@@ -24,8 +24,6 @@ _COMPARISONS = {
     TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE,
     TokenType.NULLSAFE_EQ, TokenType.LIKE, TokenType.ILIKE,
 }  # fmt: skip
-
-
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
 
 

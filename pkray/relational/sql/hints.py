@@ -10,8 +10,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 from pkray.errors import QueryError
 
 MISPLACED_HINT = "a hint stands after SELECT or after the name of a table that is read"
-
-
 HINTS = ("STATE_TTL", "OPTIONS")
 
 
@@ -21,6 +19,7 @@ def hint_options(hint: exp.Anonymous) -> dict[str, str]:
 
 
 def read_hint(token: Token, parser: SparkParser) -> exp.Hint:
+    """Read the hints of one comment."""
     text = token.comments[0] if token.comments else ""
     where = {"line": token.line, "column": token.col - (token.end - token.start)}
     try:

@@ -19,11 +19,7 @@ from pkray.relational.plan.expressions import Expression, Literal
 from pkray.schema.types import DataType
 
 BOTH = frozenset(Dialect)
-
-
 SPARK = frozenset({Dialect.SPARK})
-
-
 FLINK = frozenset({Dialect.FLINK})
 
 
@@ -82,11 +78,7 @@ class Aggregate:
 
 
 _AGGREGATES: dict[str, Aggregate] = {}
-
-
 _WINDOWS: dict[str, Aggregate] = {}
-
-
 FAMILIES = ("totals", "choices", "lists", "windows")
 """The modules that define aggregates and window functions."""
 

@@ -10,8 +10,6 @@ from pkray.relational.plan.expressions import Expression, Literal
 from pkray.schema.types import INTEGERS, STRINGS, DataType
 
 CONDITION = of_types("a BOOLEAN", "BOOLEAN", null=True)
-
-
 INTEGER = of_types("an integer", *INTEGERS, null=True)
 
 

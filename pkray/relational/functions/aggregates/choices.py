@@ -107,19 +107,11 @@ def _mode(call: Written) -> Resolved:
 
 
 define_aggregate("min", "min(x) -> x", "Gives the least value.", _extreme)
-
-
 define_aggregate("max", "max(x) -> x", "Gives the greatest value; NaN is greatest.", _extreme)
-
-
 define_aggregate("min_by", "min_by(x, y) -> x", "Gives x of the row where y is least.", _extreme_by)
-
-
 define_aggregate(
     "max_by", "max_by(x, y) -> x", "Gives x of the row where y is greatest.", _extreme_by
 )
-
-
 define_aggregate(
     "first",
     "first(x [, ignore nulls BOOLEAN]) -> x",
@@ -127,8 +119,6 @@ define_aggregate(
     first_or_last("first"),
     "first_value",
 )
-
-
 define_aggregate(
     "last",
     "last(x [, ignore nulls BOOLEAN]) -> x",
@@ -136,37 +126,27 @@ define_aggregate(
     first_or_last("last"),
     "last_value",
 )
-
-
 define_aggregate(
     "any_value", "any_value(x) -> x", "Gives the value of a row.", first_or_last("first")
 )
-
-
 define_aggregate(
     "percentile",
     "percentile(number, share 0..1) -> DOUBLE",
     "Gives the percentile, interpolated.",
     _percentile,
 )
-
-
 define_aggregate(
     "percentile_cont",
     "percentile_cont(share) WITHIN GROUP (ORDER BY number) -> DOUBLE",
     "Gives the percentile, interpolated.",
     _percentile,
 )
-
-
 define_aggregate(
     "percentile_disc",
     "percentile_disc(share) WITHIN GROUP (ORDER BY x) -> x",
     "Gives the least value with at least this share of the values up to it.",
     _percentile,
 )
-
-
 define_aggregate(
     "percentile_approx",
     "percentile_approx(x, share [, accuracy]) -> x",
@@ -174,11 +154,7 @@ define_aggregate(
     _percentile,
     "approx_percentile",
 )
-
-
 define_aggregate("median", "median(number) -> DOUBLE", "Gives the middle value.", _median)
-
-
 define_aggregate(
     "mode", "mode(x) -> x", "Gives the most frequent value, the least of several.", _mode
 )

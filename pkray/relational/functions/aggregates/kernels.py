@@ -123,14 +123,10 @@ def required_arguments(call: AggregateCall) -> slice:
 
 
 _KEEP_NULLS = ("first", "last", "first_value", "last_value", "array_agg")
-
-
 _SAME_IF_DISTINCT = frozenset(
     {"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "max_by", "min_by",
      "approx_count_distinct", "collect_set"}
 )  # fmt: skip
-
-
 _KINDS: dict[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
     "count": Count,
     "count_if": CountIf,

@@ -63,30 +63,22 @@ define_aggregate(
     "string_agg",
     "group_concat",
 )
-
-
 define_aggregate(
     "collect_list",
     "collect_list(x) -> ARRAY<x>",
     "Gives the values that are not NULL; an empty array where there are none.",
     _collected("collect_list"),
 )
-
-
 define_aggregate(
     "collect_set",
     "collect_set(x) -> ARRAY<x>",
     "Gives the distinct values, as they first occur.",
     _collected("collect_set"),
 )
-
-
 define_aggregate(
     "array_agg",
     "array_agg(x) -> ARRAY<x>",
     "Is collect_list in the spark dialect; in flink keeps NULLs and gives NULL for no rows.",
     _array_agg,
 )
-
-
 define_aggregate("collect", "collect(x)", "Is refused: use array_agg.", _multiset, dialects=FLINK)

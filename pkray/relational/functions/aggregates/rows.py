@@ -15,11 +15,7 @@ from pkray.relational.local.keys import argsort, begins, codes, ranks
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 
 Choose: TypeAlias = "Callable[[np.ndarray, int, Arrays], np.ndarray]"
-
-
 Finish: TypeAlias = "Callable[[AggregateCall, np.ndarray, int, Arrays], pa.Array]"
-
-
 _FEW = 1 << 16
 """Rows kept before chosen rows are chosen from again: about a batch."""
 

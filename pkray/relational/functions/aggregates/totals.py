@@ -120,27 +120,17 @@ def _bits(call: Written) -> Resolved:
 define_aggregate(
     "count", "count(* | x, …) -> BIGINT", "Counts rows, or rows without NULLs.", _count
 )
-
-
 define_aggregate(
     "count_if", "count_if(BOOLEAN) -> BIGINT", "Counts rows where it is true.", _count_if
 )
-
-
 define_aggregate(
     "approx_count_distinct",
     "approx_count_distinct(x) -> BIGINT",
     "Counts distinct values, exactly.",
     _distinct_count,
 )
-
-
 define_aggregate("sum", "sum(number) -> BIGINT | DOUBLE | DECIMAL", "Adds values up.", _sum)
-
-
 define_aggregate("avg", "avg(number) -> DOUBLE | DECIMAL", "Gives the mean.", _avg, "mean")
-
-
 define_aggregate(
     "try_sum",
     "try_sum(number) -> BIGINT | DOUBLE | DECIMAL",
@@ -148,8 +138,6 @@ define_aggregate(
     _trying(_sum),
     dialects=SPARK,
 )
-
-
 define_aggregate(
     "try_avg",
     "try_avg(number) -> DOUBLE | DECIMAL",
@@ -157,29 +145,17 @@ define_aggregate(
     _trying(_avg),
     dialects=SPARK,
 )
-
-
 define_aggregate(
     "bool_and", "bool_and(BOOLEAN) -> BOOLEAN", "Whether all are true.", _logical("bool_and"),
     "every",
 )  # fmt: skip
-
-
 define_aggregate(
     "bool_or", "bool_or(BOOLEAN) -> BOOLEAN", "Whether any is true.", _logical("bool_or"),
     "some", "any",
 )  # fmt: skip
-
-
 define_aggregate("bit_and", "bit_and(integer) -> integer", "Combines bits by AND.", _bits)
-
-
 define_aggregate("bit_or", "bit_or(integer) -> integer", "Combines bits by OR.", _bits)
-
-
 define_aggregate("bit_xor", "bit_xor(integer) -> integer", "Combines bits by XOR.", _bits)
-
-
 for _name, _about, _synonyms in (
     ("stddev_samp", "Gives the standard deviation of a sample.", ("stddev", "std")),
     ("stddev_pop", "Gives the standard deviation of a population.", ()),
@@ -189,8 +165,6 @@ for _name, _about, _synonyms in (
     ("kurtosis", "Gives the excess kurtosis of a population.", ()),
 ):
     define_aggregate(_name, f"{_name}(number) -> DOUBLE", _about, _moments(_name), *_synonyms)
-
-
 for _name, _about in (
     ("covar_pop", "Gives the covariance of a population."),
     ("covar_samp", "Gives the covariance of a sample."),

@@ -14,11 +14,7 @@ from pkray.relational.plan.expressions import Expression
 from pkray.schema.types import INTEGERS, DataType
 
 NESTED = Family("nested")
-
-
 Values: TypeAlias = Sequence[Value]
-
-
 SPARK, FLINK = Dialect.SPARK, Dialect.FLINK
 
 
@@ -71,17 +67,9 @@ def typed_as_element(nullable: bool = False) -> Typing:
 
 
 ARRAY = of_types("an ARRAY", "ARRAY")
-
-
 MAP = of_types("a MAP", "MAP")
-
-
 ARRAY_OR_MAP = of_types("an ARRAY or a MAP", "ARRAY", "MAP")
-
-
 ROW = of_types("a ROW", "ROW")
-
-
 INTEGER = of_types("an integer", *INTEGERS, null=True)
 
 

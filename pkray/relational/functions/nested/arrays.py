@@ -221,8 +221,6 @@ for _name, _about, _change in (
         _reverse_spark if _name == "array_reverse" else None,
         fallible=False,
     )
-
-
 NESTED.add(
     "sort_array",
     "sort_array(ARRAY [, ascending BOOLEAN]) -> ARRAY",
@@ -232,8 +230,6 @@ NESTED.add(
     typed_as_first,
     fallible=False,
 )
-
-
 NESTED.add(
     "slice",
     "slice(ARRAY, start from 1, length) -> ARRAY",
@@ -242,8 +238,6 @@ NESTED.add(
     _slice_kernel,
     typed_as_first,
 )
-
-
 NESTED.add(
     "array_concat",
     "array_concat(ARRAY, …) -> ARRAY",
@@ -254,8 +248,6 @@ NESTED.add(
     lambda call, arguments: f"concat({', '.join(arguments)})",
     fallible=False,
 )
-
-
 NESTED.add(
     "flatten",
     "flatten(ARRAY<ARRAY<x>>) -> ARRAY<x>",
@@ -265,8 +257,6 @@ NESTED.add(
     _flatten_type,
     fallible=False,
 )
-
-
 NESTED.add(
     "array_join",
     "array_join(ARRAY, separator [, for NULL]) -> STRING",
@@ -276,8 +266,6 @@ NESTED.add(
     result(STRING),
     fallible=False,
 )
-
-
 NESTED.add(
     "array_remove",
     "array_remove(ARRAY, x) -> ARRAY",

@@ -128,8 +128,6 @@ NESTED.add(
     _at(1, safe=False),
     typed_as_element(),
 )
-
-
 NESTED.add(
     "try_element_at",
     "try_element_at(ARRAY, place from 1) | (MAP, key) -> element",
@@ -138,8 +136,6 @@ NESTED.add(
     _at(1, safe=True),
     typed_as_element(nullable=True),
 )
-
-
 NESTED.add(
     "array_item",
     "",
@@ -149,8 +145,6 @@ NESTED.add(
     typed_as_element(),
     lambda call, arguments: f"{arguments[0]}[{arguments[1]}]",
 )
-
-
 NESTED.add(
     "get",
     "get(ARRAY, place from 0) -> element",
@@ -160,8 +154,6 @@ NESTED.add(
     typed_as_element(nullable=True),
     fallible=False,
 )
-
-
 NESTED.add(
     "map_value",
     "",
@@ -172,8 +164,6 @@ NESTED.add(
     lambda call, arguments: f"element_at({arguments[0]}, {arguments[1]})",
     fallible=False,
 )
-
-
 NESTED.alias("element_of", "value[place | key], row.name", "Give an element or a field.", _bracket)
 
 
@@ -241,8 +231,6 @@ NESTED.add(
     synonyms=("cardinality", "array_size"),
     fallible=False,
 )
-
-
 NESTED.add(
     "array_contains",
     "array_contains(ARRAY, x) -> BOOLEAN",
@@ -252,8 +240,6 @@ NESTED.add(
     _contains_type,
     fallible=False,
 )
-
-
 NESTED.add(
     "array_position",
     "array_position(ARRAY, x) -> BIGINT",
@@ -263,8 +249,6 @@ NESTED.add(
     result(BIGINT),
     fallible=False,
 )
-
-
 NESTED.add(
     "map_contains_key",
     "map_contains_key(MAP, key) -> BOOLEAN",
@@ -274,8 +258,6 @@ NESTED.add(
     result(BOOLEAN),
     fallible=False,
 )
-
-
 for _name, _greatest in (("array_min", False), ("array_max", True)):
     NESTED.add(
         _name,

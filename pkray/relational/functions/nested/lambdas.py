@@ -171,8 +171,6 @@ NESTED.add(
     _transform_kernel,
     lambda arguments: array_type(arguments[1].type, arguments[0].type.nullable),
 )
-
-
 NESTED.add(
     "filter",
     "filter(ARRAY<x>, x -> BOOLEAN) -> ARRAY<x>",
@@ -181,8 +179,6 @@ NESTED.add(
     _filter_kernel,
     lambda arguments: arguments[0].type,
 )
-
-
 for _name, _about, _wanted, _synonym in (
     ("exists", "Whether the condition is true of an element.", True, "any_match"),
     ("forall", "Whether the condition is true of all elements.", False, "all_match"),
@@ -196,8 +192,6 @@ for _name, _about, _wanted, _synonym in (
         result(BOOLEAN),
         synonyms=(_synonym,),
     )
-
-
 NESTED.add(
     "aggregate",
     "aggregate(ARRAY<x>, start, (acc, x) -> acc [, acc -> result]) -> result",
@@ -207,8 +201,6 @@ NESTED.add(
     _aggregate_type,
     synonyms=("reduce",),
 )
-
-
 NESTED.add(
     "zip_with",
     "zip_with(ARRAY<x>, ARRAY<y>, (x, y) -> z) -> ARRAY<z>",
@@ -217,8 +209,6 @@ NESTED.add(
     _zip_with_kernel,
     lambda arguments: array_type(arguments[2].type, any_nullable(arguments[:2])),
 )
-
-
 NESTED.add(
     "map_filter",
     "map_filter(MAP, (key, value) -> BOOLEAN) -> MAP",
@@ -227,8 +217,6 @@ NESTED.add(
     _map_filter_kernel,
     lambda arguments: arguments[0].type,
 )
-
-
 NESTED.add(
     "transform_values",
     "transform_values(MAP, (key, value) -> x) -> MAP",
@@ -237,8 +225,6 @@ NESTED.add(
     _transform_map(keys=False),
     lambda arguments: map_type(key_of(arguments[0]), arguments[1].type, arguments[0].type.nullable),
 )
-
-
 NESTED.add(
     "transform_keys",
     "transform_keys(MAP, (key, value) -> x) -> MAP",

@@ -130,8 +130,6 @@ NESTED.add(
     NO_SPARK,
     fallible=False,
 )
-
-
 MOST_ELEMENTS = 2**31 - 1
 """Most elements that the arrays of one batch have: Arrow counts them in 32 bits."""
 

@@ -148,8 +148,6 @@ NESTED.add(
     _map_kernel,
     _type_of_map,
 )
-
-
 NESTED.add(
     "map_from_arrays",
     "map_from_arrays(ARRAY keys, ARRAY values) -> MAP",
@@ -160,8 +158,6 @@ NESTED.add(
         element_of(arguments[0]), element_of(arguments[1]), any_nullable(arguments)
     ),
 )
-
-
 NESTED.add(
     "map_from_entries",
     "map_from_entries(ARRAY<ROW<key, value>>) -> MAP",
@@ -170,8 +166,6 @@ NESTED.add(
     _map_from_entries_kernel,
     _type_from_entries,
 )
-
-
 NESTED.add(
     "map_entries",
     "map_entries(MAP) -> ARRAY<ROW<key, value>>",
@@ -181,8 +175,6 @@ NESTED.add(
     _type_of_entries,
     fallible=False,
 )
-
-
 NESTED.add(
     "map_keys",
     "map_keys(MAP) -> ARRAY",
@@ -192,8 +184,6 @@ NESTED.add(
     lambda arguments: array_type(key_of(arguments[0]), arguments[0].type.nullable),
     fallible=False,
 )
-
-
 NESTED.add(
     "map_values",
     "map_values(MAP) -> ARRAY",
@@ -255,8 +245,6 @@ NESTED.add(
         any_nullable(arguments),
     ),
 )
-
-
 NESTED.add(
     "str_to_map",
     "str_to_map(text [, between pairs [, between key and value]]) -> MAP<STRING, STRING>",

@@ -110,8 +110,6 @@ NESTED.add(
     _field_spark,
     fallible=False,
 )
-
-
 NESTED.add(
     "named_struct",
     "named_struct('name', value, …) -> ROW",
@@ -121,9 +119,5 @@ NESTED.add(
     _type_of_struct,
     fallible=False,
 )
-
-
 NESTED.alias("struct", "struct(value [AS name], …) -> ROW", "Make a row.", _struct("struct"))
-
-
 NESTED.alias("row", "row(value, …) -> ROW", "Make a row.", _struct("row", flink_names=True))

@@ -70,8 +70,6 @@ NESTED.add(
     typed_as_joined,
     fallible=False,
 )
-
-
 NESTED.add(
     "array_intersect",
     "array_intersect(ARRAY, ARRAY) -> ARRAY",
@@ -81,8 +79,6 @@ NESTED.add(
     typed_as_joined,
     fallible=False,
 )
-
-
 NESTED.add(
     "array_except",
     "array_except(ARRAY, ARRAY) -> ARRAY",
@@ -92,8 +88,6 @@ NESTED.add(
     typed_as_joined,
     fallible=False,
 )
-
-
 NESTED.add(
     "arrays_overlap",
     "arrays_overlap(ARRAY, ARRAY) -> BOOLEAN",

@@ -15,17 +15,9 @@ from pkray.relational.plan.expressions import Expression
 from pkray.schema.types import STRINGS, TIMESTAMPS, DataType
 
 LTZ = DataType("TIMESTAMP_LTZ")
-
-
 NTZ = DataType("TIMESTAMP")
-
-
 SPARK, FLINK = Dialect.SPARK, Dialect.FLINK
-
-
 DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
-
-
 TIME = Family("time")
 
 

@@ -206,8 +206,6 @@ TIME.add(
     type_of_argument(0),
     _plus_interval_spark,
 )
-
-
 TIME.add(
     "date_add",
     "date_add(DATE, days INT) -> DATE",
@@ -217,8 +215,6 @@ TIME.add(
     result(DATE),
     synonyms=("dateadd",),
 )
-
-
 TIME.add(
     "date_sub",
     "date_sub(DATE, days INT) -> DATE",
@@ -227,8 +223,6 @@ TIME.add(
     to_days(lambda start, count: start.days - count),
     result(DATE),
 )
-
-
 TIME.add(
     "datediff",
     "datediff(end DATE, start DATE) -> INT",
@@ -239,8 +233,6 @@ TIME.add(
     synonyms=("date_diff",),
     fallible=False,
 )
-
-
 TIME.add(
     "add_months",
     "add_months(DATE, months INT) -> DATE",
@@ -249,8 +241,6 @@ TIME.add(
     to_days(lambda start, months: calendar.plus_months(start.days, months)),
     result(DATE),
 )
-
-
 TIME.add(
     "months_between",
     "months_between(end, start [, rounded BOOLEAN]) -> DOUBLE",
@@ -260,8 +250,6 @@ TIME.add(
     result(DOUBLE),
     fallible=False,
 )
-
-
 TIME.add(
     "last_day",
     "last_day(DATE) -> DATE",
@@ -271,8 +259,6 @@ TIME.add(
     result(DATE),
     fallible=False,
 )
-
-
 TIME.add(
     "next_day",
     "next_day(DATE, weekday STRING) -> DATE",
@@ -281,8 +267,6 @@ TIME.add(
     _next_day,
     result(DATE),
 )
-
-
 TIME.add(
     "timestampdiff",
     "timestampdiff(unit, start, end) -> BIGINT (spark), INT (flink)",
@@ -295,8 +279,6 @@ TIME.add(
     ),
     fallible=False,
 )
-
-
 TIME.alias(
     "timestampadd",
     "timestampadd(unit, count, time) -> TIMESTAMP",

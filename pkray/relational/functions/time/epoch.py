@@ -56,8 +56,6 @@ for _name, _per_second in (
         _from_count(_per_second),
         result(LTZ),
     )
-
-
 for _name, _size in (("unix_seconds", 10**6), ("unix_millis", 1000), ("unix_micros", 1)):
     TIME.add(
         _name,
@@ -69,8 +67,6 @@ for _name, _size in (("unix_seconds", 10**6), ("unix_millis", 1000), ("unix_micr
         lambda call, arguments: f"{call.function}(CAST({arguments[0]} AS TIMESTAMP))",
         fallible=False,
     )
-
-
 TIME.add(
     "unix_date",
     "unix_date(DATE) -> INT",
@@ -80,8 +76,6 @@ TIME.add(
     result(INT),
     fallible=False,
 )
-
-
 TIME.add(
     "date_from_unix_date",
     "date_from_unix_date(INT) -> DATE",

@@ -134,8 +134,6 @@ TIME.add(
     result(STRING),
     fallible=False,
 )
-
-
 TIME.add(
     "parse_timestamp",
     "",
@@ -145,8 +143,6 @@ TIME.add(
     result(LTZ),
     _parse_spark("to_timestamp"),
 )
-
-
 TIME.add(
     "try_parse_timestamp",
     "",
@@ -157,11 +153,7 @@ TIME.add(
     _parse_spark("try_to_timestamp"),
     fallible=False,
 )
-
-
 _MILLIS = DataType("TIMESTAMP", precision=3)
-
-
 TIME.alias(
     "to_date",
     "to_date(text [, pattern]) -> DATE",
@@ -170,16 +162,12 @@ TIME.alias(
         reads("to_date", DATE, "parse_timestamp"), reads("to_date", DATE, "try_parse_timestamp")
     ),
 )
-
-
 TIME.alias(
     "try_to_date",
     "try_to_date(text [, pattern]) -> DATE",
     "Read a date; what is none is NULL.",
     reads("try_to_date", DATE, "try_parse_timestamp"),
 )
-
-
 TIME.alias(
     "to_timestamp",
     "to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ (spark), TIMESTAMP(3) (flink)",
@@ -189,24 +177,18 @@ TIME.alias(
         reads("to_timestamp", _MILLIS, "try_parse_timestamp"),
     ),
 )
-
-
 TIME.alias(
     "try_to_timestamp",
     "try_to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ",
     "Read a timestamp; what is none is NULL.",
     reads("try_to_timestamp", LTZ, "try_parse_timestamp"),
 )
-
-
 TIME.alias(
     "to_timestamp_ntz",
     "to_timestamp_ntz(text [, pattern]) -> TIMESTAMP",
     "Read a timestamp without a zone; what is none fails.",
     reads("to_timestamp_ntz", NTZ, "parse_timestamp"),
 )
-
-
 TIME.alias(
     "unix_timestamp",
     "unix_timestamp([time [, pattern]]) -> BIGINT",
@@ -214,21 +196,15 @@ TIME.alias(
     _unix_timestamp,
     "to_unix_timestamp",
 )
-
-
 TIME.alias(
     "from_unixtime",
     "from_unixtime(seconds [, pattern]) -> STRING",
     "Write the time so many seconds after 1970-01-01 00:00:00 UTC.",
     _from_unixtime,
 )
-
-
 TIME.alias(
     "dayname", "dayname(time) -> STRING", "Give the day's name, such as Mon.", _short_name("EEE")
 )
-
-
 TIME.alias(
     "monthname",
     "monthname(time) -> STRING",

@@ -28,8 +28,6 @@ from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
 
 SECOND_FRACTION = DataType("DECIMAL", precision=8, scale=6)
-
-
 FIELDS: dict[str, tuple[str, Callable[[Times], np.ndarray], str]] = {
     "year": ("the year", lambda t: calendar.year_of(t.days), "year"),
     "quarter": ("the quarter, from 1", lambda t: calendar.months_of(t.days) % 12 // 3 + 1, ""),
@@ -43,8 +41,6 @@ FIELDS: dict[str, tuple[str, Callable[[Times], np.ndarray], str]] = {
     "minute": ("the minute, from 0", lambda t: t.seconds() // 60 % 60, ""),
     "second": ("the whole second, from 0", lambda t: t.seconds() % 60, ""),
 }
-
-
 _MORE_FIELDS: dict[str, tuple[Callable[[Times], np.ndarray], DataType, str]] = {
     "dayofweek_iso": (lambda t: calendar.weekday(t.days) + 1, INT, "(weekday({}) + 1)"),
     "yearofweek": (lambda t: calendar.iso_year(t.days), INT, "extract(YEAROFWEEK FROM {})"),
@@ -52,8 +48,6 @@ _MORE_FIELDS: dict[str, tuple[Callable[[Times], np.ndarray], DataType, str]] = {
     "microsecond": (lambda t: t.fraction(10**6), INT, ""),
     "epoch": (lambda t: t.micros() // 10**6, BIGINT, ""),
 }
-
-
 _EXTRACTED = {
     **{name: name for name in (*FIELDS, *_MORE_FIELDS)},
     "years": "year", "yr": "year", "quarters": "quarter", "qtr": "quarter", "months": "month",
@@ -116,8 +110,6 @@ for _name, (_about, _compute, _synonym) in FIELDS.items():
         synonyms=(_synonym,) if _synonym in ("dayofmonth", "week") else (),
         fallible=False,
     )
-
-
 for _name, (_compute, _kind, _form) in _MORE_FIELDS.items():
     TIME.add(
         _name,
@@ -129,8 +121,6 @@ for _name, (_compute, _kind, _form) in _MORE_FIELDS.items():
         _formed(_form) if _form else NO_SPARK,
         fallible=False,
     )
-
-
 TIME.add(
     "second_fraction",
     "",
@@ -141,8 +131,6 @@ TIME.add(
     lambda call, arguments: f"extract(SECOND FROM {arguments[0]})",
     fallible=False,
 )
-
-
 TIME.alias(
     "extract",
     "extract(field FROM time) -> INT (spark), BIGINT (flink)",
@@ -207,8 +195,6 @@ TIME.add(
     _make_date,
     result(DATE),
 )
-
-
 TIME.add(
     "make_timestamp",
     "make_timestamp(year, month, day, hour, minute, second [, zone]) -> TIMESTAMP_LTZ",
@@ -218,8 +204,6 @@ TIME.add(
     result(LTZ),
     synonyms=("make_timestamp_ltz",),
 )
-
-
 TIME.alias(
     "make_timestamp_ntz",
     "make_timestamp_ntz(year, month, day, hour, minute, second) -> TIMESTAMP",

@@ -20,8 +20,6 @@ _TABLE_FUNCTION = (
     "write FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), INTERVAL '10' MINUTES)) "
     "GROUP BY window_start, window_end"
 )
-
-
 for _name in ("window", "session_window", "window_time", "tumble", "hop", "session", "cumulate"):
     TIME.alias(
         _name,
@@ -29,8 +27,6 @@ for _name in ("window", "session_window", "window_time", "tumble", "hop", "sessi
         "Is refused: windows are table functions.",
         _instead(_name, _TABLE_FUNCTION),
     )
-
-
 for _kind_name in ("tumble", "hop", "session"):
     for _end in ("start", "end", "rowtime", "proctime"):
         _name = f"{_kind_name}_{_end}"

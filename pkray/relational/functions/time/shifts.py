@@ -85,16 +85,12 @@ for _name, _about in (
         _zone_kernel,
         result(LTZ),
     )
-
-
 TIME.alias(
     "convert_timezone",
     "convert_timezone([source,] target, time) -> TIMESTAMP",
     "Shift a time from the wall clock of one zone (UTC if not said) to that of another.",
     _convert_timezone,
 )
-
-
 TIME.alias(
     "convert_tz",
     "convert_tz(text, source, target) -> STRING",

@@ -81,8 +81,6 @@ TIME.add(
     ),
     fallible=False,
 )
-
-
 TIME.add(
     "date_ceil",
     "date_ceil(unit, time) -> TIMESTAMP",
@@ -93,8 +91,6 @@ TIME.add(
     NO_SPARK,
     fallible=False,
 )
-
-
 TIME.alias(
     "trunc",
     "trunc(DATE, unit) -> DATE",

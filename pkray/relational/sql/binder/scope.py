@@ -11,7 +11,7 @@ from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import ColumnRef, Expression, replace_columns
 from pkray.relational.plan.nodes import Node, Project
-from pkray.relational.sql.expressions.expressions import access_field
+from pkray.relational.sql.expressions.base import access_field
 from pkray.relational.sql.places import nearest, position, quoted
 
 

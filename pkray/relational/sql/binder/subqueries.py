@@ -24,7 +24,7 @@ from pkray.relational.sql.binder.context import BoundQuery, Queries
 from pkray.relational.sql.binder.joins import JoinBuilder, renamed
 from pkray.relational.sql.binder.patterns import pruned
 from pkray.relational.sql.binder.scope import Correlation, NeedsDomainError, OuterRef, Scope
-from pkray.relational.sql.expressions.expressions import negation
+from pkray.relational.sql.expressions.operators import negation
 from pkray.relational.sql.places import placed, position
 
 _COMPARISONS: dict[type[exp.Expr], str] = {

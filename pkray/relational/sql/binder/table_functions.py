@@ -18,11 +18,8 @@ from pkray.relational.sql.binder.context import Queries
 from pkray.relational.sql.binder.patterns import filtered
 from pkray.relational.sql.binder.scope import Rows, Scope, Visible
 from pkray.relational.sql.dialects import WINDOW_FUNCTIONS, TableArgument, shown
-from pkray.relational.sql.expressions.expressions import (
-    ExpressionBinder,
-    access_field,
-    text_literal,
-)
+from pkray.relational.sql.expressions.base import access_field, text_literal
+from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.expressions.intervals import read_interval
 from pkray.relational.sql.places import nearest, placed, position
 from pkray.schema.types import STRINGS, TIMESTAMPS, DataType

@@ -209,8 +209,6 @@ def _modified(cursor: Cursor) -> tuple[str, tuple[object, ...]]:
 
 
 _Change: TypeAlias = Callable[[Cursor], tuple[str, tuple[object, ...]]]
-
-
 _CHANGES: tuple[tuple[tuple[str, ...], _Change], ...] = (
     (("ADD",), _added),
     (("DROP",), _dropped),

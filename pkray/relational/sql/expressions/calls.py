@@ -1,0 +1,203 @@
+"""Calls of functions in expressions, and what is written otherwise and is a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.aggregates.aggregate import is_aggregate, is_window
+from pkray.relational.functions.coercion import BIGINT, INT, cast_to
+from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda, Literal
+from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt, text_literal
+from pkray.relational.sql.expressions.intervals import Interval
+from pkray.relational.sql.expressions.lambdas import parameter_types
+from pkray.schema.types import DataType
+
+_UNIT_FIRST = {"timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff"}
+_UNITS = re.compile(
+    r"(micro|milli)?seconds?|minutes?|hours?|days?|dayofyear|weeks?|months?|quarters?|years?", re.I
+)
+
+
+def _adjacent(binder: BaseBinder, node: exp.Expr) -> Expression:
+    if all(isinstance(part, exp.Literal) for part in node.expressions):
+        text = "".join(part.this for part in node.expressions)
+        return Literal(DataType("STRING", nullable=False), text)
+    return call(binder, "concat", node.expressions, node)
+
+
+def _bracket(binder: BaseBinder, node: exp.Expr) -> Expression:
+    if isinstance(node.this, exp.Column) and not node.this.table:
+        word = node.this.name.lower()
+        if word == "multiset":
+            raise UnsupportedError("there is no type MULTISET: write ARRAY[…]")
+        if word == "map" and len(node.expressions) > 1:
+            return call(binder, "map", node.expressions, node)
+    if len(node.expressions) != 1:
+        raise QueryError(f"{excerpt(node)}: give one index or key")
+    return binder.resolve("element_of", (binder.bind(node.this), binder.bind(node.expressions[0])))
+
+
+def call(
+    binder: BaseBinder, name: str, arguments: Sequence[exp.Expr], node: exp.Expr
+) -> Expression:
+    """Bind a call as it is written; users' functions go first."""
+    bound: list[Expression] = []
+    for position, argument in enumerate(arguments):
+        if isinstance(argument, exp.Lambda):
+            bound.append(_lambda(binder, name, bound, argument))
+        elif position == 0 and _is_unit(name, argument, len(arguments)):
+            bound.append(text_literal(argument.name.lower()))
+        elif name.lower() == "sequence" and position == 2:
+            bound.extend(_step(binder, name, argument))
+        else:
+            bound.extend(_argument(binder, name, argument))
+    udf = binder.names.udf(name)
+    if udf is not None:
+        called: Expression = udf.call(tuple(bound))
+        return called
+    if is_aggregate(name, binder.dialect) or is_window(name):
+        raise QueryError(
+            f"{name} is computed from several rows: it cannot stand here", function=name
+        )
+    if binder.dialect is Dialect.SPARK and name.lower() in ("ltrim", "rtrim", "trim"):
+        bound.reverse()  # characters come first there
+    return binder.resolve(name, tuple(bound))
+
+
+def _step(binder: BaseBinder, name: str, node: exp.Expr) -> tuple[Expression, ...]:
+    """Bind the step of sequence; an INTERVAL as its months and its microseconds."""
+    value = binder.operand(node)
+    if isinstance(value, Interval):
+        return cast_to(value.months, INT), cast_to(value.micros, BIGINT)
+    return (value,)
+
+
+def _argument(binder: BaseBinder, name: str, node: exp.Expr) -> tuple[Expression, ...]:
+    if isinstance(node, exp.Alias) and name.lower() in ("struct", "row"):
+        return (_named_argument(node.alias, binder.bind(node.this)),)
+    if isinstance(node, exp.Kwarg | exp.PropertyEQ):
+        raise UnsupportedError(f"{name} takes its arguments by position, not by name")
+    if isinstance(node, exp.Star):
+        raise QueryError(f"{name} takes no *")
+    if isinstance(node, exp.Distinct | exp.IgnoreNulls | exp.RespectNulls | exp.Order):
+        raise QueryError(f"{name} is no aggregate: {excerpt(node)} cannot stand in it")
+    value = binder.bind(node)
+    if name.lower() == "struct" and isinstance(node, exp.Column):
+        return (_named_argument(node.name, value),)
+    return (value,)
+
+
+def _lambda(
+    binder: BaseBinder, name: str, before: Sequence[Expression], node: exp.Expr
+) -> Expression:
+    parameters = tuple(each.name for each in node.expressions)
+    types = parameter_types(name, before, len(parameters))
+    frame = {
+        parameter.lower(): ColumnRef(wanted, parameter)
+        for parameter, wanted in zip(parameters, types, strict=True)
+    }
+    binder.lambdas.append(frame)
+    try:
+        body = binder.bind(node.this)
+    finally:
+        binder.lambdas.pop()
+    return Lambda(body.type, parameters, body)
+
+
+def _extract(binder: BaseBinder, node: exp.Expr) -> Expression:
+    unit = text_literal(node.name.lower())
+    return binder.resolve("extract", (unit, binder.bind(node.expression)))
+
+
+def _trim(binder: BaseBinder, node: exp.Expr) -> Expression:
+    side = str(node.args.get("position") or "BOTH").upper()
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim")
+    characters = node.args.get("expression")
+    further = () if characters is None else (binder.bind(characters),)
+    return binder.resolve(name, (binder.bind(node.this), *further))
+
+
+def _substring(binder: BaseBinder, node: exp.Expr) -> Expression:
+    parts = [node.this, node.args.get("start"), node.args.get("length")]
+    return binder.resolve("substring", tuple(binder.bind(p) for p in parts if p is not None))
+
+
+def _position(binder: BaseBinder, node: exp.Expr) -> Expression:
+    parts = [node.args["substr"], node.this, node.args.get("position")]
+    return binder.resolve("locate", tuple(binder.bind(p) for p in parts if p is not None))
+
+
+def _overlay(binder: BaseBinder, node: exp.Expr) -> Expression:
+    parts = [node.this, node.expression, node.args["from_"], node.args.get("for_")]
+    return binder.resolve("overlay", tuple(binder.bind(p) for p in parts if p is not None))
+
+
+def _round_to(binder: BaseBinder, node: exp.Expr) -> Expression:
+    name = "ceil" if isinstance(node, exp.Ceil) else "floor"
+    unit = node.args.get("to")
+    if unit is not None:
+        cut = "date_trunc" if name == "floor" else "date_ceil"
+        return binder.resolve(cut, (text_literal(unit.name), binder.bind(node.this)))
+    digits = node.args.get("decimals")
+    parts = [node.this] if digits is None else [node.this, digits]
+    return call(binder, name, parts, node)
+
+
+def _decode(binder: BaseBinder, node: exp.Expr) -> Expression:
+    return call(binder, "decode", node.expressions, node)
+
+
+def _array(binder: BaseBinder, node: exp.Expr) -> Expression:
+    return call(binder, "array", node.expressions, node)
+
+
+def _tuple(binder: BaseBinder, node: exp.Expr) -> Expression:
+    name = "struct" if binder.dialect is Dialect.SPARK else "row"
+    return call(binder, name, node.expressions, node)
+
+
+def _anonymous(binder: BaseBinder, node: exp.Expr) -> Expression:
+    name = node.this if isinstance(node.this, str) else node.this.name
+    return call(binder, name, node.expressions, node)
+
+
+def _named_argument(name: str, value: Expression) -> Expression:
+    return Call(value.type, "named", (text_literal(name), value))
+
+
+def _is_unit(name: str, node: exp.Expr, count: int) -> bool:
+    word = isinstance(node, exp.Column | exp.Var) and not node.args.get("table")
+    return (
+        word
+        and count == 3
+        and name.lower() in _UNIT_FIRST
+        and _UNITS.fullmatch(node.name) is not None
+    )
+
+
+def operands_of(node: exp.Expr) -> list[exp.Expr]:
+    """List the operands of a node."""
+    values = (each if isinstance(each, list) else [each] for each in node.args.values())
+    return [part for each in values for part in each if isinstance(part, exp.Expr)]
+
+
+CALLS: dict[type[exp.Expr], Handler] = {
+    exp.Concat: _adjacent,
+    exp.Bracket: _bracket,
+    exp.Extract: _extract,
+    exp.Trim: _trim,
+    exp.Substring: _substring,
+    exp.StrPosition: _position,
+    exp.Overlay: _overlay,
+    exp.Ceil: _round_to,
+    exp.Floor: _round_to,
+    exp.DecodeCase: _decode,
+    exp.Array: _array,
+    exp.Tuple: _tuple,
+    exp.Anonymous: _anonymous,
+}

@@ -1,0 +1,272 @@
+"""Operators, comparisons and conditions in expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.functions.coercion import BOOLEAN, any_nullable
+from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.relational.sql.dialects import UnsignedShift
+from pkray.relational.sql.expressions.atoms import number_literal
+from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt
+from pkray.relational.sql.expressions.intervals import Interval
+from pkray.schema.types import DataType
+
+BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "add",
+    exp.Sub: "subtract",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.IntDiv: "div",
+    exp.Mod: "mod",
+    exp.EQ: "equal",
+    exp.NEQ: "not_equal",
+    exp.LT: "less",
+    exp.LTE: "less_equal",
+    exp.GT: "greater",
+    exp.GTE: "greater_equal",
+    exp.NullSafeEQ: "not_distinct",
+    exp.BitwiseAnd: "bitwise_and",
+    exp.BitwiseOr: "bitwise_or",
+    exp.BitwiseXor: "bitwise_xor",
+    exp.BitwiseLeftShift: "shiftleft",
+    exp.RegexpLike: "rlike",
+    exp.Pow: "power",
+}
+
+
+def _shift_right(binder: BaseBinder, node: exp.Expr) -> Expression:
+    by = node.expression
+    if isinstance(by, UnsignedShift):
+        return binary(binder, "shiftrightunsigned", node.this, by.this)
+    return binary(binder, "shiftright", node.this, by)
+
+
+def _similar(binder: BaseBinder, node: exp.Expr, escape: exp.Expr | None = None) -> Expression:
+    further = () if escape is None else (binder.bind(escape),)
+    parts = (binder.bind(node.this), binder.bind(node.expression), *further)
+    return binder.resolve("similar_to", parts)
+
+
+def _paren(binder: BaseBinder, node: exp.Expr) -> Expression:
+    return binder.operand(node.this)
+
+
+def _negative(binder: BaseBinder, node: exp.Expr) -> Expression:
+    inner = node.this
+    if isinstance(inner, exp.Literal) and not inner.args["is_string"]:
+        return number_literal("-" + inner.this)
+    if (
+        isinstance(inner, exp.Cast)
+        and inner.to.this in exp.DataType.NUMERIC_TYPES
+        and (isinstance(inner.this, exp.Literal))
+    ):
+        constant = inner.copy()
+        if not constant.this.this.startswith("-"):
+            constant.this.set("this", "-" + constant.this.this)
+            return binder.operand(constant)
+    value = binder.operand(inner)
+    if isinstance(value, Interval):
+        return value.negated(binder.dialect)
+    return binder.resolve("negative", (value,))
+
+
+def binary(binder: BaseBinder, name: str, left: exp.Expr, right: exp.Expr) -> Expression:
+    """Bind an operator by its function's name; rows and INTERVALs are operands, too."""
+    if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+        return _tuples(binder, name, left, right)
+    if isinstance(right, exp.Any | exp.All):
+        return _quantified(binder, lambda each: binary(binder, name, left, each), right)
+    one, other = binder.operand(left), binder.operand(right)
+    if isinstance(one, Interval) or isinstance(other, Interval):
+        return _with_interval(binder, name, one, other)
+    return binder.resolve(name, (one, other))
+
+
+def _with_interval(
+    binder: BaseBinder, name: str, left: Expression, right: Expression
+) -> Expression:
+    if isinstance(left, Interval) and isinstance(right, Interval):
+        if name in ("add", "subtract"):
+            right = right.negated(binder.dialect) if name == "subtract" else right
+            months = binder.resolve("add", (left.months, right.months))
+            return Interval(left.type, months, binder.resolve("add", (left.micros, right.micros)))
+    elif isinstance(right, Interval):
+        if name in ("add", "subtract"):
+            span = right.negated(binder.dialect) if name == "subtract" else right
+            return span.added_to(left, binder.dialect)
+        if name == "multiply":
+            return right.times(left, binder.dialect)
+    elif isinstance(left, Interval):
+        if name == "add":
+            return left.added_to(right, binder.dialect)
+        if name == "multiply":
+            return left.times(right, binder.dialect)
+    raise UnsupportedError(f"{name} of an INTERVAL is not supported")
+
+
+def _tuples(binder: BaseBinder, name: str, left: exp.Tuple, right: exp.Tuple) -> Expression:
+    if len(left.expressions) != len(right.expressions):
+        raise QueryError(
+            f"a row of {len(left.expressions)} values is compared with one of "
+            f"{len(right.expressions)}"
+        )
+    if name not in ("equal", "not_equal", "not_distinct"):
+        raise UnsupportedError("rows can be compared by = and <> only")
+    pairs = zip(left.expressions, right.expressions, strict=True)
+    parts = tuple(binary(binder, name, one, other) for one, other in pairs)
+    return _logical("or" if name == "not_equal" else "and", parts)
+
+
+def _quantified(
+    binder: BaseBinder, compare: Callable[[exp.Expr], Expression], right: exp.Expr
+) -> Expression:
+    values = right.this
+    while isinstance(values, exp.Paren):
+        values = values.this
+    if isinstance(values, exp.Query | exp.Subquery):
+        raise QueryError(f"{excerpt(right)} cannot stand here")
+    each = values.expressions if isinstance(values, exp.Tuple) else [values]
+    word = "or" if isinstance(right, exp.Any) else "and"
+    return _logical(word, tuple(compare(value) for value in each))
+
+
+def _and(binder: BaseBinder, node: exp.Expr) -> Expression:
+    return _logical("and", tuple(binder.truth(part) for part in _flattened(node)))
+
+
+def _or(binder: BaseBinder, node: exp.Expr) -> Expression:
+    return _logical("or", tuple(binder.truth(part) for part in _flattened(node)))
+
+
+def _not(binder: BaseBinder, node: exp.Expr) -> Expression:
+    return negation(binder.truth(node.this))
+
+
+def _is(binder: BaseBinder, node: exp.Expr) -> Expression:
+    value, wanted = node.this, node.expression
+    if isinstance(wanted, exp.Null):
+        return binder.resolve("is_null", (binder.bind(value),))
+    if isinstance(wanted, exp.Boolean):
+        truth = Literal(BOOLEAN.with_nullable(False), bool(wanted.this))
+        return binder.resolve("not_distinct", (binder.truth(value), truth))
+    if isinstance(wanted, exp.JSON) and not any(wanted.args.values()):
+        return binder.resolve("is_json", (binder.bind(value),))
+    raise UnsupportedError(f"{excerpt(node)} is not supported")
+
+
+def _distinct(binder: BaseBinder, node: exp.Expr) -> Expression:
+    return negation(binary(binder, "not_distinct", node.this, node.expression))
+
+
+def _between(binder: BaseBinder, node: exp.Expr) -> Expression:
+    low, high = node.args["low"], node.args["high"]
+    if node.args.get("symmetric"):
+        ranges = ((low, high), (high, low))
+        return _logical("or", tuple(_range(binder, node.this, *each) for each in ranges))
+    return _range(binder, node.this, low, high)
+
+
+def _range(binder: BaseBinder, value: exp.Expr, low: exp.Expr, high: exp.Expr) -> Expression:
+    least = binary(binder, "greater_equal", value, low)
+    return _logical("and", (least, binary(binder, "less_equal", value, high)))
+
+
+def _in(binder: BaseBinder, node: exp.Expr) -> Expression:
+    if node.args.get("query") or node.args.get("unnest"):
+        raise QueryError(f"{excerpt(node)} cannot stand here")
+    if isinstance(node.this, exp.Tuple):
+        rows = tuple(binary(binder, "equal", node.this, each) for each in node.expressions)
+        return _logical("or", rows)
+    values = (binder.bind(node.this), *(binder.bind(each) for each in node.expressions))
+    return binder.resolve("in", values)
+
+
+def _like(binder: BaseBinder, node: exp.Expr, escape: exp.Expr | None = None) -> Expression:
+    name = "ilike" if isinstance(node, exp.ILike) else "like"
+    further = () if escape is None else (binder.bind(escape),)
+
+    def compare(pattern: exp.Expr) -> Expression:
+        return binder.resolve(name, (binder.bind(node.this), binder.bind(pattern), *further))
+
+    pattern = node.expression
+    found = (
+        _quantified(binder, compare, pattern)
+        if isinstance(pattern, exp.Any | exp.All)
+        else compare(pattern)
+    )
+    return negation(found) if node.args.get("negate") else found
+
+
+def _escape(binder: BaseBinder, node: exp.Expr) -> Expression:
+    if isinstance(node.this, exp.SimilarTo):
+        return _similar(binder, node.this, node.expression)
+    if not isinstance(node.this, exp.Like | exp.ILike):
+        raise QueryError("ESCAPE stands after LIKE only")
+    return _like(binder, node.this, node.expression)
+
+
+def _concat(binder: BaseBinder, node: exp.Expr) -> Expression:
+    parts = tuple(binder.bind(part) for part in _flattened(node))
+    return binder.resolve("concat", parts)
+
+
+def _bitwise_not(binder: BaseBinder, node: exp.Expr) -> Expression:
+    return binder.resolve("bitwise_not", (binder.bind(node.this),))
+
+
+def negation(condition: Expression) -> Expression:
+    """Negate a condition; NOT (x IS NULL) is IS NOT NULL."""
+    if isinstance(condition, Call) and condition.function == "is_null":
+        return Call(condition.type, "is_not_null", condition.arguments)
+    return Call(condition.type, "not", (condition,))
+
+
+def _logical(name: str, parts: tuple[Expression, ...]) -> Expression:
+    if len(parts) == 1:
+        return parts[0]
+    flat = tuple(
+        inner
+        for part in parts
+        for inner in (
+            part.arguments if isinstance(part, Call) and part.function == name else (part,)
+        )
+    )
+    return Call(DataType("BOOLEAN", any_nullable(flat)), name, flat)
+
+
+def _flattened(node: exp.Expr) -> list[exp.Expr]:
+    """List the operands of a chain of one operator, without recursion."""
+    kind, waiting, found = type(node), [node], []
+    while waiting:
+        each = waiting.pop()
+        while isinstance(each, exp.Paren):
+            each = each.this
+        if type(each) is kind:
+            waiting += [each.expression, each.this]
+        else:
+            found.append(each)
+    return found
+
+
+OPERATORS: dict[type[exp.Expr], Handler] = {
+    exp.Paren: _paren,
+    exp.Neg: _negative,
+    exp.And: _and,
+    exp.Or: _or,
+    exp.Not: _not,
+    exp.Is: _is,
+    exp.NullSafeNEQ: _distinct,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Escape: _escape,
+    exp.SimilarTo: _similar,
+    exp.BitwiseRightShift: _shift_right,
+    exp.DPipe: _concat,
+    exp.BitwiseNot: _bitwise_not,
+}
