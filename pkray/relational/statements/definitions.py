@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from pkray.errors import DatabaseNotFoundError, QueryError, UnsupportedError
+from pkray.errors import (
+    DatabaseNotFoundError,
+    QueryError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from pkray.relational.api import syntax
 from pkray.relational.api.relation import Relation, of_query
 from pkray.relational.dialect import Dialect
@@ -40,6 +45,9 @@ def create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) ->
     name = catalog.session.full_name(asked.name)
     options = dict(asked.options)
     _check_format(name, asked.using, options.pop("connector", None))
+    if asked.like:
+        _create_like(catalog, name, asked, options)
+        return
     keys = _keys(name, asked, options.pop("primary-key", None))
     partitions = _partitions(asked, options.pop("partition", None))
     if asked.tree is not None:
@@ -65,6 +73,28 @@ def create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) ->
     for column, comment in comments.items():
         if described.get(column) is None:
             table.alter.comment_column(column, comment)
+
+
+def _create_like(
+    catalog: Catalog, name: str, asked: said.CreateTable, options: Mapping[str, str]
+) -> None:
+    like = catalog.load_table(catalog.session.full_name(asked.like))
+    if asked.partition_by or "primary-key" in options or "partition" in options:
+        raise QueryError(f"table {name} has the keys and partitions of {like.name}: leave its out")
+    schema = like.schema
+    made = catalog.create_table(
+        name,
+        [(each.name, each.type) for each in schema.fields],
+        schema.primary_keys,
+        like.partition_keys,
+        {**like.options, **options},
+        asked.comment or like.comment,
+        if_not_exists=asked.if_not_exists,
+    )
+    there = {field.name: field.description for field in made.schema.fields}
+    for each in schema.fields:
+        if each.description and there.get(each.name) is None:
+            made.alter.comment_column(each.name, each.description)
 
 
 def watermark_options(fields: Fields, column: str, expression: str) -> dict[str, str]:
@@ -271,12 +301,49 @@ def show(catalog: Catalog, asked: said.Show, dialect: Dialect) -> pa.Table:
         rows = function_rows(dialect, session.functions)
         return _liked(pa.Table.from_pylist(rows), "name", asked.like)
     name = session.full_name(asked.of)
+    view = _view_query(catalog, ".".join(asked.of), name)
+    if asked.what in ("create", "create_view") and view is not None:
+        return pa.table({"statement": [f"CREATE VIEW {_name(name)} AS\n{view}"]})
+    if asked.what == "create_view":
+        known = [*session.views, *catalog.views()]
+        raise TableNotFoundError(f"no view is called {name}{nearest(name, known)}", table=name)
+    if asked.what == "partitions":
+        return _partitions_of(catalog, name, asked)
     table = catalog.load_table(name)
     if asked.what == "columns":
         return _names("column", list(table.schema.names), asked.like)
     if asked.what == "options":
         return _pairs(table.options)
     return pa.table({"statement": [create_statement(table, dialect)]})
+
+
+def _view_query(catalog: Catalog, said: str, name: str) -> str | None:
+    """Give the query of a view; None where no view is called so."""
+    if said in catalog.session.views:
+        return str(catalog.session.views[said].sql())
+    view = catalog.find_view(name)
+    return None if view is None else view.query
+
+
+def _partitions_of(catalog: Catalog, name: str, asked: said.Show) -> pa.Table:
+    """List partitions, as ``dt=a/hour=1``."""
+    keys = catalog.load_table(name).partition_keys
+    if not keys:
+        raise QueryError(f"table {name} has no partitions", table=name)
+    wanted = constants(asked.partition)
+    for column in wanted:
+        if column not in keys:
+            raise QueryError(
+                f"table {name} is not partitioned by {column}{nearest(column, keys)}", table=name
+            )
+    listed = catalog.load_table(f"{name}$partitions").to_arrow().column("partition").to_pylist()
+    parts = {f"{column}={value}" for column, value in wanted.items()}
+    chosen = sorted(each for each in listed if parts <= set(each.split("/")))
+    return _names("partition", chosen, None)
+
+
+def _name(name: str) -> str:
+    return ".".join(map(quoted, name.split(".")))
 
 
 def _of_database(catalog: Catalog, database: str, *, named: bool, views: bool) -> list[str]:
@@ -305,8 +372,7 @@ def create_statement(table: Table, dialect: Dialect) -> str:
         lines.append(f"  PRIMARY KEY ({keys}) NOT ENFORCED")
     else:
         options = {"primary-key": ",".join(schema.primary_keys), **options}
-    database, _, name = table.name.partition(".")
-    parts = [f"CREATE TABLE {quoted(database)}.{quoted(name)} (\n" + ",\n".join(lines) + "\n)"]
+    parts = [f"CREATE TABLE {_name(table.name)} (\n" + ",\n".join(lines) + "\n)"]
     if not flink:
         parts.append("USING pkray")
     if table.comment:

@@ -281,3 +281,64 @@ def test_explain_says_the_plan_of_queries_and_inserts(catalog, t):
     assert "Scan(table=[default.t]" in catalog.sql("EXPLAIN SELECT v FROM t")["plan"][0].as_py()
     inserted = catalog.sql("EXPLAIN INSERT INTO t SELECT * FROM t")["plan"][0].as_py()
     assert "Sink" in inserted
+
+
+@pytest.fixture
+def sales(catalog):
+    catalog.sql(
+        "CREATE TABLE shop.sales (id INT COMMENT 'the id', day STRING, hour INT, v INT) COMMENT "
+        "'all' PARTITIONED BY (day, hour) TBLPROPERTIES ('primary-key' = 'id,day,hour', 'bucket' = "
+        "'2')"
+    )
+    values = "(1, 'a', 1, 1), (2, 'a', 2, 1), (3, 'b', 1, 1)"
+    catalog.sql(f"INSERT INTO shop.sales VALUES {values}").run()
+    return catalog.load_table("shop.sales")
+
+
+def test_partitions_are_listed(catalog, sales, t):
+    def listed(what):
+        return catalog.sql(f"SHOW PARTITIONS {what}").column("partition").to_pylist()
+
+    assert listed("shop.sales") == ["day=a/hour=1", "day=a/hour=2", "day=b/hour=1"]
+    assert listed("shop.sales PARTITION (day = 'a')") == ["day=a/hour=1", "day=a/hour=2"]
+    assert listed("shop.sales PARTITION (hour = 1, day = 'b')") == ["day=b/hour=1"]
+    with pytest.raises(QueryError, match="is not partitioned by v"):
+        listed("shop.sales PARTITION (v = 1)")
+    with pytest.raises(QueryError, match=r"default.t has no partitions"):
+        listed("t")
+
+
+def test_a_table_is_made_like_another(catalog, sales):
+    catalog.sql("CREATE TABLE shop.copy LIKE shop.sales TBLPROPERTIES ('bucket' = '3')")
+    copy = catalog.load_table("shop.copy")
+    assert [str(each) for each in copy.schema.fields] == [str(f) for f in sales.schema.fields]
+    assert (copy.primary_keys, copy.partition_keys, copy.comment) == (
+        sales.primary_keys,
+        sales.partition_keys,
+        "all",
+    )
+    assert (copy.options["bucket"], sales.options["bucket"]) == ("3", "2")
+    assert rows(catalog, "SELECT * FROM shop.copy") == []
+    catalog.sql(
+        "CREATE TABLE IF NOT EXISTS shop.copy WITH ('bucket' = '1') LIKE shop.sales", "flink"
+    )
+    assert catalog.load_table("shop.copy").options["bucket"] == "3"
+    with pytest.raises(UnsupportedError, match="takes all of its columns"):
+        catalog.sql("CREATE TABLE shop.more (x INT) LIKE shop.sales")
+    with pytest.raises(TableNotFoundError):
+        catalog.sql("CREATE TABLE shop.more LIKE shop.none")
+
+
+def test_the_query_of_a_view_is_shown(catalog, t):
+    catalog.sql("CREATE VIEW w AS SELECT id FROM t")
+    catalog.sql("CREATE TEMPORARY VIEW q AS SELECT v FROM t")
+
+    def shown(what):
+        return catalog.sql(f"SHOW CREATE {what}")["statement"][0].as_py()
+
+    assert shown("VIEW w") == "CREATE VIEW default.w AS\nSELECT id FROM t"
+    assert shown("TABLE w") == shown("VIEW w")
+    assert shown("VIEW q").endswith("SELECT v FROM t")
+    for other in ("t", "x"):
+        with pytest.raises(TableNotFoundError, match=f"no view is called default.{other}"):
+            shown(f"VIEW {other}")

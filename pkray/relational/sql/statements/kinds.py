@@ -41,6 +41,7 @@ class CreateTable:
     Attributes:
         watermark: the column and the expression.
         tree: of CREATE TABLE … AS.
+        like: the table whose columns, keys and options are taken over.
     """
 
     name: Name
@@ -53,6 +54,7 @@ class CreateTable:
     using: str | None = None
     if_not_exists: bool = False
     tree: exp.Query | None = None
+    like: Name = ()
 
 
 @dataclass(frozen=True)
@@ -133,14 +135,16 @@ class Show:
 
     Attributes:
         what: ``tables``, ``views``, ``databases``, ``functions``, ``columns``, ``create``,
-            ``options``, ``database``.
+            ``create_view``, ``options``, ``partitions``, ``database``.
         of: the database or table.
         like: a pattern of ``*`` and ``%``.
+        partition: values that partitions have, in PARTITION (…).
     """
 
     what: str
     of: Name = ()
     like: str | None = None
+    partition: tuple[tuple[str, exp.Expr | None], ...] = ()
 
 
 @dataclass(frozen=True)

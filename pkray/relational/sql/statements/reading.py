@@ -31,7 +31,7 @@ from pkray.relational.sql.statements.kinds import (
     StatementSet,
     Use,
 )
-from pkray.relational.sql.statements.rows import changing, insert, truncate
+from pkray.relational.sql.statements.rows import changing, insert, read_partition, truncate
 from pkray.relational.sql.statements.tables import alter, create_table
 
 
@@ -196,6 +196,12 @@ def _reset(cursor: Cursor) -> Reset:
 def _show(cursor: Cursor) -> Show:
     if cursor.take("CREATE", "TABLE"):
         return Show("create", cursor.name("a table"))
+    if cursor.take("CREATE", "VIEW"):
+        return Show("create_view", cursor.name("a view"))
+    if cursor.take("PARTITIONS"):
+        table = cursor.name("a table")
+        chosen = tuple(read_partition(cursor)) if cursor.take("PARTITION") else ()
+        return Show("partitions", table, partition=chosen)
     if cursor.take("TBLPROPERTIES"):
         return Show("options", cursor.name("a table"))
     if cursor.take("CURRENT", "DATABASE"):
@@ -207,8 +213,8 @@ def _show(cursor: Cursor) -> Show:
             like = cursor.string("a pattern") if cursor.takes_like() else None
             return Show(kinds.get(word, word.lower()), of, like)
     raise cursor.unexpected(
-        "TABLES, VIEWS, DATABASES, FUNCTIONS, COLUMNS, TBLPROPERTIES or CREATE TABLE is "
-        "expected after SHOW"
+        "TABLES, VIEWS, DATABASES, FUNCTIONS, COLUMNS, PARTITIONS, TBLPROPERTIES, CREATE TABLE "
+        "or CREATE VIEW is expected after SHOW"
     )
 
 

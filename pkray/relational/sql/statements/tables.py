@@ -30,7 +30,16 @@ def create_table(cursor: Cursor) -> CreateTable:
     watermark: list[tuple[str, str]] = []
     if cursor.word() == "(":
         cursor.listed("a column", lambda: _table_part(cursor, columns, keys, watermark))
+    like = cursor.name("a table") if cursor.take("LIKE") else ()
     said = _clauses(cursor)
+    if not like and cursor.take("LIKE"):
+        like = cursor.name("a table")
+    if like and (columns or cursor.word() in ("(", "AS")):
+        raise UnsupportedError(
+            f"CREATE TABLE … LIKE {'.'.join(like)} takes all of its columns, keys and options: "
+            "change the new table by ALTER TABLE",
+            **cursor.place(),
+        )
     tree = None
     if cursor.take("AS"):
         tree = cursor.tree()
@@ -46,13 +55,14 @@ def create_table(cursor: Cursor) -> CreateTable:
         str(using) if using else None,
         missing,
         tree,
+        like,
     )
 
 
 def _clauses(cursor: Cursor) -> dict[str, object]:
     """Read what stands after the columns of a table, in any order."""
     said: dict[str, object] = {}
-    while not cursor.is_done() and cursor.word() not in ("AS", ";"):
+    while not cursor.is_done() and cursor.word() not in ("AS", "LIKE", ";"):
         if cursor.take("USING"):
             said["using"] = cursor.identifier("a format").lower()
         elif cursor.take("COMMENT"):
