@@ -199,12 +199,12 @@ class Column:
 
     @property
     def asc(self) -> _Both:
-        """From the least on, NULLs first; ``.asc()`` is the same."""
+        """Sort from the least on, NULLs first; ``.asc()`` is the same."""
         return self._ordered(descending=False, nulls_first=True)
 
     @property
     def desc(self) -> _Both:
-        """From the greatest on, NULLs last; ``.desc()`` is the same."""
+        """Sort from the greatest on, NULLs last; ``.desc()`` is the same."""
         return self._ordered(descending=True, nulls_first=False)
 
     @property

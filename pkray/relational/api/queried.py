@@ -1,7 +1,8 @@
-"""What every relation is, for those who write its syntax: `Relation` adds the methods."""
+"""The base of relations, for those who write the syntax of their methods."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +13,11 @@ from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Node
 
 
-class Queried:
-    """A query with what it means.
+class Queried(ABC):
+    """A query with what it means; `Relation` is the one there is.
+
+    Names without an underscore in front are columns to people, so that what is only for writers
+    of syntax has one.
 
     Attributes:
         tree: the query's syntax; nothing changes it.
@@ -27,56 +31,56 @@ class Queried:
     origins: dict[int, Mapping[str, str]]
 
     @property
+    @abstractmethod
     def plan(self) -> Node:
-        """What it means, as a whole."""
-        raise NotImplementedError
+        """Give what it means, as a whole."""
 
     @property
+    @abstractmethod
     def fields(self) -> Fields:
-        """The columns with their types."""
-        raise NotImplementedError
+        """Give the columns with their types."""
 
     @property
     def columns(self) -> list[str]:
-        """The columns' names."""
+        """Name the columns."""
         return list(self.fields.names)
 
     @property
     def dialect(self) -> Dialect:
-        """By whose rules it is typed."""
+        """Say by whose rules it is typed."""
         dialect: Dialect = self.names.dialect
         return dialect
 
-    def __getitem__(self, name: str) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def __getitem__(self, name: str) -> Any: ...
 
+    @abstractmethod
     def filter(self, *conditions: object) -> Any:
         """Keep the rows for which all conditions are true."""
-        raise NotImplementedError
 
+    @abstractmethod
     def select(self, *columns: object, **named: object) -> Any:
         """Compute columns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fresh_plan(self) -> Node:
         """Bind it anew: to tables and views as they are now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _name(self, name: object) -> str:
         """Find a column's name as it is written in the plan."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _writer(self) -> Any:
         """Begin a query over it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _made(self, tree: exp.Query, writer: Any, passed: Mapping[str, str]) -> Any:
         """Make a relation of a query that was written over it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _selected(self, values: Any) -> Any:
         """Select expressions."""
-        raise NotImplementedError
 
 
 class AsOf:

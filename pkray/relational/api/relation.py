@@ -89,14 +89,14 @@ class Relation(Queried):
 
     @cached_property
     def plan(self) -> Node:
-        """What it means, as a whole."""
+        """Give what it means, as a whole."""
         if self._is_long:
             return self.names.plans[self._number]
         return Binder(self.names).query(self.tree.copy())
 
     @property
     def fields(self) -> Fields:
-        """The columns with their types."""
+        """Give the columns with their types."""
         return self._fields
 
     # Columns
@@ -128,7 +128,7 @@ class Relation(Queried):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns as Arrow has them."""
+        """Give the columns as Arrow has them."""
         return self.fields.arrow
 
     # What it is

@@ -1,4 +1,4 @@
-"""What a relation's methods write that takes more than a line of SQL."""
+"""Write the methods of relations that take more than a line of SQL."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def join(
 
 
 class _Outs:
-    """What the columns of a join's sides are called in its result."""
+    """Names the columns of a join's sides in its result."""
 
     def __init__(
         self,

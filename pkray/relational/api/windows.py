@@ -90,7 +90,7 @@ def _span(number: str, unit: str, said: str) -> int:
 
 @dataclass(frozen=True)
 class Window:
-    """How time is cut: made by `Tumble`, `Slide`, `Session` and `Cumulate`.
+    """Cuts time; made by `Tumble`, `Slide`, `Session` and `Cumulate`.
 
     Attributes:
         spans: durations in microseconds, as the table function takes them.

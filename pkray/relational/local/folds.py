@@ -43,7 +43,7 @@ class State:
 
 @dataclass(frozen=True)
 class Fold:
-    """How an aggregate is computed in parts.
+    """Says how an aggregate is computed in parts.
 
     Attributes:
         name: of `prepare`: calls of equal names and arguments share a column.

@@ -1,4 +1,4 @@
-"""How many rows a node gives, about: which side of a join is to be held."""
+"""Estimate how many rows a node gives, to choose the side of a join that is held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows a node gives, about."""
+"""Estimate how many rows a node gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How node types and their attributes are called in plan files."""
+"""Name node types and their attributes in plan files."""
 
 from __future__ import annotations
 

@@ -317,7 +317,7 @@ class _Reader:
                 self.fault(f"{place}/type", f"{column.name} is {now}, not {column.type}")
 
     def _check_columns(self, node: Node, pointer: str) -> None:
-        """What a node names must be there: a name that is not would fail at the first row."""
+        """Refuse names that are not there, which would fail at the first row."""
         for attribute, names in _named_columns(node):
             for index, (name, fields) in enumerate(names):
                 if name not in fields:
@@ -337,7 +337,7 @@ class _Reader:
         places: Mapping[int, int],
         built: Mapping[int, Node],
     ) -> None:
-        """What follows from the rest must be what it says: who reads the file believes it."""
+        """Refuse what does not follow from the rest: who reads the file believes it."""
         digests: dict[int, str] = {}
         for number, node in built.items():
             digests[id(node)] = digest_of(node, [digests[id(each)] for each in node.inputs])

@@ -332,7 +332,7 @@ class TemporalJoin(_TwoInputs):
 
 
 class WindowKind(StrEnum):
-    """How time is cut into windows."""
+    """Says how time is cut into windows."""
 
     TUMBLE = "tumble"
     HOP = "hop"

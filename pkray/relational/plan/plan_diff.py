@@ -29,7 +29,7 @@ class NodeChange:
 
 @dataclass(frozen=True)
 class PlanDiff:
-    """What becomes of each operator with state."""
+    """Say what becomes of each operator with state."""
 
     nodes: tuple[NodeChange, ...]
 

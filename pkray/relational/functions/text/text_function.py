@@ -1,4 +1,4 @@
-"""How functions of text are defined."""
+"""Define functions of text."""
 
 from __future__ import annotations
 
