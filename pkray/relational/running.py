@@ -29,7 +29,7 @@ _TRIES = 10
 
 def prepare(plan: Node) -> Node:
     """Make a bound plan ready to be run."""
-    return optimize(plan)
+    return optimize(plan, bounded=True)
 
 
 def run(plan: Node, **options: Any) -> Iterator[pa.RecordBatch]:

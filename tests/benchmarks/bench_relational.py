@@ -101,7 +101,7 @@ class Sources:
         return None
 
     def run(self, query: str) -> pa.Table:
-        plan = optimize(Binder(self).query(parse_query(query, self.dialect)))
+        plan = optimize(Binder(self).query(parse_query(query, self.dialect)), bounded=True)
         return pa.Table.from_batches(list(local.run(plan)), plan.fields.arrow)
 
 

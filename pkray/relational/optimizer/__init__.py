@@ -3,13 +3,14 @@
 ::
 
     simplify ──▶ push conditions down ──▶ lower semi joins ──▶ order joins ──▶ push down again
-             ──▶ prune columns
+             ──▶ group early ──▶ prune columns
 
 Each step takes a plan and gives one; nothing here knows of engines. Estimates of rows come from the
 statistics of the sources (``estimates``).
 """
 
 from pkray.relational.optimizer.join_order import order_joins
+from pkray.relational.optimizer.partial_groups import group_early
 from pkray.relational.optimizer.pruning import prune
 from pkray.relational.optimizer.pushdown import push_down
 from pkray.relational.optimizer.semi_joins import lower_semi_joins
@@ -19,8 +20,15 @@ from pkray.relational.plan.nodes import Node
 __all__ = ["optimize"]
 
 
-def optimize(plan: Node) -> Node:
-    """Find a plan that gives the same rows with less work."""
+def optimize(plan: Node, *, bounded: bool = False) -> Node:
+    """Find a plan that gives the same rows with less work.
+
+    Args:
+        bounded: it runs once, over rows that are never taken back: groups that are made early
+            cost nothing but their rows.
+    """
     pushed = lower_semi_joins(push_down(simplify(plan)))
     ordered = push_down(order_joins(pushed))
+    if bounded:
+        ordered = group_early(ordered)
     return simplify(prune(simplify(ordered)))

@@ -79,11 +79,20 @@ class Estimates:
         names = [source[1] for source in sources if source is not None]
         return _total(scan) if self._is_unique(Scan(scan.source), names) else self.rows(node)
 
+    def knows(self, node: Node, column: str) -> bool:
+        """Whether the number of values of a column is known to be no larger than `distinct`."""
+        source = _source_of(node, column)
+        return source is not None and self._known_values(*source) is not None
+
     def _values(self, node: Node, column: str) -> float:
         source = _source_of(node, column)
         if source is None:
             return self.rows(node) ** 0.75
-        scan, name = source
+        known = self._known_values(*source)
+        return _total(source[0]) ** 0.6 if known is None else known
+
+    def _known_values(self, scan: Scan, name: str) -> float | None:
+        """Bound the number of values of a source's column; None where nothing does."""
         total = _total(scan)
         if frozenset({name}) in unique_keys(scan):
             return total
@@ -91,7 +100,7 @@ class Estimates:
         width = _width(known.least, known.greatest)
         if width is not None and scan.fields[name].type.root in ("INT", "BIGINT", "SMALLINT"):
             return min(total, width + 1)
-        return total**0.6
+        return None
 
     def selectivity(self, condition: Expression, node: Node) -> float:
         """Estimate the part of a node's rows for which a condition is true."""

@@ -14,6 +14,7 @@ from pkray.relational.plan.expressions import (
     UdfCall,
     conjuncts,
 )
+from pkray.relational.plan.nodes import Node
 from pkray.schema.types import DataType
 
 _STRICT = (
@@ -43,6 +44,17 @@ def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
         if isinstance(part, ColumnRef) and part.name in names
     }
     return substitute(expression, refs)
+
+
+def retyped(condition: Expression, node: Node) -> Expression:
+    """Give columns the type that they have in a node: outer joins made them nullable above it."""
+    kinds: dict[str, DataType] = {each.name: each.type for each in node.fields}
+    refs = {
+        part.name: ColumnRef(kinds[part.name], part.name)
+        for part in condition.walk()
+        if isinstance(part, ColumnRef) and part.name in kinds
+    }
+    return substitute(condition, dict(refs))
 
 
 def is_deterministic(expression: Expression) -> bool:

@@ -13,6 +13,7 @@ from pkray.relational.optimizer.expressions import (
     is_deterministic,
     rejects_nulls,
     renamed,
+    retyped,
     substitute,
 )
 from pkray.relational.plan.expressions import TRUE, Call, ColumnRef, Expression, all_of, conjuncts
@@ -39,7 +40,6 @@ from pkray.relational.plan.nodes import (
     Window,
     WindowKind,
 )
-from pkray.schema.types import DataType
 
 Conditions: TypeAlias = tuple[Expression, ...]
 
@@ -165,8 +165,8 @@ def _(node: Window, above: Conditions) -> Node:
 def _(node: SetOperation, above: Conditions) -> Node:
     below, kept = _divided(above, node.fields.names)
     names = dict(zip(node.fields.names, node.right.fields.names, strict=True))
-    right = tuple(_retyped(renamed(each, names), node.right) for each in below)
-    left = tuple(_retyped(each, node.left) for each in below)
+    right = tuple(retyped(renamed(each, names), node.right) for each in below)
+    left = tuple(retyped(each, node.left) for each in below)
     return _filtered(node.with_inputs(_push(node.left, left), _push(node.right, right)), kept)
 
 
@@ -243,7 +243,7 @@ def _joined(node: Join, to_left: Conditions, to_right: Conditions, inside: Condi
     """Build the join again, with keys of the equalities among its conditions."""
     names = dict(zip(node.right_names, node.right.fields.names, strict=True))
     left = _push(node.left, to_left)
-    right = _push(node.right, tuple(_retyped(renamed(e, names), node.right) for e in to_right))
+    right = _push(node.right, tuple(retyped(renamed(e, names), node.right) for e in to_right))
     pairs, rest = _equalities(node, inside)
     plain = replace(node, left=left, right=right, condition=all_of(rest))
     if not pairs:
@@ -290,7 +290,7 @@ def _with_keys(
 ) -> Node:
     """Add keys to a join; what is no column is computed below it and taken out above it."""
     left, left_keys = _with_columns(node.left, [_key(one) for one, _ in pairs], node.right_names)
-    others = [_retyped(renamed(_key(other), names), node.right) for _, other in pairs]
+    others = [retyped(renamed(_key(other), names), node.right) for _, other in pairs]
     right, right_keys = _with_columns(node.right, others, ())
     added = len(right.fields) - len(node.right.fields)
     fresh = distinct_names(["$key"] * added, (*left.fields.names, *node.right_names))
@@ -332,14 +332,3 @@ def _with_columns(
     result = Project(node, (*columns, *((name, each) for each, name in named.items())))
     names = tuple(each.name if isinstance(each, ColumnRef) else named[each] for each in values)
     return result, names
-
-
-def _retyped(condition: Expression, node: Node) -> Expression:
-    """Give columns the type that they have in a node: outer joins made them nullable above it."""
-    kinds: dict[str, DataType] = {each.name: each.type for each in node.fields}
-    refs = {
-        part.name: ColumnRef(kinds[part.name], part.name)
-        for part in condition.walk()
-        if isinstance(part, ColumnRef) and part.name in kinds
-    }
-    return substitute(condition, dict(refs))
