@@ -30,8 +30,8 @@ from pkray.relational.sql.binder.calls import (
     take_apart,
 )
 from pkray.relational.sql.binder.context import Queries
+from pkray.relational.sql.binder.from_clause.joins import normalized
 from pkray.relational.sql.binder.grouping_sets import Groups
-from pkray.relational.sql.binder.joins import normalized
 from pkray.relational.sql.binder.scope import Correlation, Rows, Scope
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder

@@ -21,7 +21,7 @@ from pkray.relational.plan.expressions import Case, Expression, Frame, Literal, 
 from pkray.relational.plan.nodes import Over
 from pkray.relational.sql.binder.calls import IGNORING, Written, take_apart
 from pkray.relational.sql.binder.context import Queries
-from pkray.relational.sql.binder.joins import normalized
+from pkray.relational.sql.binder.from_clause.joins import normalized
 from pkray.relational.sql.binder.scope import Rows
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.intervals import read_interval

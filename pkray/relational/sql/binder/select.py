@@ -25,9 +25,17 @@ from pkray.relational.plan.fields import distinct_names
 from pkray.relational.plan.nodes import Distinct, JoinKind, Limit, Project, Sort, TopN
 from pkray.relational.sql.binder.calls import AggregateNames, Written
 from pkray.relational.sql.binder.context import BoundQuery, Pair, Queries
+from pkray.relational.sql.binder.from_clause.base import SINGLE_ROW, SUBQUERIES, flattened
+from pkray.relational.sql.binder.from_clause.from_binder import FromBinder
+from pkray.relational.sql.binder.from_clause.joins import (
+    EQUALITIES,
+    JoinBuilder,
+    normalized,
+    renamed,
+)
+from pkray.relational.sql.binder.from_clause.table_functions import TableFunctions
 from pkray.relational.sql.binder.grouping import GroupedScope, Grouping, not_grouped
 from pkray.relational.sql.binder.grouping_sets import Groups, read_groups
-from pkray.relational.sql.binder.joins import EQUALITIES, JoinBuilder, normalized, renamed
 from pkray.relational.sql.binder.over import (
     OverBinder,
     all_spread,
@@ -46,8 +54,6 @@ from pkray.relational.sql.binder.scope import (
     outer_references,
 )
 from pkray.relational.sql.binder.subqueries import Subqueries
-from pkray.relational.sql.binder.table_functions import TableFunctions
-from pkray.relational.sql.binder.tables import SINGLE_ROW, SUBQUERIES, FromBinder, flattened
 from pkray.relational.sql.dialects import DIALECTS, WINDOW_FUNCTIONS, shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.hints import hint_options

@@ -21,7 +21,7 @@ from pkray.relational.plan.expressions import (
 )
 from pkray.relational.plan.nodes import JoinKind
 from pkray.relational.sql.binder.context import BoundQuery, Queries
-from pkray.relational.sql.binder.joins import JoinBuilder, renamed
+from pkray.relational.sql.binder.from_clause.joins import JoinBuilder, renamed
 from pkray.relational.sql.binder.patterns import pruned
 from pkray.relational.sql.binder.scope import Correlation, NeedsDomainError, OuterRef, Scope
 from pkray.relational.sql.expressions.operators import negation

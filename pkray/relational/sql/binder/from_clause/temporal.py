@@ -1,0 +1,123 @@
+"""Joins FOR SYSTEM_TIME AS OF a time of the left side."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.plan.expressions import ColumnRef
+from pkray.relational.plan.nodes import Hint, JoinKind, Node, Scan, TemporalJoin
+from pkray.relational.sql.binder.from_clause.base import SUBQUERIES, FromBase
+from pkray.relational.sql.binder.from_clause.conditions import bind_on, moved
+from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
+from pkray.relational.sql.binder.scope import Rows, Scope
+from pkray.relational.sql.expressions.expressions import ExpressionBinder
+from pkray.relational.sql.places import position
+from pkray.schema.types import TIMESTAMPS
+
+
+def temporal_column(table: exp.Table) -> exp.Column | None:
+    """Find the column of FOR SYSTEM_TIME AS OF; None where there is none."""
+    version = table.args.get("version")
+    if version is None or version.name.upper() != "TIMESTAMP":
+        return None
+    column = version.expression
+    return column if isinstance(column, exp.Column) else None
+
+
+def join_temporal(clause: FromBase, table: exp.Table, kind: JoinKind, on: exp.Expr | None) -> None:
+    """Join each row with the version of its time."""
+    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise UnsupportedError(
+            f"a {kind} join FOR SYSTEM_TIME AS OF is not offered: write JOIN or LEFT JOIN",
+            **position(table),
+        )
+    if on is not None and on.find(*SUBQUERIES):
+        raise UnsupportedError(
+            "a subquery in the ON of a join FOR SYSTEM_TIME AS OF is not supported: put it in "
+            "WHERE",
+            **position(on),
+        )
+    column = temporal_column(table)
+    assert column is not None
+    binder = ExpressionBinder(clause.queries.names, clause.scope)
+    time = binder.bind(column)
+    if not isinstance(time, ColumnRef):
+        raise QueryError("FOR SYSTEM_TIME AS OF takes a column", **position(column))
+    bare = table.copy()
+    bare.set("version", None)
+    item = clause.item(bare)
+    right_time = _version_time(clause, time, item.node, table)
+    builder = JoinBuilder(clause.rows, item.node, clause.dialect)
+    columns = moved(item.columns, builder)
+    whole = Scope(
+        Rows(builder.join(JoinKind.INNER), clause.queries.numbers),
+        [*clause.scope.columns, *columns],
+        clause.dialect,
+    )
+    if on is not None:
+        bind_on(clause, builder, whole, on, JoinKind.LEFT, item)
+    _check_versions(clause, item.node, builder, table)
+    joined = builder.join(kind)
+    clause.rows.node = TemporalJoin(
+        joined.left,
+        joined.right,
+        kind,
+        joined.left_keys,
+        joined.right_keys,
+        joined.right_names,
+        time.name,
+        right_time,
+        joined.condition,
+    )
+    clause.scope.columns += columns
+
+
+def _version_time(clause: FromBase, time: ColumnRef, right: Node, table: exp.Table) -> str | None:
+    if time.type.root not in TIMESTAMPS:
+        raise QueryError(
+            f"FOR SYSTEM_TIME AS OF takes a TIMESTAMP column, not {time.type}",
+            **position(table),
+        )
+    if clause.rows.node.fields[time.name].is_rowtime:
+        found = [column.name for column in right.fields if column.is_rowtime]
+        if found:
+            return found[0]
+        if clause.dialect is Dialect.FLINK:
+            raise QueryError(
+                f"{table.name} has no versions: declare WATERMARK FOR one of its columns",
+                **position(table),
+            )
+    elif clause.dialect is Dialect.FLINK:
+        raise UnsupportedError(
+            "a temporal join by processing time is not supported: join by an event time, or "
+            "write a lookup join in the spark dialect",
+            **position(table),
+        )
+    return None
+
+
+def _check_versions(clause: FromBase, right: Node, builder: JoinBuilder, table: exp.Table) -> None:
+    scan = right
+    while isinstance(scan, Hint):
+        scan = scan.input
+    if not builder.left_keys:
+        raise QueryError(
+            "a join FOR SYSTEM_TIME AS OF needs an equality with the table's key in ON",
+            **position(table),
+        )
+    if isinstance(scan, Scan):
+        key = scan.source.primary_key
+        if not key:
+            raise QueryError(
+                f"{table.name} has no primary key, by which FOR SYSTEM_TIME AS OF finds versions",
+                **position(table),
+            )
+        missing = [name for name in key if name not in builder.right_keys]
+        if missing:
+            raise QueryError(
+                f"a join FOR SYSTEM_TIME AS OF is on the whole key of {table.name}: add "
+                f"{' and '.join(missing)} to ON",
+                **position(table),
+            )
