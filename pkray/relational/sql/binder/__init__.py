@@ -2,7 +2,7 @@
 
 ::
 
-    Binder.query ──▶ set operations, WITH ──▶ select ┬▶ tables, joins, table_functions  FROM
+    Binder.query ──▶ set operations, WITH ──▶ select ┬▶ from_clause           FROM
                                                      ├▶ grouping, over        GROUP BY, OVER
                                                      ├▶ subqueries            EXISTS, IN
                                                      └▶ patterns              top-n and so on

@@ -27,13 +27,14 @@ from pkray.relational.sql.binder.calls import AggregateNames, Written
 from pkray.relational.sql.binder.context import BoundQuery, Pair, Queries
 from pkray.relational.sql.binder.from_clause.base import SINGLE_ROW, SUBQUERIES, flattened
 from pkray.relational.sql.binder.from_clause.from_binder import FromBinder
+from pkray.relational.sql.binder.from_clause.generators import Generators
 from pkray.relational.sql.binder.from_clause.joins import (
     EQUALITIES,
     JoinBuilder,
     normalized,
     renamed,
 )
-from pkray.relational.sql.binder.from_clause.table_functions import TableFunctions
+from pkray.relational.sql.binder.from_clause.time_windows import TimeWindows
 from pkray.relational.sql.binder.grouping import GroupedScope, Grouping, not_grouped
 from pkray.relational.sql.binder.grouping_sets import Groups, read_groups
 from pkray.relational.sql.binder.over import (
@@ -337,7 +338,7 @@ class SelectBinder:
             )
         self._check_residuals()
         self._window = call
-        functions = TableFunctions(self.queries)
+        functions = TimeWindows(self.queries)
         self._window_column = functions.window_of_rows(call, self.rows, self._bound)
         if not any(self.base.key(each.name) == "window" for each in self.base.columns):
             shown = Visible("window", self._window_column, in_star=False)
@@ -417,7 +418,7 @@ class SelectBinder:
     def _generated(self, node: exp.Expr) -> list[Output] | None:
         """Bind ``explode(x) AS y`` in SELECT; None for what makes no rows."""
         call = node.this if isinstance(node, exp.Alias | exp.Aliases) else node
-        functions = TableFunctions(self.queries)
+        functions = Generators(self.queries)
         if not isinstance(call, exp.Anonymous) or not functions.is_generator(call):
             return None
         given: list[str] = []

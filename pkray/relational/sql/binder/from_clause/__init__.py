@@ -3,7 +3,7 @@
 ::
 
     FromBinder ──▶ items: a table, view, query, VALUES …  ──▶ node and columns (Item)
-        │             └▶ table_functions, pivots, values
+        │             └▶ time_windows, generators, pivots, values
         └──▶ joins: conditions (ON, USING), temporal, laterals ──▶ rows, a scope
 
 - **item** (`base.Item`): one entry: its plan, and its columns as they can be named.

@@ -13,8 +13,9 @@ from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Hint, Node, Values
 from pkray.relational.sql.binder.context import Pair, Queries, Sources
+from pkray.relational.sql.binder.from_clause.generators import Generators
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
-from pkray.relational.sql.binder.from_clause.table_functions import TableFunctions
+from pkray.relational.sql.binder.from_clause.time_windows import TimeWindows
 from pkray.relational.sql.binder.patterns import filtered
 from pkray.relational.sql.binder.scope import Correlation, Rows, Scope, Visible
 from pkray.relational.sql.binder.subqueries import Subqueries
@@ -64,7 +65,8 @@ class FromBase(ABC):
         rows = Rows(SINGLE_ROW, queries.numbers)
         self.scope = Scope(rows, (), self.dialect, correlation, settle)
         self.rows = rows
-        self.functions = TableFunctions(queries)
+        self.windows = TimeWindows(queries)
+        self.generators = Generators(queries)
 
     def pass_on(self, item: Item, builder: JoinBuilder) -> None:
         """Take on what an item is joined to the query around by, under its new names."""

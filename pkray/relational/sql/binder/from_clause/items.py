@@ -15,8 +15,8 @@ from pkray.relational.plan.expressions import Literal
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.sql.binder.context import BoundQuery
 from pkray.relational.sql.binder.from_clause.base import SINGLE_ROW, FromBase, Item
+from pkray.relational.sql.binder.from_clause.calls import unwrapped
 from pkray.relational.sql.binder.from_clause.pivots import Pivots
-from pkray.relational.sql.binder.from_clause.table_functions import unwrapped
 from pkray.relational.sql.binder.from_clause.values import bind_values
 from pkray.relational.sql.binder.scope import Rows, Scope, Visible
 from pkray.relational.sql.dialects import shown
@@ -41,14 +41,14 @@ def bind_item(clause: FromBase, tree: exp.Expr) -> Item:
     if isinstance(tree, exp.Table) and isinstance(tree.this, exp.Identifier):
         return _table(clause, tree)
     call = tree.this
-    if isinstance(call, exp.Anonymous) and clause.functions.is_window(call):
+    if isinstance(call, exp.Anonymous) and clause.windows.is_window(call):
         return _window(clause, tree, call)
     if isinstance(call, exp.Anonymous) and unwrapped(call).name.lower() == "range":
-        return clause.named(*clause.functions.range(tree, clause.bound), tree.alias)
+        return clause.named(*clause.generators.range(tree, clause.bound), tree.alias)
     if isinstance(tree, exp.Unnest) or isinstance(call, exp.Anonymous):
         rows = Rows(SINGLE_ROW, clause.queries.numbers)
         binder = ExpressionBinder(clause.queries.names, Scope(rows, (), clause.dialect))
-        columns = clause.functions.unnest(rows, tree, binder.bind, outer=False)
+        columns = clause.generators.unnest(rows, tree, binder.bind, outer=False)
         return clause.named(rows.node, columns, tree.alias)
     raise UnsupportedError(
         f"{shown(tree)} cannot stand in FROM: give a table, a query or a table function",
@@ -165,11 +165,11 @@ def _nested_join(clause: FromBase, tree: exp.Subquery) -> Item:
 
 
 def _window(clause: FromBase, tree: exp.Expr, call: exp.Anonymous) -> Item:
-    argument = clause.functions.table_of(call)
+    argument = clause.windows.table_of(call)
     item = clause.item(argument)
     clause.sources.aliases.discard(argument.alias_or_name)
     scope = Scope(Rows(item.node, clause.queries.numbers), item.columns, clause.dialect)
-    node = clause.functions.window(call, scope)
+    node = clause.windows.window(call, scope)
     names = node.fields.names[len(item.node.fields) :]
     columns = [replace(each, qualifier=()) for each in item.columns]
     columns += [Visible(name, name) for name in names]

@@ -67,7 +67,7 @@ def lateral_view(clause: FromBase, lateral: exp.Lateral) -> None:
 
 def unnest(clause: FromBase, tree: exp.Expr, *, outer: bool) -> None:
     """Join each row with what a table function makes of it."""
-    clause.scope.columns += clause.functions.unnest(clause.rows, tree, clause.bound, outer=outer)
+    clause.scope.columns += clause.generators.unnest(clause.rows, tree, clause.bound, outer=outer)
     if tree.alias:
         clause.sources.aliases.add(tree.alias)
 

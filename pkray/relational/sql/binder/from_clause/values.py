@@ -10,7 +10,7 @@ from pkray.relational.plan.expressions import Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Node, Project, SetKind, SetOperation, Values
 from pkray.relational.sql.binder.context import BoundQuery, Queries
-from pkray.relational.sql.binder.from_clause.table_functions import default_names
+from pkray.relational.sql.binder.from_clause.generators import default_names
 from pkray.relational.sql.binder.scope import Rows, Scope
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.places import placed, position
