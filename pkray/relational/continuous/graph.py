@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 
 from pkray.options.values import duration_millis
 from pkray.relational.continuous.changes import Changes
-from pkray.relational.continuous.operator import Context, Epoch, Operator, operator_of
+from pkray.relational.continuous.operator import (
+    Context,
+    Epoch,
+    Operator,
+    RowsOf,
+    no_rows,
+    operator_of,
+)
 from pkray.relational.continuous.operators.stateless import Watermarks
 from pkray.relational.continuous.state import State, StateSpec
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
@@ -63,6 +70,7 @@ class Graph:
         open_state: opens the states.
         ttl: of states for which neither hint nor plan says another.
         ttls: as the compiled plan says them, by a node's number: one a state.
+        rows_of: gives the rows of a source by key, where it can.
     """
 
     def __init__(
@@ -72,6 +80,7 @@ class Graph:
         open_state: OpenState,
         ttl: str = "0 ms",
         ttls: Mapping[int, Sequence[str]] | None = None,
+        rows_of: RowsOf = no_rows,
     ) -> None:
         shared = shared_nodes(roots)
         order = list(in_order(shared))
@@ -91,6 +100,7 @@ class Graph:
                 tuple(modes[id(each)] for each in node.inputs),
                 _opener(number, node, said, open_state, opened),
                 any(duration_millis(each) for each in said),
+                rows_of,
             )
             inputs = tuple(numbers[id(each)] for each in node.inputs)
             operator = operator_of(node)(node, context)
@@ -127,7 +137,7 @@ class Graph:
             is_last: whether no source changes any more: everything comes.
         """
         self._move(is_last=is_last)
-        made = self.run({}, epoch)
+        made = self.run({}, replace(epoch, ends=True))
         self._settle()
         return made
 

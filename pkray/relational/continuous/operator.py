@@ -21,13 +21,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state import State, StateSpec
 from pkray.relational.plan.changelog_modes import ChangelogMode
 from pkray.relational.plan.nodes import Node, Scan, Values
+from pkray.relational.sources.source import Source
 
 OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}
 """Of each kind of node, which operators compute it, and under which condition."""
@@ -47,6 +49,7 @@ class Epoch:
         watermark: event time in microseconds that all sources had passed when the epoch began; None
             before the first.
         next_watermark: what it is at the end of the epoch.
+        ends: whether this call is the last one of the epoch.
     """
 
     number: int
@@ -54,6 +57,15 @@ class Epoch:
     arrival: int = 0
     watermark: int | None = None
     next_watermark: int | None = None
+    ends: bool = False
+
+
+RowsOf: TypeAlias = Callable[[Source], SourceRows | None]
+
+
+def no_rows(source: Source) -> SourceRows | None:
+    """Give no rows of any source: operators keep what they need."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -65,12 +77,14 @@ class Context:
         inputs: modes of the changes that it is given.
         expires: whether state has a TTL: results are then written again where they did not change.
         open_state: opens a state of this operator.
+        rows_of: gives the rows of a source by key; None where it has none to give.
     """
 
     mode: ChangelogMode
     inputs: tuple[ChangelogMode, ...]
     open_state: Callable[[StateSpec], State]
     expires: bool = False
+    rows_of: RowsOf = no_rows
     options: dict[str, str] = field(default_factory=dict)
 
 

@@ -70,6 +70,10 @@ class Source(Protocol):
         """
         return condition
 
+    def finds_by(self, columns: Sequence[str]) -> bool:
+        """Whether rows are found by these columns at any snapshot that is read, without a scan."""
+        return False
+
     def batches(
         self, columns: Sequence[str], condition: Expression | None = None
     ) -> Iterator[pa.RecordBatch]:

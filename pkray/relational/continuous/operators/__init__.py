@@ -2,9 +2,9 @@
 
 Each module puts its classes under the nodes that they compute (`pkray.relational.continuous.
 operator.operates`); `load` imports them all. ``stateless`` has what remembers nothing; ``ranked``
-rows by their number in an order; ``joins`` two sides; ``aggregate`` folds groups (``calls`` says
-how), ``sets`` counts rows, ``normalize`` keeps one a key. ``groups`` and ``replacement`` are what
-these begin and end with.
+rows by their number in an order; ``joins`` two sides; ``lookups`` a side as it is; ``aggregate``
+folds groups (``calls`` says how), ``sets`` counts rows, ``normalize`` keeps one a key. ``groups``
+and ``replacement`` are what these begin and end with.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cache
 FAMILIES = (
     "aggregate",
     "joins",
+    "lookups",
     "normalize",
     "ranked",
     "row_key",

@@ -14,6 +14,33 @@ from pkray.relational.local.joins import Sides, checked_pairs
 from pkray.relational.local.keys import codes
 
 
+def matched(
+    sides: Sides, is_left: bool, ours: pa.RecordBatch, of_row: np.ndarray, held: Held
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pair rows of one side with rows of the other that have equal keys and meet the condition.
+
+    Args:
+        is_left: whether `ours` are rows of the left side.
+        of_row: int64, for each of them the number of its key in ``held.keys``; -1: none.
+
+    Returns:
+        int64 numbers of our rows, ascending, and of the rows that are held.
+    """
+    starts, sizes = held.ranges(of_row)
+    rows, others = np.repeat(np.arange(len(of_row)), sizes), spread(starts, sizes)
+    mine, theirs = (pa.Table.from_batches([each]) for each in (ours, held.rows))
+    if is_left:
+        found = checked_pairs(sides, mine, theirs, rows, others)
+    else:
+        turned = checked_pairs(sides, theirs, mine, others, rows)
+        found = [(each, other) for other, each in turned]
+    none = np.zeros(0, np.int64)
+    return (
+        np.concatenate([none, *(each for each, _ in found)]),
+        np.concatenate([none, *(other for _, other in found)]),
+    )
+
+
 @dataclass(frozen=True)
 class Pairs:
     """Rows of a delta beside rows of the other side that they match.
@@ -38,17 +65,7 @@ class Pairs:
             is_left: whether the delta is of the left side.
             of_row: int64, for each row of the delta the number of its key in ``held.keys``.
         """
-        starts, sizes = held.ranges(of_row)
-        rows, others = np.repeat(np.arange(len(delta)), sizes), spread(starts, sizes)
-        ours, theirs = (pa.Table.from_batches([each]) for each in (delta.rows, held.rows))
-        if is_left:
-            found = checked_pairs(sides, ours, theirs, rows, others)
-        else:
-            turned = checked_pairs(sides, theirs, ours, others, rows)
-            found = [(mine, yours) for yours, mine in turned]
-        none = np.zeros(0, np.int64)
-        rows = np.concatenate([none, *(each for each, _ in found)])
-        others = np.concatenate([none, *(each for _, each in found)])
+        rows, others = matched(sides, is_left, delta.rows, of_row, held)
         return cls(delta, held, rows, others, (np.ones(len(rows), bool),))
 
     def compared(self, ours: str, theirs: str) -> Pairs:

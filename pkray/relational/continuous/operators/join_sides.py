@@ -1,4 +1,4 @@
-"""The rows of one side of a join: kept by join key and row, and what an epoch changes in them.
+"""The sides of joins: their rows by join key and row, and what an epoch changes in them.
 
 A row is told from others of its join key by the side's key, where the changes of its input can be
 followed by one; it then replaces what stands there. Otherwise the whole row is its key, and how
@@ -8,8 +8,9 @@ matches, how many is kept as well.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +18,9 @@ import pyarrow as pa
 from pkray.relational.continuous.changes import Changes, take
 from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.operator import Context
-from pkray.relational.continuous.state import Found, StateSpec
+from pkray.relational.continuous.state import Found
 from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import codes
+from pkray.relational.local.keys import Codes, codes
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Exchange, Node
@@ -27,6 +28,19 @@ from pkray.schema.row_kind import UPDATE_AFTER, UPDATE_BEFORE
 
 COUNT = "_count"
 """The column that says how many equal rows there are, where a side has no key."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Join keys whose rows are asked for.
+
+    Attributes:
+        keys: BINARY, distinct.
+        columns: the same keys as the columns that they are made of.
+    """
+
+    keys: pa.Array
+    columns: Sequence[pa.Array] = ()
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,7 @@ class Delta:
         keys: BINARY, the distinct join keys.
         of_row: int64, which of them is each row's.
         matching: whether each row's join key can equal another: without NULLs that never do.
+        columns: the columns of the join keys, as they are in `keys`.
     """
 
     rows: pa.RecordBatch
@@ -55,19 +70,21 @@ class Delta:
     keys: pa.Array
     of_row: np.ndarray
     matching: np.ndarray
+    columns: tuple[pa.Array, ...] = ()
 
     def __len__(self) -> int:
         return len(self.signs)
 
-    def sought(self) -> tuple[pa.Array, np.ndarray]:
+    def asked(self) -> tuple[Asked, np.ndarray]:
         """Give the keys that can match, and which of them is each row's; -1: none is."""
         if self.matching.all():
-            return self.keys, self.of_row
+            return Asked(self.keys, self.columns), self.of_row
         used = np.zeros(len(self.keys), bool)
         used[self.of_row[self.matching]] = True
-        places = np.cumsum(used) - 1
-        of_row = np.where(self.matching, places[self.of_row], -1)
-        return self.keys.take(pa.array(np.flatnonzero(used))), of_row
+        of_row = np.where(self.matching, (np.cumsum(used) - 1)[self.of_row], -1)
+        chosen = pa.array(np.flatnonzero(used))
+        columns = [column.take(chosen) for column in self.columns]
+        return Asked(self.keys.take(chosen), columns), of_row
 
 
 @dataclass(frozen=True)
@@ -97,49 +114,52 @@ class Held:
         return starts[keys], sizes[keys]
 
 
-class JoinSide:
-    """One side of a join, with its state.
+@dataclass(frozen=True)
+class SideSpec:
+    """What a side of a join is.
 
-    Args:
+    Attributes:
         input: what gives the side's changes.
-        fields: the columns that are kept, as they are called in the joined row.
+        fields: the columns that the join needs, as they are called in the joined row.
         places: where each of them stands in the input.
         keys: the columns of the join key, as the input calls them.
         null_safe: for each of them, whether NULL equals NULL.
         index: 0 for the left side, 1 for the right one.
         keeps_unmatched: whether rows without a match come out.
-        tallies: names of the counts of matches that are kept beside each row.
-        name: of the state, where the side has several.
     """
 
-    def __init__(
-        self,
-        input: Node,
-        fields: Fields,
-        places: Sequence[int],
-        keys: Sequence[str],
-        null_safe: Sequence[bool],
-        index: int,
-        context: Context,
-        *,
-        keeps_unmatched: bool,
-        tallies: Sequence[str] = (),
-        name: str = "",
-    ) -> None:
-        self.fields = fields
-        self._places = list(places)
-        self.keeps_unmatched = keeps_unmatched
-        self.tallies = tuple(tallies)
-        self._keys = tuple(keys)
-        self._null_safe = tuple(null_safe)
-        self._key = row_key(input)
+    input: Node
+    fields: Fields
+    places: tuple[int, ...]
+    keys: tuple[str, ...]
+    null_safe: tuple[bool, ...]
+    index: int
+    keeps_unmatched: bool = False
+
+    def grouped(self, keys: tuple[str, ...], null_safe: tuple[bool, ...]) -> SideSpec:
+        """Give the same side by other keys."""
+        return replace(self, keys=keys, null_safe=null_safe)
+
+
+class JoinSide(ABC):
+    """One side of a join: finds its rows, and works out what changes do to them.
+
+    Attributes:
+        fields: the columns of its rows.
+        keeps_unmatched: whether rows without a match come out.
+        tallies: names of the counts of matches that are kept beside each row.
+    """
+
+    tallies: tuple[str, ...] = ()
+
+    def __init__(self, spec: SideSpec, context: Context) -> None:
+        self.fields = spec.fields
+        self.keeps_unmatched = spec.keeps_unmatched
+        self._places = list(spec.places)
+        self._keys = spec.keys
+        self._null_safe = spec.null_safe
+        self._key = row_key(spec.input)
         self._expires = context.expires
-        columns = [input.fields.arrow.field(place) for place in places]
-        if self._key is None:
-            columns.append(pa.field(COUNT, pa.int64()))
-        columns += [pa.field(name, pa.int64()) for name in tallies]
-        spec = StateSpec(pa.schema(columns), by_row=True, index=index, name=name)
-        self._state = context.open_state(spec)
 
     def delta(self, changes: Changes) -> Delta:
         """Work out what changes do to the rows; reads the state and leaves it as it is."""
@@ -152,12 +172,15 @@ class JoinSide:
         row_keys = encoded(changes.columns(key), count)
         groups = codes([row_keys] if self._key is None else [keys, row_keys], count)
         first = groups.first_rows()
-        found = self._state.get(keys.take(pa.array(first)), row_keys.take(pa.array(first)))
+        found = self._standing(changes, keys, row_keys, groups)
         plan = self._counted if self._key is None else self._replaced
         rows, numbers, signs, kinds, causes, after = plan(changes, groups.of_row, first, found)
         order = np.argsort(causes * 2 + (signs > 0), kind="stable")
         causes = causes[order]
         distinct = keys.take(pa.array(causes)).dictionary_encode()
+        of_row = np.asarray(distinct.indices).astype(np.int64)
+        named = np.empty(len(distinct.dictionary), np.int64)
+        named[of_row] = causes
         return Delta(
             take(rows, numbers[order]),
             row_keys.take(pa.array(causes)),
@@ -166,35 +189,43 @@ class JoinSide:
             causes,
             after[order],
             distinct.dictionary,
-            np.asarray(distinct.indices).astype(np.int64),
+            of_row,
             matching[causes],
+            tuple(column.take(pa.array(named)) for column in changes.columns(self._keys)),
         )
 
-    def held(self, keys: pa.Array) -> Held:
-        """Find all rows of distinct join keys."""
-        return self._held(keys, self._state.rows_of(keys))
+    @abstractmethod
+    def _standing(
+        self, changes: Changes, keys: pa.Array, row_keys: pa.Array, groups: Codes
+    ) -> Found:
+        """Find the row that stands for each group of changes of one row.
 
+        Returns:
+            by the number of the group: the side's columns and, where it has no key, how many equal
+            rows there are.
+        """
+
+    @abstractmethod
+    def held(self, asked: Asked, *, before: bool = False) -> Held:
+        """Find all rows of join keys.
+
+        Args:
+            before: as they were before the epoch. Otherwise with what was written since.
+        """
+
+    @abstractmethod
     def held_row(self, keys: pa.Array, row_keys: pa.Array) -> Held:
         """Find rows by join key and row key."""
-        return self._held(keys, self._state.get(keys, row_keys))
 
+    @abstractmethod
     def write(self, delta: Delta, tallies: np.ndarray) -> None:
         """Put what an epoch changed into the state.
 
         Args:
             tallies: int64, one row a tally, one column a row of the delta.
         """
-        keys = delta.keys.take(pa.array(delta.of_row))
-        kept = delta.after > 0
-        gone = pa.array(np.flatnonzero(~kept))
-        self._state.remove(keys.take(gone), delta.row_keys.take(gone))
-        chosen = pa.array(np.flatnonzero(kept))
-        values = [column.take(chosen) for column in delta.rows.columns]
-        if self._key is None:
-            values.append(pa.array(delta.after[kept]))
-        values += [pa.array(each[kept]) for each in tallies]
-        self._state.put(keys.take(chosen), values, delta.row_keys.take(chosen))
 
+    @abstractmethod
     def retally(self, held: Held, rows: np.ndarray, tallies: np.ndarray) -> None:
         """Write counts of matches.
 
@@ -202,26 +233,6 @@ class JoinSide:
             rows: numbers of rows of `held`.
             tallies: int64, one row a tally, one column a row of `held`.
         """
-        chosen = pa.array(rows)
-        values = [column.take(chosen) for column in held.rows.columns]
-        if self._key is None:
-            values.append(pa.array(held.copies[rows]))
-        values += [pa.array(each[rows]) for each in tallies]
-        keys = held.keys.take(pa.array(held.positions[rows]))
-        self._state.put(keys, values, held.row_keys.take(chosen))
-
-    def _held(self, keys: pa.Array, found: Found) -> Held:
-        width = len(self.fields)
-        columns, count = found.rows.columns, found.rows.num_rows
-        rows = batch_of(columns[:width], self.fields.arrow, count)
-        copies = np.ones(count, np.int64)
-        if self._key is None:
-            copies = columns[width].to_numpy(zero_copy_only=False)
-        tallies = np.empty((len(self.tallies), count), np.int64)
-        for i in range(len(self.tallies)):
-            tallies[i] = columns[i - len(self.tallies)].to_numpy(zero_copy_only=False)
-        assert found.row_keys is not None
-        return Held(keys, found.positions, rows, found.row_keys, copies, tallies)
 
     def _matching(self, changes: Changes) -> np.ndarray:
         matching = np.ones(len(changes), bool)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.membership import Membership
 from pkray.relational.continuous.operators.null_membership import NullMembership
 from pkray.relational.continuous.operators.pairing import Pairing
+from pkray.relational.continuous.operators.sourced_sides import is_free_of_state
 from pkray.relational.plan.expressions import TRUE
 from pkray.relational.plan.nodes import Join
 from pkray.relational.plan.windowing import is_windowed
@@ -28,9 +29,23 @@ class Joins(Operator):
         super().__init__(node, context)
         kind: type[Membership | Pairing] = Pairing
         # counts of keys do not know which rows expired
-        if not node.kind.keeps_right and node.condition == TRUE and not context.expires:
+        by_keys = not node.kind.keeps_right and node.condition == TRUE and not context.expires
+        if by_keys and not is_free_of_state(node, context):
             kind = NullMembership if node.null_aware else Membership
         self._join = kind(node, context)
+        self._waiting: list[Sequence[Changes]] = []
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
-        return self._join.apply(inputs)
+        if not (isinstance(self._join, Pairing) and self._join.reads_sources):
+            return self._join.apply(inputs)
+        # sources are read as they are before and after the epoch, not between its parts
+        self._waiting.append(inputs)
+        if not epoch.ends:
+            return Changes.none(self.node.fields)
+        parts, self._waiting = self._waiting, []
+        return self._join.apply(
+            [
+                concatenated(each.fields, [part[index] for part in parts])
+                for index, each in enumerate(self.node.inputs)
+            ]
+        )

@@ -11,7 +11,8 @@ from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.join_output import Answers, JoinOutput
-from pkray.relational.continuous.operators.join_sides import Delta, JoinSide
+from pkray.relational.continuous.operators.join_sides import Asked, Delta, SideSpec
+from pkray.relational.continuous.operators.kept_sides import KeptSide
 from pkray.relational.continuous.operators.key_counts import KeyCounts
 from pkray.relational.local.joins import Sides
 from pkray.relational.plan.nodes import Join, JoinKind
@@ -30,27 +31,24 @@ class Membership:
         self.node = node
         sides = Sides.of(node)
         names = node.right.fields.names
-        places = [names.index(key) for key in node.right_keys]
-        self._left = JoinSide(
+        self._left_spec = SideSpec(
             node.left,
             sides.left,
-            range(len(sides.left)),
+            tuple(range(len(sides.left))),
             node.left_keys,
             self._null_safe,
             0,
-            context,
             keeps_unmatched=node.kind is not JoinKind.SEMI,
         )
-        self._right = JoinSide(
+        right = SideSpec(
             node.right,
             sides.right.only(sides.right_keys),
-            places,
+            tuple(names.index(key) for key in node.right_keys),
             node.right_keys,
             self._null_safe,
             1,
-            context,
-            keeps_unmatched=False,
         )
+        self._left, self._right = KeptSide(self._left_spec, context), KeptSide(right, context)
         self._counts = KeyCounts(context, "counts")
 
     @property
@@ -93,7 +91,7 @@ class Membership:
         """Give the left rows of keys that come to have rows on the right, or to have none."""
         counted = self._counts.add(delta.keys.take(pa.array(delta.of_row)), delta.signs)
         crossing = np.flatnonzero(counted.crossing)
-        held = self._left.held(counted.keys.take(pa.array(crossing)))
+        held = self._left.held(Asked(counted.keys.take(pa.array(crossing))))
         last = np.zeros(len(counted.keys), np.int64)
         last[counted.of(delta.keys)[delta.of_row]] = np.arange(len(delta))
         rows = np.repeat(np.arange(len(held.copies)), held.copies)

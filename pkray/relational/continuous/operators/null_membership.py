@@ -16,7 +16,8 @@ from pkray.relational.continuous.changes import take
 from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.join_output import NO, UNKNOWN, YES, Answers
-from pkray.relational.continuous.operators.join_sides import Delta, Held, JoinSide
+from pkray.relational.continuous.operators.join_sides import Asked, Delta, Held
+from pkray.relational.continuous.operators.kept_sides import KeptSide
 from pkray.relational.continuous.operators.key_counts import Counted, KeyCounts
 from pkray.relational.continuous.operators.membership import UNTALLIED, Membership, named
 from pkray.relational.local.joins import Sides
@@ -65,18 +66,8 @@ class NullMembership(Membership):
     def __init__(self, node: Join, context: Context) -> None:
         super().__init__(node, context)
         self._totals = KeyCounts(context, "totals")
-        fields = Sides.of(node).left
-        self._by_group = JoinSide(
-            node.left,
-            fields,
-            range(len(fields)),
-            node.left_keys[1:],
-            self._null_safe[1:],
-            0,
-            context,
-            keeps_unmatched=True,
-            name="groups",
-        )
+        spec = self._left_spec.grouped(node.left_keys[1:], self._null_safe[1:])
+        self._by_group = KeptSide(spec, context, name="groups")
 
     @property
     def _null_safe(self) -> tuple[bool, ...]:
@@ -126,5 +117,6 @@ class NullMembership(Membership):
         rest = ~by_group[of_group]
         whole = changed.whole.filter(pa.array(rest & crossing & ~changed.is_null))
         null = changed.null.filter(pa.array(rest & totals.crossing[of_group]))
-        keys = pa.concat_arrays([whole, null]).unique()
-        return self._by_group.held(totals.keys.filter(pa.array(by_group))), self._left.held(keys)
+        keys = Asked(pa.concat_arrays([whole, null]).unique())
+        groups = Asked(totals.keys.filter(pa.array(by_group)))
+        return self._by_group.held(groups), self._left.held(keys)

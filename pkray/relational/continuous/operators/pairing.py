@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +21,10 @@ from pkray.relational.continuous.operators.join_output import (
     Answers,
     JoinOutput,
 )
-from pkray.relational.continuous.operators.join_pairs import Pairs
-from pkray.relational.continuous.operators.join_sides import Delta, JoinSide
+from pkray.relational.continuous.operators.join_pairs import Pairs, matched
+from pkray.relational.continuous.operators.join_sides import Delta, Held, JoinSide, SideSpec
+from pkray.relational.continuous.operators.kept_sides import KeptSide
+from pkray.relational.continuous.operators.sourced_sides import SourcedSide, sourced_side
 from pkray.relational.local.joins import Sides
 from pkray.relational.plan.nodes import Join, JoinKind
 from pkray.schema.row_kind import DELETE, INSERT
@@ -52,23 +55,26 @@ class Pairing:
     def _side(self, index: int, context: Context) -> JoinSide:
         node, sides = self.node, self._sides
         fields = (sides.left, sides.right)[index]
-        keys = (node.left_keys, node.right_keys)[index]
-        read = {*self._sides.reads(), *(sides.right_keys[:1] if node.null_aware else ())}
+        read = {*sides.reads(), *(sides.right_keys[:1] if node.null_aware else ())}
         whole = index == _LEFT or node.kind.keeps_right
-        places = [i for i, each in enumerate(fields) if whole or each.name in read]
+        places = tuple(i for i, each in enumerate(fields) if whole or each.name in read)
         compared = 1 if node.null_aware else 0
-        tallies = ("_matches", "_unknown")[: 1 + compared]
-        return JoinSide(
+        spec = SideSpec(
             node.inputs[index],
             fields.only(fields.names[place] for place in places),
             places,
-            keys[compared:],
+            (node.left_keys, node.right_keys)[index][compared:],
             sides.null_safe[compared:],
             index,
-            context,
             keeps_unmatched=index in self._kept,
-            tallies=tallies if index in self._kept else (),
         )
+        tallies = ("_matches", "_unknown")[: 1 + compared] if spec.keeps_unmatched else ()
+        return sourced_side(node, spec, context) or KeptSide(spec, context, tallies=tallies)
+
+    @property
+    def reads_sources(self) -> bool:
+        """Whether rows are read from a source, as of the whole epoch."""
+        return any(isinstance(each, SourcedSide) for each in self._held)
 
     def apply(self, inputs: Sequence[Changes]) -> Changes:
         """Take the changes of both sides."""
@@ -76,25 +82,34 @@ class Pairing:
         # at once, and are not padded before
         order = (_LEFT, _RIGHT) if self.node.kind is JoinKind.RIGHT else (_RIGHT, _LEFT)
         doubtful: list[tuple[pa.Array, pa.Array]] = []
-        made = [self._joined(index, inputs[index], doubtful) for index in order]
+        made = [
+            self._joined(index, inputs[index], doubtful, is_first=index == order[0])
+            for index in order
+        ]
         for keys, row_keys in doubtful:
             found = self._held[_LEFT].held_row(keys, row_keys)
             _check_single(found.rows, found.tallies[0])
         return concatenated(self.node.fields, made)
 
     def _joined(
-        self, index: int, changes: Changes, doubtful: list[tuple[pa.Array, pa.Array]]
+        self,
+        index: int,
+        changes: Changes,
+        doubtful: list[tuple[pa.Array, pa.Array]],
+        *,
+        is_first: bool,
     ) -> Changes:
         """Take the changes of one side.
 
         Args:
+            is_first: whether they meet the other side as it was before the epoch.
             doubtful: takes the keys of rows that have more matches than they may, if they stay.
         """
         side, other = self._held[index], self._held[1 - index]
         delta = side.delta(changes) if len(changes) else None
         if delta is None or not len(delta):
             return Changes.none(self.node.fields)
-        pairs = self._pairs(index, delta, other)
+        pairs = self._pairs(index, delta, before=is_first)
         output = JoinOutput(self.node.fields)
         matches = pairs.matches()
         if self.node.kind.keeps_right:
@@ -108,13 +123,23 @@ class Pairing:
             self._retally(other, pairs, doubtful)
         return output.changes()
 
-    def _pairs(self, index: int, delta: Delta, other: JoinSide) -> Pairs:
-        keys, of_row = delta.sought()
-        pairs = Pairs.of(self._sides, index == _LEFT, delta, other.held(keys), of_row)
+    def _pairs(self, index: int, delta: Delta, *, before: bool) -> Pairs:
+        side, other = self._held[index], self._held[1 - index]
+        asked, of_row = delta.asked()
+        held = other.held(asked, before=before)
+        if other.keeps_unmatched and not other.tallies:
+            held = self._tallied(1 - index, held, side.held(asked, before=True))
+        pairs = Pairs.of(self._sides, index == _LEFT, delta, held, of_row)
         if not self.node.null_aware:
             return pairs
         names = (self._sides.left_keys[0], self._sides.right_keys[0])
         return pairs.compared(*(names if index == _LEFT else names[::-1]))
+
+    def _tallied(self, index: int, held: Held, others: Held) -> Held:
+        """Count the matches of rows beside which no count is kept."""
+        rows, numbers = matched(self._sides, index == _LEFT, held.rows, held.positions, others)
+        counts = np.bincount(rows, others.copies[numbers], len(held.copies))
+        return replace(held, tallies=counts.astype(np.int64)[None, :])
 
     def _give_pairs(
         self, index: int, pairs: Pairs, matches: np.ndarray, output: JoinOutput

@@ -38,7 +38,7 @@ from pkray.relational.plan.nodes import (
 )
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
-_NUMBER = "$number"
+NUMBER = "$number"
 """The column that carries the number of a row's cause through a step."""
 
 
@@ -48,7 +48,7 @@ class Stateless(Operator):
 
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
-        self._step = _numbered_step(node)
+        self._step = numbered_step(node)
         completed = isinstance(_below_calcs(node), Normalize) and context.inputs[0].before
         self._parts_updates = completed and isinstance(node, Filter | Project)
 
@@ -60,10 +60,10 @@ class Stateless(Operator):
         made = self._step(
             pa.RecordBatch.from_arrays(
                 [*changes.rows.columns, numbers],
-                names=[*changes.rows.schema.names, _NUMBER],
+                names=[*changes.rows.schema.names, NUMBER],
             )
         )
-        causes = made.column(_NUMBER).to_numpy()
+        causes = made.column(NUMBER).to_numpy()
         rows = with_schema(made.select(self.node.fields.names), self.node.fields.arrow)
         if not made.num_columns - 1:
             rows = take(rows, causes)
@@ -96,13 +96,13 @@ def _parted(changes: Changes, causes: np.ndarray) -> Changes:
     return replace(changes, kinds=np.where((kinds == UPDATE_AFTER) & ~after, INSERT, alone))
 
 
-def _numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """Make a node's step over rows that carry numbers."""
     load()
-    number = Fields((Field(_NUMBER, BIGINT),))
+    number = Fields((Field(NUMBER, BIGINT),))
     numbered = replace(node, input=Values(node.input.fields + number, ()))
     if isinstance(node, Project):
-        numbered = replace(numbered, columns=(*node.columns, (_NUMBER, ColumnRef(BIGINT, _NUMBER))))
+        numbered = replace(numbered, columns=(*node.columns, (NUMBER, ColumnRef(BIGINT, NUMBER))))
     made = STEPS[type(node)](numbered)
     assert made is not None
     return made

@@ -15,7 +15,7 @@ from pkray.relational import Relation
 from pkray.relational.api.inputs import Changelog
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.graph import Graph
-from pkray.relational.continuous.operator import Epoch
+from pkray.relational.continuous.operator import Epoch, RowsOf, no_rows
 from pkray.relational.continuous.state import State, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.optimizer import optimize
@@ -45,6 +45,7 @@ class Continuous:
         before: bool = True,
         memory: int = 64 << 10,
         parts: int = 1,
+        rows_of: RowsOf = no_rows,
     ) -> None:
         self.relation = relation
         self.sources = sources
@@ -54,7 +55,7 @@ class Continuous:
         self._lookups = LookupStore(f"{self.folder.name}/lookups", limits, clock=now_millis)
         self._memory = memory
         self.plan = to_physical(optimize(relation.plan), before=before, by_key=not before)
-        self.graph = Graph([self.plan], [before], self._open, ttl)
+        self.graph = Graph([self.plan], [before], self._open, ttl, rows_of=rows_of)
         self.fields = self.plan.fields
         self.epoch = 0
         self.content: Counter[Row] = Counter()
@@ -79,7 +80,9 @@ class Continuous:
                 for number, node in self.graph.scans.items()
             }
             arrival = (self.epoch << 32) + (part << 24)
-            made += self.graph.run(changes, Epoch(self.epoch, time, arrival))
+            made += self.graph.run(
+                changes, Epoch(self.epoch, time, arrival, ends=part == self.parts - 1)
+            )
         self.epoch += 1
         result = concatenated(self.fields, made)
         self._replay(result)

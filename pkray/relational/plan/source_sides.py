@@ -1,0 +1,96 @@
+"""Which sides of joins need not be kept, as a source finds their rows by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pkray.relational.plan.expressions import ColumnRef
+from pkray.relational.plan.nodes import (
+    Calc,
+    Exchange,
+    Hint,
+    Join,
+    JoinKind,
+    Node,
+    Scan,
+    TemporalJoin,
+)
+
+STATEFUL = "STATEFUL"
+"""The hint under which a join keeps the rows of a side, though a source could find them."""
+_KINDS = (
+    JoinKind.INNER,
+    JoinKind.LEFT,
+    JoinKind.RIGHT,
+    JoinKind.FULL,
+    JoinKind.SEMI,
+    JoinKind.ANTI,
+    JoinKind.MARK,
+)
+
+
+@dataclass(frozen=True)
+class SourceSide:
+    """How the rows of one side of a join are found in a source.
+
+    Attributes:
+        path: what stands between the source and the join, from the source up; all of it looks at
+            one row at a time.
+        key: the source's columns that are joined by, in the order of the join's keys.
+        finds: whether the source finds rows by them. Otherwise an index has the primary keys of
+            each join key, and the source finds rows by those.
+        primary_key: the source's primary key as columns of the side; empty where the side lacks
+            some of it.
+    """
+
+    scan: Scan
+    path: tuple[Calc, ...]
+    key: tuple[str, ...]
+    finds: bool
+    primary_key: tuple[str, ...]
+
+
+def source_side(node: Join | TemporalJoin, index: int) -> SourceSide | None:
+    """Say how the rows of a side are found in a source; None: they are not.
+
+    Args:
+        index: 0 for the left side, 1 for the right one.
+    """
+    if node.kind not in _KINDS or not node.left_keys or getattr(node, "null_aware", False):
+        return None
+    path: list[Calc] = []
+    each: Node = node.inputs[index]
+    while not isinstance(each, Scan):
+        if isinstance(each, Hint) and each.name.upper() == STATEFUL:
+            return None
+        if isinstance(each, Calc):
+            path.append(each)
+        elif not isinstance(each, Exchange | Hint):
+            return None
+        (each,) = each.inputs
+    names = {name: name for name in each.fields.names}
+    for calc in reversed(path):
+        names = {
+            name: names[value.name]
+            for name, value in calc.columns
+            if isinstance(value, ColumnRef) and value.name in names
+        }
+    keys = (node.left_keys, node.right_keys)[index]
+    if any(key not in names for key in keys):
+        return None
+    source = each.source
+    columns = tuple(names[key] for key in keys)
+    by_name = {column: name for name, column in names.items()}
+    primary = tuple(by_name.get(column, "") for column in source.primary_key)
+    whole = primary if all(primary) else ()
+    if len(set(columns)) == len(columns) and source.finds_by(columns):
+        return SourceSide(each, tuple(reversed(path)), columns, True, whole)
+    if whole and source.finds_by(source.primary_key):
+        return SourceSide(each, tuple(reversed(path)), columns, False, whole)
+    return None
+
+
+def source_sides(node: Join) -> Sequence[SourceSide | None]:
+    """Say of both sides of a join how their rows are found in sources."""
+    return source_side(node, 0), source_side(node, 1)
