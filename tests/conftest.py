@@ -67,7 +67,7 @@ LONGEST = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Asks for a process a processor where nothing was said of processes."""
+    """Asks for as many processes as suit the machine where nothing was said of processes."""
     option = config.option
     is_left_open = config.pluginmanager.hasplugin("xdist") and option.numprocesses is None
     is_one_file = len(config.args) == 1 and ".py" in config.args[0]
@@ -76,6 +76,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.numprocesses = "auto"  # none where --pdb is given
         option.maxprocesses = option.maxprocesses or MAX_PROCESSES
     option.loadscopereorder = False
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than processors: tests of clusters wait for processes half of their time."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_configure() -> None:

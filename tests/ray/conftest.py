@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import os
+from pathlib import Path
 
 import pytest
 
 import pkray
+
+WORKERS = str(Path(__file__).with_name("workers"))
+"""What Ray's processes find first; not those of tests."""
 
 _numbers = itertools.count()
 
@@ -17,16 +22,20 @@ def ray_cluster():
 
     started = not ray.is_initialized()
     if started:
-        ray.init(
-            num_cpus=4,
-            namespace="pkray",
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-            _system_config={
-                "kill_worker_timeout_milliseconds": 500,  # of a process that is stopped; 5 s
-            },
-        )
+        with pytest.MonkeyPatch.context() as patch:
+            places = (WORKERS, os.environ.get("PYTHONPATH"))
+            patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, places)))
+            ray.init(
+                num_cpus=4,
+                namespace="pkray",
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+                _system_config={
+                    "worker_niceness": 0,  # the tests wait for them
+                    "kill_worker_timeout_milliseconds": 500,  # of a process that is stopped; 5 s
+                },
+            )
     yield
     if started:
         ray.shutdown()
