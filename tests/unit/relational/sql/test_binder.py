@@ -9,8 +9,9 @@ import pytest
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.udf import udaf, udtf
+from tests.tpch import QUERIES
 from tests.unit.relational.sql.plans import Schemas, bound, columns, plan, schemas, shown, table
-from tests.unit.relational.sql.tpch import QUERIES, TPCH
+from tests.unit.relational.sql.tpch import TPCH
 
 TABLES = (
     table(

@@ -1,10 +1,6 @@
 """The tables of TPC-H, without rows."""
 
-from pathlib import Path
-
 from tests.unit.relational.sql.plans import schemas, table
-
-QUERIES = sorted((Path(__file__).parent / "data" / "tpch").glob("q*.sql"))
 
 
 def _not_null(columns: str) -> str:
