@@ -59,7 +59,6 @@ LONGEST = (
     "tests/integration/test_two_processes.py",
     "tests/integration/test_histories.py",
     "tests/integration/test_continue_rust.py",
-    "tests/spark/test_bundled_java.py",
     "tests/integration/maintenance/test_random_maintenance.py",
 )
 """What begins first, so that no process is left alone with it at the end."""

