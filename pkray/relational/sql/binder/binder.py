@@ -12,13 +12,14 @@ from pkray.relational.functions.coercion import cast_to, common_type
 from pkray.relational.plan.expressions import ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.plan.nodes import Limit, Node, Project, SetKind, SetOperation, Sort
+from pkray.relational.sql.binder.clauses import read_limit
 from pkray.relational.sql.binder.context import BoundQuery, Pair
 from pkray.relational.sql.binder.from_clause.joins import normalized
 from pkray.relational.sql.binder.from_clause.values import bind_values
 from pkray.relational.sql.binder.over import all_spread, sort_keys
 from pkray.relational.sql.binder.patterns import projected
 from pkray.relational.sql.binder.scope import Correlation, Numbers, Rows, Scope, outer_references
-from pkray.relational.sql.binder.select import SelectBinder, read_limit, visible
+from pkray.relational.sql.binder.select import SelectBinder, visible
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.names import Names

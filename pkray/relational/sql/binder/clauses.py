@@ -1,0 +1,102 @@
+"""Clauses of a SELECT: which there are, hints, LIMIT and OFFSET."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.options.values import duration_text
+from pkray.relational.compiled import fold
+from pkray.relational.plan.expressions import Literal
+from pkray.relational.sql.binder.context import Queries
+from pkray.relational.sql.binder.from_clause.base import SINGLE_ROW
+from pkray.relational.sql.binder.scope import Rows, Scope
+from pkray.relational.sql.dialects import WINDOW_FUNCTIONS, shown
+from pkray.relational.sql.expressions.expressions import ExpressionBinder
+from pkray.relational.sql.hints import hint_options
+from pkray.relational.sql.places import position
+
+_KNOWN = {
+    "with_", "hint", "distinct", "expressions", "from_", "joins", "laterals", "where", "group",
+    "having", "windows", "qualify", "order", "limit", "offset",
+}  # fmt: skip
+_CLAUSES = {"sort": "SORT BY", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY"}
+
+
+def check_clauses(select: exp.Select) -> None:
+    """Refuse clauses that are not offered."""
+    for name, value in select.args.items():
+        if value and name not in _KNOWN:
+            said = _CLAUSES.get(name, name.strip("_").upper().replace("_", " "))
+            raise UnsupportedError(f"{said} of a SELECT is not offered", **position(select))
+    if not select.expressions:
+        raise QueryError("SELECT names no columns", **position(select))
+
+
+def state_hints(select: exp.Select) -> dict[str, str]:
+    """Read the STATE_TTL of tables, by alias."""
+    hint = select.args.get("hint")
+    found: dict[str, str] = {}
+    for call in hint.expressions if hint is not None else ():
+        if call.name != "STATE_TTL":
+            raise QueryError(
+                f"hint {call.name} stands after the name of a table, not after SELECT",
+                **position(select),
+            )
+        for alias, ttl in hint_options(call).items():
+            found[alias] = _ttl(select, alias, ttl)
+    return found
+
+
+def _ttl(select: exp.Select, alias: str, ttl: str) -> str:
+    try:
+        return duration_text(ttl)
+    except ValueError:
+        raise QueryError(
+            f"hint STATE_TTL of {alias} cannot be {ttl!r}: write a duration such as '12 h'",
+            **position(select),
+        ) from None
+
+
+def check_window_function(node: exp.Anonymous) -> None:
+    """Refuse ``GROUP BY TUMBLE(…)``: windows stand in FROM."""
+    name = node.name.upper()
+    root = name.removesuffix("_START").removesuffix("_END").removesuffix("_ROWTIME")
+    if root in WINDOW_FUNCTIONS:
+        raise QueryError(
+            f"{name} stands in FROM: write FROM TABLE({root}(TABLE t, DESCRIPTOR(time), …)) and "
+            "group by window_start and window_end",
+            **position(node),
+        )
+
+
+def read_limit(queries: Queries, tree: exp.Expr) -> tuple[int | None, int]:
+    """Read LIMIT, FETCH and OFFSET; LIMIT ALL is None."""
+    limit = tree.args.get("limit")
+    count: int | None = None
+    if isinstance(limit, exp.Fetch):
+        if limit.args.get("limit_options"):
+            options = limit.args["limit_options"]
+            if options.args.get("percent") or options.args.get("with_ties"):
+                raise UnsupportedError("FETCH takes a number of ROWS ONLY", **position(tree))
+        number = limit.args.get("count")
+        count = _whole(queries, number, "FETCH") if number is not None else 1
+    elif limit is not None:
+        value = limit.expression
+        is_all = isinstance(value, exp.Column | exp.Var) and value.name.upper() == "ALL"
+        count = None if is_all or value is None else _whole(queries, value, "LIMIT")
+        if limit.expressions:
+            raise UnsupportedError("LIMIT … BY is not offered", **position(tree))
+    offset = tree.args.get("offset")
+    return count, _whole(queries, offset.expression, "OFFSET") if offset is not None else 0
+
+
+def _whole(queries: Queries, node: exp.Expr, what: str) -> int:
+    scope = Scope(Rows(SINGLE_ROW, queries.numbers), (), queries.dialect)
+    value = fold(ExpressionBinder(queries.names, scope).bind(node))
+    number = value.value if isinstance(value, Literal) else None
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise QueryError(
+            f"{what} takes a whole number that is not negative, not {shown(node)}", **position(node)
+        )
+    return number
