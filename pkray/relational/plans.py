@@ -110,10 +110,10 @@ class Plan:
         logical = [to_logical(root) for root in self.roots]
         sinks = [root for root in logical if isinstance(root, Sink)]
         if not sinks:
-            return _rows(logical[0])
+            return _rows(logical[0], self._session)
         assert self._session is not None
         catalog = self._session.catalog
-        return {sink.table: write_sink(catalog.load_table(sink.table), sink) for sink in sinks}
+        return {sink.table: write_sink(catalog, sink) for sink in sinks}
 
     def start(self, name: str | None = None, options: QueryOptions | None = None) -> Query:
         """Run the plan continuously.
@@ -279,8 +279,10 @@ def _source(names: Environment, name: str, options: Mapping[str, str]) -> Source
     return node.source
 
 
-def _rows(plan: Node) -> pa.Table:
-    return pa.Table.from_batches(running.run(running.pinned(plan)), plan.fields.arrow)
+def _rows(plan: Node, session: QuerySession | None) -> pa.Table:
+    memory = session.memory if session else None
+    found = running.run(running.pinned(plan), memory=memory)
+    return pa.Table.from_batches(found, plan.fields.arrow)
 
 
 def write_plan(document: Mapping[str, Any], path: str, *, overwrite: bool) -> None:

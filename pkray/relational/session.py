@@ -16,6 +16,7 @@ from pkray.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from pkray.options.values import SIZE
 from pkray.relational.api.queried import Queried
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.nodes import Node, Scan
@@ -155,6 +156,12 @@ class QuerySession:
         self.options: dict[str, str] = {}
         self.views: dict[str, Queried] = {}
         self.functions: dict[str, Any] = {}
+
+    @property
+    def memory(self) -> int | None:
+        """Give the bytes that a query in this process may hold; None: not said."""
+        said = self.options.get("execution.memory")
+        return None if said is None else int(SIZE.parse(said))
 
     def environment(self, dialect: Dialect) -> Environment:
         """Give what names stand for in a query of this dialect."""

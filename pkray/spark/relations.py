@@ -27,6 +27,7 @@ from pkray.relational.plan.expressions import (
 )
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.running import prepare
 from pkray.relational.sources import Source, Watermark
 from pkray.relational.sources.pushdown import pushed
 from pkray.relational.sources.rows import conformed, fields_of
@@ -106,6 +107,11 @@ def to_batches(plan: Node, spark: SparkSession | None = None) -> Iterator[pa.Rec
     """Run a plan on Spark and take its rows to this process, types as the plan says."""
     table = to_spark(plan, spark).toArrow()
     yield from conformed(table, plan.fields).to_batches()
+
+
+def plan_to_arrow(plan: Node) -> pa.Table:
+    """Run a plan whose tables are pinned on the active session."""
+    return pa.Table.from_batches(to_batches(prepare(plan)), plan.fields.arrow)
 
 
 @dataclass(frozen=True)

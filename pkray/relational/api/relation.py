@@ -13,6 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pkray.arguments.facade import ColumnNames, Options, SnapshotId, checked_class
+from pkray.arguments.whole_number import whole_number
 from pkray.errors import ColumnNotFoundError, OptionError, QueryError, UnsupportedError
 from pkray.extras import require_extra
 from pkray.relational import running
@@ -174,6 +175,7 @@ class Relation(Queried):
         snapshot: Snapshots | None = None,
         tag: str | None = None,
         timestamp: Timestamp | None = None,
+        memory: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Compute the rows, batch by batch.
 
@@ -181,8 +183,11 @@ class Relation(Queried):
             engine: ``local`` (the default) runs in this process, ``spark`` on the active session.
             snapshot, tag, timestamp: the moment at which its tables are read; by default one
                 instant now. `snapshot` is an id, or ids by table where it reads several.
+            memory: bytes that the local engine holds, about; more goes to the local disk. By
+                default the setting ``execution.memory``, or else half of the machine's.
 
         Raises:
+            UnsupportedError: rows that have to be held as a whole take more; the node is named.
             EvaluationError: a row cannot be computed: an overflow, a value that does not fit a
                 cast.
         """
@@ -192,7 +197,12 @@ class Relation(Queried):
                 running.prepare(running.pinned(self.plan, snapshot, tag, timestamp))
             )
             return batches
-        return running.run(running.pinned(self.plan, snapshot, tag, timestamp))
+        session = self.names.session
+        if memory is not None:
+            memory = whole_number("memory", memory, 1, "a number of bytes")
+        elif session is not None:
+            memory = session.memory
+        return running.run(running.pinned(self.plan, snapshot, tag, timestamp), memory=memory)
 
     def to_arrow(
         self,
@@ -201,9 +211,12 @@ class Relation(Queried):
         snapshot: Snapshots | None = None,
         tag: str | None = None,
         timestamp: Timestamp | None = None,
+        memory: int | None = None,
     ) -> pa.Table:
         """Compute the rows as a pyarrow Table; as of `to_batches`."""
-        found = self.to_batches(engine, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        found = self.to_batches(
+            engine, snapshot=snapshot, tag=tag, timestamp=timestamp, memory=memory
+        )
         return pa.Table.from_batches(found, self.schema)
 
     def to_pandas(
@@ -213,6 +226,7 @@ class Relation(Queried):
         snapshot: Snapshots | None = None,
         tag: str | None = None,
         timestamp: Timestamp | None = None,
+        memory: int | None = None,
     ) -> Any:
         """Compute the rows as a pandas DataFrame; as of `to_batches`.
 
@@ -221,7 +235,9 @@ class Relation(Queried):
             UnsupportedError: there is a date or time before the year 1 or after 9999.
         """
         require_extra("pandas", "pandas", "to_pandas()")
-        found = self.to_arrow(engine, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        found = self.to_arrow(
+            engine, snapshot=snapshot, tag=tag, timestamp=timestamp, memory=memory
+        )
         try:
             return found.to_pandas()
         except (OverflowError, ValueError) as error:
@@ -237,6 +253,7 @@ class Relation(Queried):
         snapshot: Snapshots | None = None,
         tag: str | None = None,
         timestamp: Timestamp | None = None,
+        memory: int | None = None,
     ) -> Any:
         """Compute the rows as a polars DataFrame; as of `to_batches`.
 
@@ -246,7 +263,9 @@ class Relation(Queried):
         require_extra("polars", "polars", "to_polars()")
         import polars
 
-        found = self.to_arrow(engine, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        found = self.to_arrow(
+            engine, snapshot=snapshot, tag=tag, timestamp=timestamp, memory=memory
+        )
         return polars.from_arrow(found)
 
     def to_spark(

@@ -53,6 +53,7 @@ class BoundInsert:
         dialect: Dialect,
         relation: Relation | None = None,
     ) -> None:
+        self.session = catalog.session
         self.table = _table(catalog, asked.name)
         self.overwrite = asked.overwrite
         self.partition = constants(asked.partition)
@@ -73,12 +74,20 @@ class BoundInsert:
             plan: the query, if its tables are pinned already; by default they are as of now.
         """
         plan = plan or running.pinned(self.node.input)
-        return _run(self.table, self.node, plan, self.partition, overwrite=self.overwrite)
+        return _run(
+            self.table,
+            self.node,
+            plan,
+            self.partition,
+            overwrite=self.overwrite,
+            memory=self.session.memory,
+        )
 
 
-def write_sink(table: Table, sink: Sink) -> Snapshot | None:
+def write_sink(catalog: Catalog, sink: Sink) -> Snapshot | None:
     """Run the plan of an INSERT once, over what the tables hold now, in one commit."""
-    return _run(table, sink, running.pinned(sink.input), {})
+    table, plan = catalog.load_table(sink.table), running.pinned(sink.input)
+    return _run(table, sink, plan, {}, memory=catalog.session.memory)
 
 
 def _run(
@@ -88,11 +97,12 @@ def _run(
     partition: Mapping[str, object],
     *,
     overwrite: bool = False,
+    memory: int | None = None,
 ) -> Snapshot | None:
     fixed = _fixed(partition, table)
-    rows = (_with_columns(batch, fixed) for batch in running.run(plan))
+    rows = (_with_columns(batch, fixed) for batch in running.run(plan, memory=memory))
     if overwrite or sink.on_conflict in ("error", "nothing"):
-        held = pa.Table.from_batches(running.run(plan), plan.fields.arrow)
+        held = pa.Table.from_batches(running.run(plan, memory=memory), plan.fields.arrow)
         whole = _with_columns(held, fixed)
         if sink.on_conflict in ("error", "nothing"):
             whole = _unique(whole, table, sink.on_conflict)
@@ -142,7 +152,7 @@ def merge(catalog: Catalog, asked: said.Merge, dialect: Dialect) -> pa.Table:
     matched: list[pa.Table] = []
     with table.open_writer() as writer:
         for plan in running.pinned_together([each.plan for each in changes]):
-            for batch in running.run(plan):
+            for batch in running.run(plan, memory=catalog.session.memory):
                 matched.append(_matched_keys(batch, table))
                 writer.write(batch, row_kinds=_KIND)
                 rows += batch.num_rows

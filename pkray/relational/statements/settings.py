@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 
 from pkray.errors import OptionError
-from pkray.options.values import BOOLEAN, DURATION, STRING, Kind, choice, integer
+from pkray.options.values import BOOLEAN, DURATION, SIZE, STRING, Kind, choice, integer
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,13 @@ SETTINGS = {
             choice("batch", "streaming"),
             "streaming",
             "Whether EXECUTE PLAN and INSERT on the command line run once, or go on.",
+        ),
+        Setting(
+            "execution.memory",
+            SIZE,
+            None,
+            "What a query in this process holds, about; more goes to the local disk. If unset, "
+            "half of the machine's.",
         ),
         Setting(
             "table.exec.state.ttl", DURATION, "0 ms", "Time after which idle state goes; 0: never."

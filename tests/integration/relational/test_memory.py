@@ -1,0 +1,69 @@
+"""Queries over several times their memory: the right rows, and a peak that memory bounds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pkray.errors import OptionError, UnsupportedError
+from pkray.relational import from_arrow
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="peaks are read from /proc"
+)
+
+MB = 1 << 20
+MEMORY, ROWS = 16 * MB, 1_500_000
+"""A row is 44 bytes and more: 63 MB a table."""
+ALLOWED = 110 * MB
+"""What is held, its copies in sorting, batches under way and what the allocator keeps."""
+HELD_ALONE = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_MMAP_THRESHOLD_": str(128 << 10)}
+QUERIES = {
+    "join": "SELECT a.k, b.s, a.s AS t FROM a JOIN b ON a.k = b.k",
+    "group by": "SELECT k, s, COUNT(*) AS n FROM a GROUP BY k, s",
+    "sort": "SELECT * FROM a ORDER BY s DESC",
+    "over": "SELECT *, SUM(k) OVER (PARTITION BY g ORDER BY k) AS t FROM a",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_rows_of_several_times_the_memory_do_not_pass_it(name: str) -> None:
+    script = Path(__file__).with_name("memory_peak.py")
+    root = str(Path(__file__).parents[3])
+    found = subprocess.run(
+        [sys.executable, str(script), str(MEMORY), str(ROWS), QUERIES[name]],
+        env={**os.environ, **HELD_ALONE, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    report = json.loads(found.stdout)
+    assert (report["rows"], report["sum"]) == (ROWS, ROWS * (ROWS - 1) // 2)
+    assert report["peak"] < ALLOWED
+
+
+def test_memory_is_said_by_a_setting_or_by_a_run(tmp_path: Path) -> None:
+    import pkray
+
+    with pkray.connect(tmp_path) as catalog:
+        table = catalog.create_table("db.t", {"k": "BIGINT", "v": "STRING"}, ["k"])
+        table.upsert([{"k": k, "v": f"text {k % 7}"} for k in range(3000)])
+        query = catalog.sql("SELECT SUM(k) OVER (ORDER BY v) AS s FROM db.t")
+        catalog.sql("SET 'execution.memory' = '1 kb'")
+        with pytest.raises(UnsupportedError, match="Over needs rows"):
+            query.to_arrow()
+        assert query.to_arrow(memory=1 << 20).num_rows == 3000
+        catalog.sql("INSERT INTO db.t SELECT k + 5000, v FROM db.t ORDER BY v").run()
+        catalog.sql("RESET")
+        assert query.to_arrow().num_rows == 6000
+
+
+def test_memory_is_a_number_of_bytes() -> None:
+    with pytest.raises(OptionError, match="memory cannot be 0"):
+        from_arrow([{"a": 1}]).to_arrow(memory=0)
