@@ -4,51 +4,41 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pkray import json_files
 from pkray.arguments.facade import checked_class
-from pkray.errors import (
-    MissingFileError,
-    OptionError,
-    PlanError,
-    QueryError,
-    StorageError,
-    TableExistsError,
-    UnsupportedError,
-)
+from pkray.errors import PlanError, QueryError, UnsupportedError
 from pkray.relational import running
 from pkray.relational.continuous.query import Query, QueryOptions, start_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.optimizer import optimize
-from pkray.relational.plan.json_reader import PlanNames, from_json
 from pkray.relational.plan.json_writer import to_json
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Node, Scan, Sink
 from pkray.relational.plan.physical import to_logical, to_physical
 from pkray.relational.plan.plan_diff import PlanDiff, diff_of
 from pkray.relational.plan.state import ttl_of
-from pkray.relational.session import Environment, QuerySession
-from pkray.relational.sources import Source
+from pkray.relational.session import QuerySession
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.changing import BoundInsert, write_sink
 from pkray.relational.statements.definitions import DONE
-from pkray.storage.opening import open_store
 from pkray.table.catalog import Catalog
 from pkray.version import __version__
 
 if TYPE_CHECKING:
     from pkray.relational.api.relation import Relation
-
-PLAN_PATHS = "sql.plan-paths"
-"""The option that lists, by commas, the folders where statements may write and read plans."""
-MOST_BYTES = 64 << 20
-"""Most bytes of a plan's file that are read: a plan of 10,000 nodes has some 20 MB."""
+from pkray.relational.plan_files import (
+    check_plan_path,
+    plan_exists,
+    read_plan,
+    roots_of,
+    write_plan,
+)
 
 
 @checked_class
@@ -254,100 +244,10 @@ def load_plan(session: QuerySession, path: str | os.PathLike[str]) -> Plan:
         document = json_files.values(data)
     except ValueError as error:
         raise PlanError(f"{path} is no plan: {error}", faults=(("", str(error)),)) from None
-    return plan_of(session, document)
-
-
-def plan_of(session: QuerySession, document: Any) -> Plan:
-    """Make a plan of what a file holds, or of what ``Plan.to_dict`` gave.
-
-    Raises:
-        PlanError: ``faults`` lists each fault with its JSON pointer.
-    """
-    dialect = document.get("dialect") if isinstance(document, dict) else None
-    names = session.environment(Dialect.FLINK if dialect == "flink" else Dialect.SPARK)
-
-    def find(name: str, options: Mapping[str, str]) -> Source:
-        return _source(names, name, options)
-
-    return Plan(document, from_json(document, PlanNames(find, names.udf)), session)
-
-
-def _source(names: Environment, name: str, options: Mapping[str, str]) -> Source:
-    node = names.relation(tuple(name.split(".")), options, {})
-    if not isinstance(node, Scan):
-        raise QueryError(f"{name} is a view now, not a table: compile the plan again", table=name)
-    return node.source
+    return Plan(document, roots_of(session, document), session)
 
 
 def _rows(plan: Node, session: QuerySession | None) -> pa.Table:
     memory = session.memory if session else None
     found = running.run(running.pinned(plan), memory=memory)
     return pa.Table.from_batches(found, plan.fields.arrow)
-
-
-def write_plan(document: Mapping[str, Any], path: str, *, overwrite: bool) -> None:
-    """Write a document to a file, whole or not at all."""
-    folder, name = _divided(path)
-    store, data = open_store(folder), json.dumps(document, indent=2).encode() + b"\n"
-    if overwrite:
-        store.write(name, data)
-    elif not store.create(name, data):
-        raise TableExistsError(
-            f"the plan {path} is there already: write IF NOT EXISTS, give overwrite=True, or "
-            "choose another name",
-            path=path,
-        )
-
-
-def read_plan(path: str) -> bytes:
-    """Read a plan's file."""
-    folder, name = _divided(path)
-    store = open_store(folder)
-    if not store.exists(name):
-        raise MissingFileError(f"there is no plan {path}: compile it first", path=path)
-    if store.size(name) > MOST_BYTES:
-        raise StorageError(f"{path} is larger than {MOST_BYTES >> 20} MB: it is no plan", path=path)
-    return store.read(name)
-
-
-def plan_exists(path: str) -> bool:
-    """Whether there is a file of this name."""
-    folder, name = _divided(path)
-    return open_store(folder).exists(name)
-
-
-def check_plan_path(path: str, options: Mapping[str, str]) -> None:
-    """Check that a statement may write or read a plan there.
-
-    Raises:
-        OptionError: the option ``sql.plan-paths`` names other folders.
-    """
-    allowed = [each.strip() for each in options.get(PLAN_PATHS, "").split(",") if each.strip()]
-    if not allowed:
-        return
-    place = _normal(path)
-    if not any(place.is_relative_to(_normal(each)) for each in allowed):
-        raise OptionError(
-            f"the plan {path} lies outside of {PLAN_PATHS} ({', '.join(allowed)})",
-            key=PLAN_PATHS,
-            path=path,
-        )
-
-
-def _normal(path: str) -> PurePosixPath:
-    if "://" in path and not path.startswith("file://"):
-        scheme, rest = path.split("://", 1)
-        return PurePosixPath(f"/{scheme}:") / os.path.normpath(f"/{rest}").lstrip("/")
-    return PurePosixPath(os.path.realpath(path.removeprefix("file://")))
-
-
-def _divided(path: str) -> tuple[str, str]:
-    """Divide a path into its folder and the file's name.
-
-    Raises:
-        OptionError: it ends in no name.
-    """
-    folder, slash, name = path.rpartition("/")
-    if not name or name in (".", ".."):
-        raise OptionError(f"{path!r} names no file: write a path such as plans/totals.json")
-    return (folder + slash) or ".", name

@@ -27,6 +27,7 @@ from pkray.relational.continuous.table_outlet import TableOutlet
 from pkray.relational.continuous.verify import VerifyReport, verify
 from pkray.relational.continuous.worker import QueryWorker, Trigger
 from pkray.relational.plan.nodes import Node, Scan, Sink
+from pkray.relational.plan_files import roots_of
 from pkray.shown import html_values
 
 if TYPE_CHECKING:
@@ -460,9 +461,7 @@ def _roots(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:
     known = _ROOTS.get(_key(catalog, definition.name))
     if known is not None:
         return known
-    from pkray.relational.plans import plan_of
-
-    return plan_of(catalog.session, definition.document).roots
+    return roots_of(catalog.session, definition.document)
 
 
 def _store(catalog: Catalog) -> QueryStore:
