@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
@@ -155,3 +156,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("faults")
         for line in lines:
             terminalreporter.write_line(line)
+    pairs = Counter[str]()
+    for report in reports:
+        for name, met in report.user_properties:
+            if name == "pairs":
+                pairs.update(met)
+    if pairs:
+        terminalreporter.section(f"{len(pairs)} pairs of operators met")
+        said = [f"{pair} ({times})" for pair, times in sorted(pairs.items())]
+        terminalreporter.write_line(", ".join(said))

@@ -132,7 +132,7 @@ class ChangelogSource(Source):
         return self._content[1]
 
     def _rows_left(self) -> pa.Table:
-        if not self.epochs:
+        if not any(each.num_rows for each in self.epochs):
             return self._fields.arrow.empty_table()
         changes = pa.concat_tables(self.epochs).combine_chunks()
         adds = pc.is_in(changes.column(ROW_KIND), pa.array(_ADDING)).to_numpy()
@@ -194,7 +194,7 @@ def _newest(groups: Numbers, adds: npt.NDArray[np.bool_]) -> Numbers:
 def _unretracted(groups: Numbers, adds: npt.NDArray[np.bool_]) -> Numbers:
     """Find added rows, as many of each group as no retraction that came later takes away."""
     order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     sizes = np.diff(np.r_[starts, len(order)])
     steps = np.where(adds[order], 1, -1)
     sums = np.cumsum(steps)
