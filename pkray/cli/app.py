@@ -17,6 +17,7 @@ from pkray.cli.commands import (
     compaction,
     history,
     maintenance,
+    query,
     rows,
     sql,
     system,
@@ -62,6 +63,7 @@ app.add_typer(tables.database_app)
 app.add_typer(history.tag_app)
 app.add_typer(history.branch_app)
 app.add_typer(maintenance.consumers_app)
+app.add_typer(query.query_app)
 
 
 def _version(asked: bool) -> None:

@@ -23,8 +23,13 @@ def run(
 
     made = catalog.sql(statement, dialect)
     if isinstance(made, Statement):
+        if continuous:
+            from pkray.cli.commands.query import watch
+
+            watch(made.start())
+            return
         with output.waiting("running"):
-            done = made.start() if continuous else made.run()
+            done = made.run()
         printer.committed(done)
     else:
         printer.show(made)

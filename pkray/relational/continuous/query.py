@@ -37,6 +37,8 @@ _WORKERS: weakref.WeakKeyDictionary[Any, dict[str, QueryWorker]] = weakref.WeakK
 """The queries that run in this process, by the runtime of their catalog and by folder."""
 _ROOTS: dict[str, tuple[Node, ...]] = {}
 """Physical plans by the folders of queries of this process: some read what is in memory alone."""
+_SILENT_MILLIS = 10_000
+"""A query that has said nothing for so long runs in no process."""
 _FUNCTIONS: dict[str, Outlet] = {}
 """Outlets that call functions of this process, by the folders of queries."""
 
@@ -110,6 +112,9 @@ class Query:
         if worker is not None:
             return worker.status()
         store = _store(self._catalog)
+        written = store.status(self.name)
+        if written is not None and now_millis() - written[0] < _SILENT_MILLIS:
+            return written[1]
         failure = store.failure(self.name)
         found = store.log(self.name).newest_checkpoint()
         return {
@@ -207,6 +212,8 @@ class Query:
         store = _store(self._catalog)
         store.want(self.name, running=False)
         worker = self._worker()
+        if worker is None:
+            self._await_silence(timeout)
         if worker is not None:
             if not worker.stop(timeout):
                 raise ServiceUnavailableError(
@@ -214,6 +221,17 @@ class Query:
                     "after it"
                 )
             _forget(self._catalog, self.name)
+
+    def _await_silence(self, timeout: float) -> None:
+        """Wait until another process that runs the query has seen that it is to stop."""
+        deadline = time.monotonic() + timeout
+        while self.status()["state"] in ("running", "starting"):
+            if time.monotonic() > deadline:
+                raise ServiceUnavailableError(
+                    f"query {self.name} runs in another process, which has not stopped it in "
+                    f"{timeout} s"
+                )
+            time.sleep(0.1)
 
     def resume(self, savepoint: str | None = None) -> Query:
         """Let it go on where it stopped.
@@ -367,13 +385,17 @@ def _start(
     def failed(failure: Failure) -> None:
         store.note_failure(definition.name, failure)
 
+    def looked(status: dict[str, Any]) -> bool:
+        store.note_status(definition.name, status)
+        return store.is_wanted(definition.name)
+
     def opened() -> Run:
         _go_back(catalog, definition)
         outlets = _outlets(catalog, definition)
         settings = RunSettings(options.checkpoint_epochs, options.checkpoint_seconds, chosen)
         return open_run(catalog, definition, outlets, settings)
 
-    workers[key] = QueryWorker(definition.name, opened, options.trigger_of(), failed)
+    workers[key] = QueryWorker(definition.name, opened, options.trigger_of(), failed, looked)
     return query
 
 

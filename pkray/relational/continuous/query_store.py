@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from pkray.arguments.file_names import fault
 from pkray.checksums import check_json, seal_json
+from pkray.clock import now_millis
 from pkray.errors import CorruptFileError, MissingFileError, OptionError, QueryNotFoundError
 from pkray.relational.continuous.log import StoredLog
 from pkray.storage.object_store import ObjectStore
@@ -19,6 +21,7 @@ FOLDER = ".queries"
 _DEFINITION = "query.json"
 _WANTED = "wanted.json"
 _FAILURE = "failure.json"
+_STATUS = "status.json"
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -133,6 +136,16 @@ class QueryStore:
             return bool(msgspec.json.decode(self.folder(name).read(_WANTED))["running"])
         except (MissingFileError, msgspec.MsgspecError, KeyError, TypeError):
             return False
+
+    def note_status(self, name: str, status: Mapping[str, Any]) -> None:
+        """Write down what a query does, and when that was."""
+        said = {"time": now_millis(), "status": status}
+        self.folder(name).write(_STATUS, seal_json(msgspec.json.encode(said)))
+
+    def status(self, name: str) -> tuple[int, dict[str, Any]] | None:
+        """Read what a query did, and when that was, in epoch milliseconds; None: nothing yet."""
+        found = _read(self.folder(name), _STATUS, dict)
+        return None if found is None else (int(found["time"]), dict(found["status"]))
 
     def note_failure(self, name: str, failure: Failure | None) -> None:
         """Note why it stopped; None: it goes on."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from pkray.errors import UnsupportedError
+from pkray.errors import SnapshotNotFoundError, UnsupportedError
 from pkray.format.snapshot import Snapshot
 from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.table_outlet import SOURCES
@@ -85,6 +85,21 @@ def sources_of(snapshot: Snapshot | None) -> dict[str, int]:
     return {} if said is None else {str(name): int(at) for name, at in json.loads(said).items()}
 
 
+def _sources_before(table: Table, snapshot: Snapshot | None) -> dict[str, int]:
+    """Read the sources of a snapshot, or of the newest one before it that names any: others, who
+    name none, are not meant to change a result.
+    """
+    while snapshot is not None:
+        found = sources_of(snapshot)
+        if found or snapshot.id == 1:
+            return found
+        try:
+            snapshot = table.at(snapshot_id=snapshot.id - 1).snapshot
+        except SnapshotNotFoundError:
+            break
+    return {}
+
+
 def verify(
     root: Node,
     table: Table,
@@ -101,7 +116,7 @@ def verify(
         engine: ``local`` or ``spark``; default ``local``.
     """
     view = table.at(snapshot_id=snapshot) if snapshot is not None else table.at()
-    found = sources_of(view.snapshot) or dict(positions or {})
+    found = _sources_before(table, view.snapshot) or dict(positions or {})
     if view.snapshot is not None and not found:
         raise UnsupportedError(
             f"snapshot {view.snapshot.id} of {table.name} was not made by a query: it names no "

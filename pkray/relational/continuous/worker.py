@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
 """Between two looks at sources that had nothing new."""
+LOOK_SECONDS = 1.0
+"""Between two looks whether people, perhaps in other processes, want the query to stop."""
 STOP_SECONDS = 60.0
 """For how long stopping waits for the epoch that runs."""
 
@@ -42,6 +44,7 @@ class QueryWorker:
         name: of the query.
         open_run: opens a run on the newest checkpoint.
         on_failure: told why it stopped.
+        on_look: told the status every second, and says whether people want the query to go on.
     """
 
     def __init__(
@@ -50,11 +53,14 @@ class QueryWorker:
         open_run: Callable[[], Run],
         trigger: Trigger,
         on_failure: Callable[[Failure], None],
+        on_look: Callable[[dict[str, Any]], bool] = lambda _: True,
     ) -> None:
         self.name = name
         self._open_run = open_run
         self._trigger = trigger
         self._on_failure = on_failure
+        self._on_look = on_look
+        self._looked = 0.0
         self._stopping = threading.Event()
         self._moved = threading.Condition()
         self._status: dict[str, Any] = {"epoch": -1, "sources": {}, "nodes": []}
@@ -110,20 +116,41 @@ class QueryWorker:
         finally:
             if run is not None:
                 run.close()
+            self._looked = 0.0
+            self._look()
             with self._moved:
                 self._moved.notify_all()
 
     def _loop(self, run: Run) -> None:
         while not self._stopping.is_set():
+            self._look()
             begun = time.monotonic()
             if run.step():
                 run.checkpoint_if_due()
                 self._show(run, "running")
-                self._stopping.wait(max(0.0, begun + self._trigger.interval - time.monotonic()))
+                self._wait(self._trigger.interval, begun)
             elif run.is_ended or self._trigger.ends:
                 return
             else:
-                self._stopping.wait(max(POLL_SECONDS, self._trigger.interval))
+                self._wait(max(POLL_SECONDS, self._trigger.interval), begun)
+
+    def _wait(self, interval: float, begun: float) -> None:
+        """Wait for the next epoch, but look now and then."""
+        until = begun + interval
+        while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
+            self._stopping.wait(min(left, LOOK_SECONDS))
+            self._look()
+
+    def _look(self) -> None:
+        """Say what it does, and hear whether it is to go on."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
+        try:
+            if not self._on_look(self.status()):
+                self._stopping.set()
+        except PkrayError as error:
+            _log.warning("query %s: its status is not written down: %s", self.name, error)
 
     def _show(self, run: Run | None, state: str) -> None:
         with self._moved:

@@ -1,0 +1,166 @@
+"""The commands ``pkray query …``: what continuous queries there are, and what they do."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from pkray.cli import output
+from pkray.cli.arguments import Json, SnapshotId
+from pkray.cli.warehouse import on_service, on_warehouse
+from pkray.table.catalog import Catalog
+
+query_app = typer.Typer(name="query", help="Continuous queries.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="QUERY", help="The query's name: its table's.")]
+Savepoint = Annotated[
+    str | None, typer.Option("--savepoint", metavar="NAME", help="Go back to this one before.")
+]
+Follow = Annotated[bool, typer.Option("--follow", help="Show it on and on; end with Ctrl+C.")]
+Engine = Annotated[
+    str, typer.Option("--engine", metavar="local|spark", help="What computes the bounded run.")
+]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Leave it running on the Ray cluster, and return.")
+]
+
+_LOOK_SECONDS = 1.0
+
+
+@query_app.command("list")
+@on_warehouse
+def list_queries(catalog: Catalog, as_json: Json = False) -> None:
+    """List the queries of the warehouse."""
+    found = [(query, query.status()) for query in catalog.queries()]
+    rows = pa.table(
+        {
+            "query": pa.array([query.name for query, _ in found], pa.string()),
+            "state": pa.array([status["state"] for _, status in found], pa.string()),
+            "epoch": pa.array([status["epoch"] for _, status in found], pa.int64()),
+            "tables": pa.array([", ".join(query.tables) for query, _ in found], pa.string()),
+            "failure": pa.array([status["failure"] for _, status in found], pa.string()),
+        }
+    )
+    output.table(rows, as_json)
+
+
+@query_app.command("status")
+@on_warehouse
+def status(catalog: Catalog, name: Name, follow: Follow = False, as_json: Json = False) -> None:
+    """Say what a query does: state, epoch, sources, and what each operator did."""
+    query = catalog.query(name)
+    if follow and not as_json:
+        watch(query)
+    else:
+        output.record(query.status(), as_json)
+
+
+@query_app.command("stop")
+@on_service
+def stop(catalog: Catalog, name: Name, as_json: Json = False) -> None:
+    """End a query after the epoch that runs; its state and its place stay."""
+    catalog.query(name).stop()
+    output.record({"stopped": name}, as_json)
+
+
+@query_app.command("resume")
+@on_service
+def resume(
+    catalog: Catalog,
+    name: Name,
+    savepoint: Savepoint = None,
+    detach: Detach = False,
+    as_json: Json = False,
+) -> None:
+    """Let a query go on, and show it; Ctrl+C stops it."""
+    query = catalog.query(name).resume(savepoint)
+    if detach:
+        output.record({"resumed": name}, as_json)
+    else:
+        watch(query)
+
+
+@query_app.command("verify")
+@on_service
+def verify(
+    catalog: Catalog,
+    name: Name,
+    snapshot: SnapshotId = None,
+    engine: Engine = "local",
+    as_json: Json = False,
+) -> None:
+    """Compare a result with the bounded run over the inputs that its snapshot names."""
+    with output.waiting("running the query once"):
+        report = catalog.query(name).verify(snapshot, engine)
+    found = {
+        "equal": report.equal,
+        "missing": report.missing.num_rows,
+        "extra": report.extra.num_rows,
+        "snapshot": report.snapshot,
+        "sources": dict(report.sources),
+        "excluded": list(report.excluded),
+    }
+    output.record(found, as_json)
+    if not report.equal:
+        raise typer.Exit(1)
+
+
+@query_app.command("savepoint")
+@on_service
+def savepoint(
+    catalog: Catalog,
+    name: Name,
+    savepoint: Annotated[str, typer.Argument(metavar="NAME", help="The savepoint's name.")],
+    as_json: Json = False,
+) -> None:
+    """Keep a query's state and results as they are now, under a name."""
+    catalog.query(name).savepoint(savepoint)
+    output.record({"savepoint": savepoint, "query": name}, as_json)
+
+
+@query_app.command("drop")
+@on_service
+def drop(catalog: Catalog, name: Name, as_json: Json = False) -> None:
+    """End a query and delete its state; its table stays."""
+    catalog.query(name).drop()
+    output.record({"dropped": name}, as_json)
+
+
+def watch(query: Any) -> None:
+    """Show what a query does until it ends, or Ctrl+C stops it."""
+    with Live(_drawn(query.name, query.status()), refresh_per_second=4) as live:
+        try:
+            while True:
+                now = query.status()
+                live.update(_drawn(query.name, now))
+                if now["state"] not in ("running", "starting"):
+                    return
+                time.sleep(_LOOK_SECONDS)
+        except KeyboardInterrupt:
+            live.update(_drawn(query.name, {**query.status(), "state": "stopping"}))
+            query.stop()
+
+
+def _drawn(name: str, status: dict[str, Any]) -> Table:
+    places = ", ".join(f"{source} at {at}" for source, at in status["sources"].items())
+    drawn = Table(title=f"{name}: {status['state']}, epoch {status['epoch']}", caption=places)
+    for heading in ("node", "type", "rows in", "rows out", "seconds", "state"):
+        drawn.add_column(heading, justify="left" if heading == "type" else "right")
+    for node in status["nodes"]:
+        state = sum(node["state_bytes"].values())
+        drawn.add_row(
+            str(node["id"]),
+            node["type"],
+            f"{node['rows_in']:,}",
+            f"{node['rows_out']:,}",
+            f"{node['seconds']:.2f}",
+            f"{state / 1e6:,.1f} MB" if node["state_bytes"] else "",
+        )
+    if status["failure"]:
+        drawn.caption = status["failure"]
+    return drawn

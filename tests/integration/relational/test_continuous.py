@@ -1,0 +1,278 @@
+"""Continuous queries over keyed tables, with an embedded service."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import pkray
+from pkray.errors import (
+    QueryExistsError,
+    QueryFailedError,
+    QueryNotFoundError,
+    SchemaError,
+    UnsupportedError,
+)
+
+Put = Callable[..., int]
+
+
+@pytest.fixture
+def catalog(tmp_path) -> Iterator[pkray.Catalog]:
+    with pkray.connect(tmp_path / "warehouse") as opened:
+        yield opened
+
+
+@pytest.fixture
+def put(catalog: pkray.Catalog) -> Put:
+    """Change the table default.t; give the snapshot's id."""
+    table = catalog.create_table(
+        "default.t", [("k", "INT"), ("v", "INT")], ["k"], options={"changelog-producer": "lookup"}
+    )
+
+    def change(rows: dict[int, int | None], *deleted: int) -> int:
+        with table.open_writer() as writer:
+            if rows:
+                writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
+            if deleted:
+                writer.delete([{"k": key} for key in deleted])
+            snapshot = writer.commit()
+        assert snapshot is not None
+        return int(snapshot.id)
+
+    return change
+
+
+def content(catalog: pkray.Catalog, name: str = "default.r") -> Counter[tuple[Any, ...]]:
+    rows = catalog.load_table(name).to_arrow()
+    kept = rows.drop_columns([each for each in rows.column_names if each == "_row_key"])
+    return Counter(tuple(row.values()) for row in kept.to_pylist())
+
+
+TOTALS = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY v % 2"
+
+
+def test_a_materialized_query_keeps_its_table_up_to_date(catalog, put):
+    put({1: 1, 2: 2, 3: 3})
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({2: 5}, 1)})
+    assert content(catalog) == Counter([(1, 2, 8)])
+    assert query.verify().equal
+    assert catalog.load_table("default.r").primary_keys == ("_row_key",)
+
+
+def test_a_key_without_nulls_is_the_key_of_the_table(catalog, put):
+    put({1: 1, 2: 2})
+    query = catalog.sql("SELECT k, v * 2 AS w FROM t WHERE v > 1").materialize("default.r")
+    query.wait({"default.t": put({1: 7}, 2)})
+    assert content(catalog) == Counter([(1, 14)])
+    assert catalog.load_table("default.r").primary_keys == ("k",)
+
+
+def test_equal_rows_are_kept_as_often_as_they_occur(catalog, put):
+    put({1: 1, 2: 1, 3: None, 4: None})
+    query = catalog.sql("SELECT v FROM t").materialize("default.r")
+    query.wait({"default.t": put({5: 1}, 3)})
+    assert content(catalog) == Counter({(1,): 3, (None,): 1})
+
+
+def test_every_snapshot_of_a_result_is_proved(catalog, put):
+    put({1: 1, 2: 2})
+    query = catalog.sql(TOTALS).materialize("default.r")
+    for number in range(4):
+        query.wait({"default.t": put({number: number * 3, 9: number})})
+    snapshots = catalog.load_table("default.r").system("snapshots")["snapshot_id"].to_pylist()
+    assert len(snapshots) == 5
+    assert all(query.verify(each).equal for each in snapshots)
+
+
+def test_a_result_that_was_changed_by_hand_is_found_out(catalog, put):
+    query = catalog.sql("SELECT k, v FROM t").materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2})})
+    query.stop()
+    with catalog.load_table("default.r").open_writer() as writer:
+        writer.upsert([{"k": 1, "v": 9}])
+        writer.commit()
+    report = query.verify()
+    assert not report.equal
+    assert report.missing.to_pylist() == [{"k": 1, "v": 1}]
+    assert report.extra.to_pylist() == [{"k": 1, "v": 9}]
+
+
+def test_a_query_goes_on_in_another_process(catalog, put, tmp_path):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2})})
+    query.stop()
+    with pkray.connect(tmp_path / "warehouse") as other:
+        found = other.query("default.r")
+        assert found.status()["state"] == "stopped"
+        number = put({3: 3}, 2)
+        found.resume().wait({"default.t": number})
+        assert content(other) == Counter([(1, 2, 4)])
+        assert found.verify().equal
+
+
+def test_the_same_plan_goes_on_and_another_is_refused(catalog, put):
+    put({1: 1})
+    first = catalog.sql(TOTALS).materialize("default.r")
+    assert catalog.sql(TOTALS).materialize("default.r").name == first.name
+    with pytest.raises(QueryExistsError, match="another plan"):
+        catalog.sql(TOTALS + " HAVING COUNT(*) > 1").materialize("default.r")
+
+
+def test_a_table_of_other_columns_is_refused(catalog, put):
+    catalog.create_table("default.r", [("k", "INT"), ("w", "STRING")], ["k"])
+    with pytest.raises(SchemaError, match="default\\.r has the columns"):
+        catalog.sql("SELECT k, v FROM t").materialize("default.r")
+
+
+def test_an_insert_runs_on_and_a_set_of_them_shares_its_source(catalog, put):
+    put({1: 1, 2: 2})
+    for name in ("small", "large"):
+        catalog.create_table(f"default.{name}", [("k", "INT"), ("v", "INT")], ["k"])
+    statement = catalog.sql(
+        "EXECUTE STATEMENT SET BEGIN "
+        "INSERT INTO small SELECT k, v FROM t WHERE v < 2; "
+        "INSERT INTO large SELECT k, v FROM t WHERE v >= 2; END"
+    )
+    query = statement.start("both")
+    query.wait({"default.t": put({3: 0, 1: 5})})
+    assert content(catalog, "default.small") == Counter([(3, 0)])
+    assert content(catalog, "default.large") == Counter([(2, 2), (1, 5)])
+    assert query.tables == ("default.small", "default.large")
+
+
+def test_a_result_is_the_source_of_another_query(catalog, put):
+    put({1: 1, 2: 2, 3: 3})
+    catalog.sql("SELECT k, v % 2 AS side FROM t").materialize("default.sides")
+    last = catalog.sql("SELECT side, COUNT(*) AS n FROM sides GROUP BY side").materialize(
+        "default.r"
+    )
+    number = catalog.query("default.sides").wait({"default.t": put({4: 5}, 2)})
+    last.wait({"default.sides": number})
+    assert content(catalog) == Counter([(1, 3)])
+
+
+def test_a_row_that_cannot_be_computed_stops_the_query_until_it_is_mended(catalog, put):
+    query = catalog.sql("SELECT k, 12 / v AS w FROM t").materialize("default.r")
+    query.wait({"default.t": put({1: 4})})
+    number = put({2: 0, 3: 2})
+    with pytest.raises(QueryFailedError, match="zero"):
+        query.wait({"default.t": number})
+    assert query.status()["state"] == "failed"
+    assert content(catalog) == Counter([(1, 3.0)])
+    number = put({2: 6})
+    query.resume()
+    with pytest.raises(QueryFailedError):  # the row is still in the changes that come first
+        query.wait({"default.t": number})
+
+
+def test_a_savepoint_is_gone_back_to(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1})})
+    query.savepoint("before")
+    number = put({2: 3})
+    query.wait({"default.t": number})
+    query.resume(savepoint="before").wait({"default.t": number})
+    assert content(catalog) == Counter([(1, 2, 4)])
+    assert query.verify().equal
+    with pytest.raises(QueryNotFoundError, match="before"):
+        query.resume(savepoint="after")
+
+
+def test_what_operators_remember_can_be_read(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    number = next(node["id"] for node in query.status()["nodes"] if node["type"] == "Aggregate")
+    query.stop()
+    rows = catalog.load_table(f"default.r$state_{number}").to_arrow()
+    assert rows.num_rows == 2
+
+
+def test_a_dropped_query_leaves_its_table_alone(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1})})
+    query.drop()
+    assert content(catalog) == Counter([(1, 1, 1)])
+    assert catalog.queries() == []
+    with pytest.raises(QueryNotFoundError):
+        catalog.query("default.r")
+
+
+def test_a_stream_gives_what_is_there_and_then_what_changes(catalog, put):
+    put({1: 1, 2: 2})
+    with catalog.sql("SELECT k, v FROM t WHERE v > 0").stream() as stream:
+        assert changes(stream) == [("+I", 0, 1, 1), ("+I", 0, 2, 2)]
+        put({1: 5, 2: 0})
+        assert changes(stream) == [("-U", 1, 1, 1), ("+U", 1, 1, 5), ("-U", 1, 2, 2)]
+
+
+def changes(stream: Any) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    while (batch := stream.poll()) is not None:
+        found += [tuple(row.values()) for row in batch.to_pylist()]
+    return found
+
+
+def test_append_refuses_what_updates_and_names_it(catalog, put):
+    catalog.create_table(
+        "default.f", [("k", "INT")], ["k"], options={"merge-engine": "first-row"}
+    )
+    with pytest.raises(UnsupportedError, match="Aggregate"):
+        catalog.sql("SELECT COUNT(*) FROM f GROUP BY k % 2").stream(encoding="append")
+    with catalog.sql("SELECT k + 1 AS x FROM f").stream(encoding="append") as stream:
+        assert stream.poll() is None
+
+
+def test_upserts_have_one_message_a_change(catalog, put):
+    put({1: 1, 2: 2})
+    with catalog.sql("SELECT k, v FROM t").stream(encoding="upsert") as stream:
+        changes(stream)
+        put({1: 5}, 2)
+        assert [row[:3] for row in changes(stream)] == [("+U", 1, 1), ("-D", 1, 2)]
+
+
+def test_a_named_stream_goes_on_where_it_was(catalog, put):
+    relation = catalog.sql("SELECT k, v FROM t")
+    put({1: 1})
+    with relation.stream(name="s", trigger="available_now") as stream:
+        assert len(list(stream)) == 1
+    put({2: 2})
+    with relation.stream(name="s", trigger="available_now") as stream:
+        assert [row["k"] for batch in stream for row in batch.to_pylist()] == [2]
+
+
+def test_a_function_is_called_for_each_epoch(catalog, put):
+    called: list[tuple[int, int]] = []
+    query = catalog.sql("SELECT k, v FROM t").foreach_batch(
+        lambda batch, epoch: called.append((epoch, batch.num_rows)), "calls"
+    )
+    query.wait({"default.t": put({1: 1, 2: 2})})
+    query.wait({"default.t": put({1: 3})})
+    assert called == [(0, 2), (1, 2)] or called[-1] == (called[-1][0], 2)
+
+
+def test_a_query_cannot_read_what_it_writes(catalog, put):
+    put({1: 1})
+    with pytest.raises(UnsupportedError, match=r"default\.t that it reads"):
+        catalog.sql("INSERT INTO t SELECT k + 1, v FROM t").start()
+
+
+def test_a_plan_file_starts_and_goes_on(catalog, put, tmp_path):
+    put({1: 1, 2: 2})
+    catalog.create_table("default.r", [("side", "INT"), ("n", "BIGINT")], ["side"])
+    path = str(tmp_path / "plan.json")
+    catalog.sql(
+        f"COMPILE PLAN '{path}' FOR INSERT INTO r SELECT coalesce(v % 2, 0) AS side, COUNT(*) AS n "
+        "FROM t GROUP BY coalesce(v % 2, 0)"
+    )
+    query = catalog.load_plan(path).execute()
+    query.wait({"default.t": put({3: 3})})
+    assert content(catalog) == Counter([(0, 1), (1, 2)])
+    query.stop()
+    number = put({4: 4})
+    catalog.load_plan(path).execute().wait({"default.t": number})
+    assert content(catalog) == Counter([(0, 2), (1, 2)])
