@@ -86,6 +86,7 @@ class Graph:
         order = list(in_order(shared))
         modes = modes_of(shared, before)
         numbers = {id(node): number for number, node in enumerate(order, 1)}
+        feeding = _feeding_state(order)
         self.stages: list[Stage] = []
         self.scans: dict[int, Scan | Values] = {}
         self._roots = [numbers[id(root)] for root in shared]
@@ -99,8 +100,9 @@ class Graph:
                 modes[id(node)],
                 tuple(modes[id(each)] for each in node.inputs),
                 _opener(number, node, said, open_state, opened),
-                any(duration_millis(each) for each in said),
-                rows_of,
+                expires=any(duration_millis(each) for each in said),
+                feeds_state=id(node) in feeding,
+                rows_of=rows_of,
             )
             inputs = tuple(numbers[id(each)] for each in node.inputs)
             operator = operator_of(node)(node, context)
@@ -176,6 +178,15 @@ class Graph:
     def states(self) -> dict[str, State]:
         """List all states by their names."""
         return {name: state for stage in self.stages for name, state in stage.states.items()}
+
+
+def _feeding_state(order: Sequence[Node]) -> set[int]:
+    """List the nodes whose changes an operator with state takes, by their ``id``."""
+    found: set[int] = set()
+    for node in reversed(order):
+        if states(node) or id(node) in found:
+            found.update(map(id, node.inputs))
+    return found
 
 
 def _opener(

@@ -75,6 +75,7 @@ class Context:
     Attributes:
         mode: of the changes that it gives.
         inputs: modes of the changes that it is given.
+        feeds_state: whether an operator with state takes its changes, at once or further on.
         expires: whether state has a TTL: results are then written again where they did not change.
         open_state: opens a state of this operator.
         rows_of: gives the rows of a source by key; None where it has none to give.
@@ -84,6 +85,7 @@ class Context:
     inputs: tuple[ChangelogMode, ...]
     open_state: Callable[[StateSpec], State]
     expires: bool = False
+    feeds_state: bool = False
     rows_of: RowsOf = no_rows
     options: dict[str, str] = field(default_factory=dict)
 

@@ -218,9 +218,7 @@ def changes(stream: Any) -> list[tuple[Any, ...]]:
 
 
 def test_append_refuses_what_updates_and_names_it(catalog, put):
-    catalog.create_table(
-        "default.f", [("k", "INT")], ["k"], options={"merge-engine": "first-row"}
-    )
+    catalog.create_table("default.f", [("k", "INT")], ["k"], options={"merge-engine": "first-row"})
     with pytest.raises(UnsupportedError, match="Aggregate"):
         catalog.sql("SELECT COUNT(*) FROM f GROUP BY k % 2").stream(encoding="append")
     with catalog.sql("SELECT k + 1 AS x FROM f").stream(encoding="append") as stream:

@@ -131,7 +131,10 @@ class Ranked(Operator):
         heads = self._heads(changes, effect.arrivals, effect.added, effect.removed)
         found = changes.take(np.sort(np.concatenate([effect.added, effect.removed])))
         told = self._told(heads)
-        return found, told if self._ranking.by_number else netted(told, None)
+        # Number by number a row may enter before it leaves, which no key of the row tells apart.
+        tells_all = self._ranking.by_number and not self.context.feeds_state
+        has_number = getattr(self.node, "rank_name", None) is not None
+        return found, told if tells_all or has_number else netted(told, None)
 
     def _heads(
         self, changes: Changes, arrivals: np.ndarray, added: np.ndarray, removed: np.ndarray
