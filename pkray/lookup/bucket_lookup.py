@@ -15,7 +15,7 @@ from pkray.lookup.key_hash import one_batch, one_chunk
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.lookup.store import LookupStore
 from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, take
-from pkray.lsm.keys.key_prefixes import KeyPrefixes, SortedPrefixes, spread
+from pkray.lsm.keys.key_prefixes import KeyPrefixes, KeyRanges, SortedPrefixes, spread
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.lsm.levels import Levels, SortedRun, Vectors
 from pkray.lsm.merge.merge_function import MergeEngine, is_add, newest_images, without_deletes
@@ -383,6 +383,18 @@ class RunRanges:
         _, end = SortedPrefixes(self._lows[:width]).spans(prefixes)
         for number in np.unique(spread(first, end)[1]).tolist():
             yield self.files[number]
+
+    def spans(self, ranges: KeyRanges) -> tuple[Ints, Ints]:
+        """Find for each range the first of the files that may have its keys, and the end of
+        them."""
+        width = ranges.width
+        first, _ = SortedPrefixes(self._highs[:width]).spans_of(ranges.keys)
+        _, end = SortedPrefixes(self._lows[:width]).spans_of(ranges.keys)
+        if ranges.bounds is None:
+            return first, end
+        if ranges.last:
+            return first, np.minimum(end, self.lows.search(ranges.bounded)[0])
+        return np.maximum(first, self.highs.search(ranges.bounded)[0]), end
 
 
 def run_ranges(run: SortedRun, types: tuple[DataType, ...]) -> RunRanges:

@@ -19,7 +19,7 @@ from pkray.lookup.block_layout import (
 )
 from pkray.lookup.block_store import INDEX_BYTES_PER_ENTRY, BlockFile, BlockStore
 from pkray.lookup.key_hash import equal_rows, hash_keys, one_batch
-from pkray.lsm.keys.key_prefixes import KeyPrefixes, SortedPrefixes, spread
+from pkray.lsm.keys.key_prefixes import Bools, KeyPrefixes, KeyRanges, SortedPrefixes, spread
 from pkray.lsm.keys.keys import NormalizedKeys
 
 SLICE_ROWS = 65_536
@@ -198,27 +198,48 @@ class CachedFile:
                 prefixes, leading, blocks[begin : begin + self._queries_at_once], columns
             )
 
+    def read_blocks(self, blocks: Ints, columns: Sequence[str]) -> Iterator[tuple[Ints, pa.Table]]:
+        """Read blocks whole: row positions and ``columns``, in file order.
+
+        Args:
+            blocks: ascending.
+
+        Raises:
+            LocalDiskError: blocks are damaged or gone.
+        """
+        for begin in range(0, len(blocks), self._queries_at_once):
+            data, starts, rows = self._rows_in(blocks[begin : begin + self._queries_at_once])
+            yield rows, self._decoded(data, starts, rows, columns)
+
     def _with_prefixes(
         self, prefixes: KeyPrefixes, leading: Sequence[str], blocks: Ints, columns: Sequence[str]
     ) -> tuple[Ints, pa.Table]:
         layout = self.index.layout
-        per_block = layout.block_rows
-        data, starts = self._fetch(blocks)
-        rows = (blocks[:, None] * per_block + np.arange(per_block)).reshape(-1)
-        starts = np.repeat(starts, per_block)[rows < self.index.row_count]
-        rows = rows[rows < self.index.row_count]
-        keys = layout.decode(data, starts, rows % per_block, leading)
+        data, starts, rows = self._rows_in(blocks)
+        keys = layout.decode(data, starts, rows % layout.block_rows, leading)
         hit = prefixes.begin([keys[name] for name in leading])
         rows, starts = rows[hit], starts[hit]
+        return rows, self._decoded(data, starts, rows, columns)
+
+    def _rows_in(self, blocks: Ints) -> tuple[bytes, Ints, Ints]:
+        """Read blocks; give beside their bytes, for each row, where its block begins, and its
+        position in the file."""
+        per_block = self.index.layout.block_rows
+        data, starts = self._fetch(blocks)
+        rows = (blocks[:, None] * per_block + np.arange(per_block)).reshape(-1)
+        there = rows < self.index.row_count
+        return data, np.repeat(starts, per_block)[there], rows[there]
+
+    def _decoded(self, data: bytes, starts: Ints, rows: Ints, columns: Sequence[str]) -> pa.Table:
+        layout = self.index.layout
         wanted = set(columns)
         flat = [name for name in layout.flat if name in wanted]
         nested = [name for name in layout.nested if name in wanted]
-        found = layout.decode(data, starts, rows % per_block, flat)
+        found = layout.decode(data, starts, rows % layout.block_rows, flat)
         if nested:
             found.update(self._nested(rows, nested))
         chosen = [found[name] for name in columns]
-        table = pa.Table.from_arrays(chosen, schema=layout.schema_of(columns))
-        return rows, table
+        return pa.Table.from_arrays(chosen, schema=layout.schema_of(columns))
 
     def _find_some(
         self, keys: Sequence[pa.Array], columns: Sequence[str]
@@ -363,13 +384,23 @@ class FileIndex:
 
     def blocks_with(self, prefixes: KeyPrefixes) -> Ints:
         """Find the blocks that may have keys which begin with the prefixes, ascending."""
-        width = prefixes.width
+        low, high = self._leading(prefixes.width).spans(prefixes)
+        # The block before the first one that begins so may end so.
+        return np.unique(spread(np.maximum(low - 1, 0), high)[1])
+
+    def blocks_of_ranges(self, ranges: KeyRanges, count: int) -> tuple[Ints, Bools]:
+        """Find the blocks, ascending, that have so many of the first or last keys of ranges, where
+        there are as many; tell which ranges go on beyond them."""
+        low, high = ranges.spans(self._leading(ranges.width), self._sorted_keys)
+        blocks = -(-count // self.layout.block_rows) + 1
+        begin, end, more = ranges.cut(np.maximum(low - 1, 0), high, blocks)
+        return np.unique(spread(begin, end)[1]), more
+
+    def _leading(self, width: int) -> SortedPrefixes:
         firsts = self._by_width.get(width)
         if firsts is None:
             firsts = self._by_width[width] = SortedPrefixes(self._key_columns[:width])
-        low, high = firsts.spans(prefixes)
-        # The block before the first one that begins so may end so.
-        return np.unique(spread(np.maximum(low - 1, 0), high)[1])
+        return firsts
 
     @cached_property
     def _by_width(self) -> dict[int, SortedPrefixes]:

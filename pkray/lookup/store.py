@@ -16,7 +16,8 @@ from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.local_file_cache import CopyLimits, LocalFileCache, LookupStats
 from pkray.lookup.scan_search import ScanSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
-from pkray.lsm.keys.key_prefixes import KeyPrefixes
+from pkray.lsm.keys.key_prefixes import Bools, KeyPrefixes, KeyRanges, SortedPrefixes, spread
+from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.schema.table_schema import KIND
 from pkray.storage.parquet.row_groups import numbered
 
@@ -180,6 +181,70 @@ class LookupStore:
             batches = numbered(self.read(source, file, read))
         found = list(_with_prefixes(batches, leading, prefixes, columns))
         return _joined_rows(found) if found else _no_rows(source, file, columns)[1:]
+
+    def locate_ranges(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        key_columns: list[str],
+        ranges: KeyRanges,
+        count: int,
+        columns: list[str],
+    ) -> tuple[Ints, pa.Table, Bools]:
+        """Find the first or last rows of ranges of keys in one file, of the newest schema.
+
+        Args:
+            key_columns: all of the key's.
+            count: rows of each range at most.
+            columns: what to return; the key columns among them.
+
+        Returns:
+            The number of each row's range, ascending, and within it in key order; the rows;
+            whether the file has more rows of each range.
+        """
+        rows, more = self._around(source, file, key_columns, ranges, count, columns)
+        if not rows.num_rows:
+            return np.zeros(0, np.int64), rows, np.zeros(len(ranges), np.bool_)
+        keys = [one_chunk(rows.column(name)) for name in key_columns]
+        leading = SortedPrefixes(keys[: ranges.width])
+        low, high, cut = ranges.cut(*ranges.spans(leading, NormalizedKeys(keys)), count)
+        of_row, numbers = spread(low, high)
+        return of_row, rows.take(pa.array(numbers)), more | cut
+
+    def _around(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        key_columns: list[str],
+        ranges: KeyRanges,
+        count: int,
+        columns: list[str],
+    ) -> tuple[pa.Table, Bools]:
+        """Read rows of a file, in its order, that hold the first or last ones of ranges; tell
+        which ranges go on."""
+        all_of = np.zeros(len(ranges), np.bool_)
+        try:
+            cached = self._copied(source, file, key_columns, columns, len(ranges))
+            if cached is not None:
+                blocks, more = cached.index.blocks_of_ranges(ranges, count)
+                rows_held = len(blocks) * cached.index.layout.block_rows
+                if rows_held < MANY_KEYS or 2 * rows_held < file.row_count:
+                    if not len(blocks):
+                        return _no_rows(source, file, columns)[2], more
+                    return _joined_rows(list(cached.read_blocks(blocks, columns)))[1], more
+        except LocalDiskError as error:
+            self._copies.failed(file.file_name, error)
+            cached = None
+        self._copies.count(scans=1)
+        if cached is None:
+            condition = _condition(key_columns[0], ranges.prefixes[0])
+            batches = [batch for _, batch in source.read_numbered(file, columns, condition)]
+        else:
+            batches = list(self.read(source, file, columns))
+        filled = [batch for batch in batches if batch.num_rows]
+        if not filled:
+            return _no_rows(source, file, columns)[2], all_of
+        return pa.Table.from_batches(filled).combine_chunks(), all_of
 
     def expire(self) -> None:
         """Remove the copies that were not used for the retention time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -87,7 +88,11 @@ class SortedPrefixes:
 
     def spans(self, prefixes: KeyPrefixes) -> tuple[Ints, Ints]:
         """Find for each prefix where the keys that begin with it start and end."""
-        low, hit = self._keys.search(prefixes.keys)
+        return self.spans_of(prefixes.keys)
+
+    def spans_of(self, keys: NormalizedKeys) -> tuple[Ints, Ints]:
+        """Find as `spans`, for prefixes in any order."""
+        low, hit = self._keys.search(keys)
         ends = np.append(self._starts[1:], len(self._keys))
         high = low.copy()
         high[hit] = ends[np.searchsorted(self._starts, low[hit], side="right") - 1]
@@ -100,3 +105,64 @@ def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
     which = np.repeat(np.arange(len(sizes)), sizes)
     before = np.cumsum(sizes) - sizes
     return which, np.arange(len(which)) - before[which] + low[which]
+
+
+@dataclass(frozen=True)
+class KeyRanges:
+    """Ranges of keys, of each of which the first or the last ones are wanted.
+
+    Args:
+        prefixes: the leading key columns, a row a range, without nulls; they may repeat.
+        bounds: of the column after them, a row a range: where a range starts (with it), or, if
+            the last ones are wanted, ends (without it); None: ranges are all keys that begin so.
+        last: whether the last ones are wanted.
+    """
+
+    prefixes: Sequence[pa.Array]
+    bounds: pa.Array | None = None
+    last: bool = False
+
+    def __len__(self) -> int:
+        return len(self.prefixes[0])
+
+    @property
+    def width(self) -> int:
+        """The number of leading key columns."""
+        return len(self.prefixes)
+
+    def take(self, numbers: Ints) -> KeyRanges:
+        """Take some ranges by number."""
+        chosen = pa.array(numbers)
+        bounds = None if self.bounds is None else self.bounds.take(chosen)
+        return KeyRanges([each.take(chosen) for each in self.prefixes], bounds, self.last)
+
+    @cached_property
+    def keys(self) -> NormalizedKeys:
+        """The leading columns."""
+        return NormalizedKeys(self.prefixes)
+
+    @cached_property
+    def bounded(self) -> NormalizedKeys:
+        """The leading columns and the bounds."""
+        assert self.bounds is not None
+        return NormalizedKeys([*self.prefixes, self.bounds])
+
+    def spans(self, leading: SortedPrefixes, whole: NormalizedKeys) -> tuple[Ints, Ints]:
+        """Find where each range starts and ends in sorted keys.
+
+        Args:
+            leading: the keys' leading columns.
+            whole: the keys, with the column after the leading ones.
+        """
+        low, high = leading.spans_of(self.keys)
+        if self.bounds is None:
+            return low, high
+        at, _ = whole.search(self.bounded)
+        return (low, np.minimum(at, high)) if self.last else (np.maximum(at, low), high)
+
+    def cut(self, low: Ints, high: Ints, count: int) -> tuple[Ints, Ints, Bools]:
+        """Leave so many keys of each span; tell which spans had more."""
+        more = high - low > count
+        if self.last:
+            return np.maximum(low, high - count), high, more
+        return low, np.minimum(high, low + count), more

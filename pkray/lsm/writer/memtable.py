@@ -18,7 +18,7 @@ from pkray.lsm.keys.key_groups import (
     shifted,
     take,
 )
-from pkray.lsm.keys.key_prefixes import KeyPrefixes, SortedPrefixes, spread
+from pkray.lsm.keys.key_prefixes import KeyPrefixes, KeyRanges, SortedPrefixes, spread
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.lsm.merge.merge_function import MergeEngine, cut_at_deletes, is_add
 from pkray.schema.table_schema import KIND
@@ -136,14 +136,33 @@ class Memtable:
         """Find as `lookup` does, all keys that begin with the prefixes."""
         return self._merged(lambda segment: segment.find_prefixes(prefixes), engine, first_sequence)
 
+    def in_ranges(
+        self, ranges: KeyRanges, count: int
+    ) -> Iterator[tuple[np.ndarray, pa.RecordBatch, np.ndarray]]:
+        """Find the newest rows of the first or last keys of ranges, part by part, oldest first.
+
+        Args:
+            count: keys of each range at most.
+
+        Yields:
+            the number of each row's range, ascending, and within it in key order; the rows, without
+            sequence numbers, deletes included; whether each range has more keys in this part.
+        """
+        for segment, rows in self._sorted():
+            of_row, numbers, more = segment.find_ranges(ranges, count)
+            if len(numbers):
+                yield of_row, take(rows, numbers), more
+
+    def _sorted(self) -> list[tuple[_Segment, pa.RecordBatch]]:
+        with self._lock:
+            self._sort_new_rows()
+            return list(zip(self._segments, self._batches, strict=True))
+
     def _merged(
         self, find: Callable[[_Segment], np.ndarray], engine: MergeEngine, first_sequence: int
     ) -> pa.RecordBatch:
-        with self._lock:
-            self._sort_new_rows()
-            sorted_rows = list(zip(self._segments, self._batches, strict=True))
         found = []
-        for segment, rows in sorted_rows:
+        for segment, rows in self._sorted():
             numbers = find(segment)
             if len(numbers):
                 sequence = pa.array(numbers + first_sequence)
@@ -200,10 +219,26 @@ class _Segment:
 
     def find_prefixes(self, prefixes: KeyPrefixes) -> np.ndarray:
         """Find as `find` does, all keys that begin with the prefixes."""
-        width = prefixes.width
+        return self._rows_of(spread(*self._leading(prefixes.width).spans(prefixes))[1])
+
+    def find_ranges(
+        self, ranges: KeyRanges, count: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Find the first or last keys of ranges.
+
+        Returns:
+            For each key found its range and the number of its newest row; whether each range has
+            more keys.
+        """
+        spans = ranges.spans(self._leading(ranges.width), self._keys)
+        low, high, more = ranges.cut(*spans, count)
+        of_key, keys = spread(low, high)
+        return of_key, self._rows[self._starts[keys] + self._sizes[keys] - 1], more
+
+    def _leading(self, width: int) -> SortedPrefixes:
         if width not in self._by_width:
             self._by_width[width] = SortedPrefixes(self._columns[:width])
-        return self._rows_of(spread(*self._by_width[width].spans(prefixes))[1])
+        return self._by_width[width]
 
     def _rows_of(self, groups: np.ndarray) -> np.ndarray:
         sizes = self._sizes[groups]

@@ -18,12 +18,15 @@ import pyarrow as pa
 from pkray.format.binary_row import EMPTY_ROW
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.bucket_lookup import BucketLookup
+from pkray.lookup.range_search import RangeSearch
 from pkray.lookup.store import LookupStore
 from pkray.lookup.store_lookup import StoreLookup
 from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
+from pkray.lsm.keys.key_prefixes import KeyRanges
 from pkray.lsm.levels import Levels
+from pkray.lsm.merge.merge_function import is_add
 from pkray.lsm.merge.merge_read import merge_read
 from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.lsm.writer.uncommitted import Uncommitted
@@ -112,6 +115,7 @@ class State:
         engine = merge_engine(self._schema)
         self._lookup = BucketLookup(lookups, source, self._schema, engine)
         self._source = source
+        self._ranges = RangeSearch(lookups, source, self._schema, self._is_live)
         self._levels = Levels(files)
         self._writer = BucketWriter(
             self._schema,
@@ -136,24 +140,38 @@ class State:
         return self._found(*self._lookup.find(self._levels, asked, self._asked, self._held))
 
     def rows_of(
-        self, keys: pa.Array, *, first: int | None = None, last: int | None = None
+        self,
+        keys: pa.Array,
+        *,
+        first: int | None = None,
+        last: int | None = None,
+        bounds: pa.Array | None = None,
     ) -> Found:
         """Find all rows of keys, of a state that has row keys.
 
         Args:
             keys: BINARY, without NULLs.
             first, last: so many rows of each key at most, by their row keys from the least or the
-                greatest on; default all. They come in ascending order.
+                greatest on; default all. They come in ascending order. Only these are read, and few
+                around them.
+            bounds: with `first` or `last`, a row key beside each key: the first rows from there on,
+                with it, or the last ones before it.
         """
+        if first is not None or last is not None:
+            count = first if first is not None else last or 0
+            ranges = KeyRanges([keys], bounds, first is None)
+            positions, rows = self._ranges.find(
+                self._writer.uncommitted.on(self._levels),
+                self._writer.uncommitted.memory,
+                ranges,
+                count,
+                self._asked,
+            )
+            return self._found(positions, pa.Table.from_batches([rows]))
         asked = pa.RecordBatch.from_arrays([keys], names=[KEY])
-        found = self._found(
+        return self._found(
             *self._lookup.find_prefixes(self._levels, asked, self._asked, self._held)
         )
-        if first is None and last is None:
-            return found
-        places, sizes = _places(found.positions)
-        kept = places < first if first is not None else places >= sizes - (last or 0)
-        return _taken(found, np.flatnonzero(kept))
 
     def put(
         self, keys: pa.Array, values: Sequence[pa.Array], row_keys: pa.Array | None = None
@@ -238,6 +256,14 @@ class State:
             pa.RecordBatch.from_arrays([kinds, *named.columns], names=[KIND, *named.schema.names])
         )
 
+    def _is_live(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Whether rows are there: neither removed nor expired."""
+        live = is_add(rows.column(KIND))
+        if self.ttl:
+            written = rows.column(WRITTEN).fill_null(self.now - self.ttl)
+            live &= np.asarray(written) + self.ttl > self.now
+        return live
+
     def _found(self, positions: np.ndarray, table: pa.Table) -> Found:
         if not np.all(positions[1:] >= positions[:-1]):
             order = np.argsort(positions, kind="stable")
@@ -262,13 +288,6 @@ def _taken(found: Found, numbers: np.ndarray) -> Found:
     rows = found.rows.take(chosen) if found.rows.num_columns else found.rows
     keys = None if found.row_keys is None else found.row_keys.take(chosen)
     return Found(found.positions[numbers], rows, keys)
-
-
-def _places(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Number the rows of each position from 0; give beside each how many its position has."""
-    begins = np.flatnonzero(np.r_[True, positions[1:] != positions[:-1]])[: len(positions)]
-    sizes = np.diff(np.r_[begins, len(positions)])
-    return np.arange(len(positions)) - np.repeat(begins, sizes), np.repeat(sizes, sizes)
 
 
 def stored_rows(store: ObjectStore, files: Sequence[DataFileMeta]) -> pa.RecordBatchReader:

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes, concatenated, netted
 from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
@@ -51,11 +50,7 @@ class Ranking:
 
 
 def ranking(node: TopN | Deduplicate | Limit) -> Ranking:
-    """Read a node as a ranking.
-
-    Raises:
-        UnsupportedError: the first row by event time is known when the watermark passes it.
-    """
+    """Read a node as a ranking."""
     match node:
         case TopN():
             by_number = node.rank_name is not None or node.start > 1
@@ -72,12 +67,6 @@ def ranking(node: TopN | Deduplicate | Limit) -> Ranking:
 def _deduplicated(node: Deduplicate) -> Ranking:
     if node.order_by is None:
         return Ranking(node.keys, (), 1, 1, not node.keep_first, by_number=True)
-    if node.keep_first and node.input.fields[node.order_by].is_rowtime:
-        raise UnsupportedError(
-            f"the first row by event time, {node.order_by}, is not kept continuously yet: keep the "
-            "first by arrival, or the last",
-            node="Deduplicate",
-        )
     order = SortKey(node.order_by, not node.keep_first, nulls_first=node.keep_first)
     return Ranking(node.keys, (order,), 1, 1, not node.keep_first, by_number=True)
 
@@ -97,18 +86,21 @@ class _Heads(NamedTuple):
     after: np.ndarray
 
 
-@operates(TopN, Deduplicate)
+def _needs_watermarks(node: TopN | Deduplicate) -> bool:
+    """Whether rows come out when the watermark passes them: those of windows, and the first by
+    event time."""
+    if is_windowed(node):
+        return True
+    by = node.order_by if isinstance(node, Deduplicate) and node.keep_first else None
+    return by is not None and node.input.fields[by].is_rowtime
+
+
+@operates(TopN, Deduplicate, when=lambda node: not _needs_watermarks(node))
 class Ranked(Operator):
     """Keeps the rows of each partition whose number in an order is from one to another."""
 
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
-        if is_windowed(node):
-            raise UnsupportedError(
-                f"{type(node).__name__} over windows does not run continuously yet: run the query "
-                "bounded",
-                node=type(node).__name__,
-            )
         self._ranking = ranking(node)
         self._schema = node.input.fields.arrow
         self._rows = context.open_state(StateSpec(self._schema, by_row=True))

@@ -1,0 +1,153 @@
+import random
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pkray.clock import now_millis
+from pkray.lookup.local_file_cache import CopyLimits
+from pkray.lookup.store import LookupStore
+from pkray.relational.continuous.state import Found, State, StateSpec
+from pkray.storage.opening import open_store
+
+SPEC = StateSpec(pa.schema([("v", pa.int64())]), by_row=True)
+
+
+@pytest.fixture
+def lookups(tmp_path: Path) -> Iterator[LookupStore]:
+    limits = CopyLimits(1 << 30, 1 << 26, 3_600_000)
+    store = LookupStore(str(tmp_path / "lookups"), limits, clock=now_millis)
+    yield store
+    store.close()
+
+
+def opened(tmp_path: Path, lookups: LookupStore, **how: Any) -> State:
+    return State(SPEC, open_store(str(tmp_path / "state")), lookups, **how)
+
+
+def of(values: list[bytes]) -> pa.Array:
+    return pa.array(values, pa.binary())
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(4, "big")
+
+
+def answers(found: Found, asked: int) -> list[list[tuple[bytes, int]]]:
+    lists: list[list[tuple[bytes, int]]] = [[] for _ in range(asked)]
+    assert found.row_keys is not None
+    rows = zip(found.row_keys.to_pylist(), found.column("v").to_pylist(), strict=True)
+    for position, row in zip(found.positions.tolist(), rows, strict=True):
+        lists[position].append(row)
+    return lists
+
+
+class Model:
+    """Rows by key and row key, in memory."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, dict[bytes, int]] = {}
+
+    def change(self, state: State, rng: random.Random, size: int, rows: int) -> None:
+        chosen = {
+            (rng.choice([b"a", b"b", b"b", b"b", b"c"]), number(rng.randrange(rows)))
+            for _ in range(size)
+        }
+        pairs = sorted(chosen)
+        puts = [pair for pair in pairs if rng.random() < 0.5]
+        removes = [pair for pair in pairs if pair not in set(puts)]
+        values = [rng.randrange(100) for _ in puts]
+        keys, row_keys = of([key for key, _ in puts]), of([row for _, row in puts])
+        state.put(keys, [pa.array(values, pa.int64())], row_keys)
+        state.remove(of([key for key, _ in removes]), of([row for _, row in removes]))
+        for (key, row), value in zip(puts, values, strict=True):
+            self.rows.setdefault(key, {})[row] = value
+        for key, row in removes:
+            self.rows.get(key, {}).pop(row, None)
+
+    def of(self, key: bytes) -> list[tuple[bytes, int]]:
+        return sorted(self.rows.get(key, {}).items())
+
+
+@pytest.mark.parametrize("memory", [8 << 10, 64 << 20])
+@pytest.mark.parametrize("rows", [20, 9000])
+def test_the_first_and_the_last_rows_of_keys_are_found(
+    tmp_path: Path, lookups: LookupStore, rows: int, memory: int
+) -> None:
+    rng = random.Random(f"{rows} {memory}")
+    state, model = opened(tmp_path, lookups, memory=memory), Model()
+    for size in (10, 8000, 30, 3000, 5, 2000):
+        model.change(state, rng, size, rows)
+        if rng.random() < 0.3:
+            state.checkpoint()
+        keys = [b"b", b"none", b"a", b"c"]
+        for count in (1, 3, 40, rows + 1):
+            expected = [model.of(key) for key in keys]
+            found = answers(state.rows_of(of(keys), first=count), len(keys))
+            assert found == [each[:count] for each in expected]
+            found = answers(state.rows_of(of(keys), last=count), len(keys))
+            assert found == [each[-count:] for each in expected]
+            assert_around(state, model, rng, rows, count)
+
+
+def assert_around(state: State, model: Model, rng: random.Random, rows: int, count: int) -> None:
+    keys = [rng.choice([b"a", b"b", b"none"]) for _ in range(6)]
+    bounds = [number(rng.randrange(rows + 1)) for _ in keys]
+    after = answers(state.rows_of(of(keys), first=count, bounds=of(bounds)), len(keys))
+    before = answers(state.rows_of(of(keys), last=count, bounds=of(bounds)), len(keys))
+    for place, (key, bound) in enumerate(zip(keys, bounds, strict=True)):
+        all_rows = model.of(key)
+        at = bisect_left(all_rows, (bound, -1))
+        assert after[place] == all_rows[at : at + count]
+        assert before[place] == all_rows[max(at - count, 0) : at]
+
+
+def test_rows_under_many_removed_ones_are_found(tmp_path: Path, lookups: LookupStore) -> None:
+    state = opened(tmp_path, lookups, memory=8 << 10)
+    rows = of([number(each) for each in range(5000)])
+    keys = of([b"k"] * 5000)
+    state.put(keys, [pa.array(range(5000), pa.int64())], rows)
+    state.checkpoint()
+    state.remove(keys[:4990], rows[:4990])
+    found = state.rows_of(of([b"k"]), first=3)
+    assert found.column("v").to_pylist() == [4990, 4991, 4992]
+
+
+def test_expired_rows_are_no_first_rows(tmp_path: Path, lookups: LookupStore) -> None:
+    state = opened(tmp_path, lookups, ttl=10)
+    state.put(of([b"k"] * 3), [pa.array([1, 2, 3])], of([b"1", b"2", b"3"]))
+    state.now = 9
+    state.put(of([b"k"]), [pa.array([9])], of([b"9"]))
+    state.now = 12
+    found = state.rows_of(of([b"k"]), first=2)
+    assert found.column("v").to_pylist() == [9]
+
+
+def test_the_first_rows_of_a_long_key_are_read_alone(
+    tmp_path: Path, lookups: LookupStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = opened(tmp_path, lookups, memory=64 << 20)
+    rows = 50_000
+    state.put(
+        of([b"k"] * rows),
+        [pa.array(range(rows), pa.int64())],
+        of([number(each) for each in range(rows)]),
+    )
+    state.checkpoint()
+    state.rows_of(of([b"k"]), first=1)  # makes the copy
+    read = 0
+    locate = LookupStore._around
+
+    def counted(self: LookupStore, *arguments: Any) -> Any:
+        nonlocal read
+        found = locate(self, *arguments)
+        read += found[0].num_rows
+        return found
+
+    monkeypatch.setattr(LookupStore, "_around", counted)
+    state.rows_of(of([b"k"]), last=3)
+    state.rows_of(of([b"k"]), first=3, bounds=of([number(30_000)]))
+    assert 0 < read < 1000
