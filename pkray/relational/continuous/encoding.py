@@ -74,6 +74,25 @@ def encoded(
     return _as_binary(_joined(blocks, count), count)
 
 
+def identified(columns: Sequence[pa.Array | pa.ChunkedArray], rows: int | None = None) -> pa.Array:
+    """Encode rows so that equal ones can be found: shorter than `encoded`, and in no order.
+
+    The values come first, so that keys differ early; which of them are NULL is said at the end, by
+    rows that have any.
+
+    Args:
+        columns, rows: as of `encoded`.
+    """
+    count = len(columns[0]) if columns else int(rows or 0)
+    arrays = [whole(column) for column in columns]
+    blocks = [_values(array, equal_zeros=False) for array in arrays]
+    if any(array.null_count for array in arrays):
+        null = np.stack([np.asarray(array.is_null()) for array in arrays], axis=1)
+        lengths = np.where(null.any(axis=1), len(arrays), 0)
+        blocks.append(_Block(null[lengths > 0].astype(np.uint8).reshape(-1), lengths))
+    return _as_binary(_joined(blocks, count), count)
+
+
 def _as_binary(block: _Block, rows: int) -> pa.Array:
     offsets = np.zeros(rows + 1, np.int64)
     np.cumsum(block.sizes(rows), out=offsets[1:])

@@ -69,6 +69,7 @@ class GroupAggregate(Operator):
         return replaced(
             self.node.fields,
             self.context,
+            groups.first,
             groups.columns,
             (self._results(before, rows_before, groups), groups.was),
             (self._results(after, rows, groups), groups.there),

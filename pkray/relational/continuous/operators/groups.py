@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.relational.continuous.changes import Changes
-from pkray.relational.continuous.encoding import encoded
+from pkray.relational.continuous.encoding import identified
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.state import Found
 from pkray.relational.local.keys import codes
@@ -27,7 +29,9 @@ class Groups:
         of_row: int64, the group of each change, 0 … count - 1.
         arrivals: int64, when each change arrived.
         names: of the key columns.
-        columns: the keys, a row a group; groups are in the order in which they first occur.
+        first: int64, the first change of each group.
+        columns: the keys, a row a group; groups are in the order of their encoded keys, in which
+            states find them fastest.
         keys: the same, encoded.
         count: how many groups there are.
         was, there: whether each group had rows before, and has afterwards.
@@ -36,6 +40,7 @@ class Groups:
     changes: Changes
     of_row: np.ndarray
     arrivals: np.ndarray
+    first: np.ndarray
     names: tuple[str, ...]
     columns: tuple[pa.Array, ...]
     keys: pa.Array
@@ -49,18 +54,21 @@ class Groups:
         """Group changes by columns."""
         columns = changes.columns(names)
         numbers = codes(columns, len(changes))
-        first = pa.array(numbers.first_rows())
-        arrivals = np.arange(epoch.arrival, epoch.arrival + len(changes))
-        taken = tuple(column.take(first) for column in columns)
-        keys = encoded(taken, numbers.count)
+        first = numbers.first_rows()
+        keys = identified([column.take(pa.array(first)) for column in columns], numbers.count)
+        order = NormalizedKeys([keys]).argsort(stable=False)
+        places = np.empty(numbers.count, np.int64)
+        places[order] = np.arange(numbers.count)
+        first = first[order]
         known = np.ones(numbers.count, bool)
         return cls(
             changes,
-            numbers.of_row,
-            arrivals,
+            places[numbers.of_row],
+            np.arange(epoch.arrival, epoch.arrival + len(changes)),
+            first,
             tuple(names),
-            taken,
-            keys,
+            tuple(column.take(pa.array(first)) for column in columns),
+            keys.take(pa.array(order)),
             numbers.count,
             known,
             known,
@@ -96,6 +104,11 @@ class Groups:
             self._made[key] = make()
         result: Made = self._made[key]
         return result
+
+    @cached_property
+    def in_order(self) -> np.ndarray:
+        """The groups in the order in which they first occur."""
+        return np.argsort(self.first)
 
     def describe(self, group: int) -> str:
         """Name a group in a message."""

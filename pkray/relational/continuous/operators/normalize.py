@@ -39,4 +39,6 @@ class CompleteByKey(Operator):
         kept = pa.array(np.flatnonzero(there))
         self._state.put(groups.keys.take(kept), [column.take(kept) for column in after])
         self._state.remove(groups.keys.take(pa.array(np.flatnonzero(was & ~there))))
-        return replaced(self.node.fields, self.context, (), (before, was), (after, there))
+        return replaced(
+            self.node.fields, self.context, groups.first, (), (before, was), (after, there)
+        )

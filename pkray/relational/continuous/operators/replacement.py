@@ -19,6 +19,7 @@ from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 def replaced(
     fields: Fields,
     context: Context,
+    first: np.ndarray,
     keys: Sequence[pa.Array],
     before: tuple[Sequence[pa.Array], np.ndarray],
     after: tuple[Sequence[pa.Array], np.ndarray],
@@ -29,6 +30,7 @@ def replaced(
     wanted); one that does not is left out unless state expires.
 
     Args:
+        first: int64, the change that each key occurs in first: they come out in this order.
         keys: the first columns, which do not change.
         before: the other columns, and whether there was a row; what stands where there was none
             does not matter.
@@ -45,15 +47,15 @@ def replaced(
     gone = np.flatnonzero((was & ~there) | (changed & context.mode.before))
     come = np.flatnonzero(there & (~was | changed))
     count = len(was)
-    sources = np.concatenate([gone, come + count])
-    order = np.argsort(np.concatenate([gone * 2, come * 2 + 1]), kind="stable")
-    kinds = np.concatenate(
-        [
-            np.where(changed[gone], UPDATE_BEFORE, DELETE),
-            np.where(changed[come], UPDATE_AFTER, INSERT),
-        ]
-    ).astype(np.int8)[order]
-    sources = sources[order]
+    slots = np.full(2 * (int(first.max(initial=-1)) + 1), -1)
+    slots[2 * first[gone]] = gone
+    slots[2 * first[come] + 1] = come + count
+    sources = slots[slots >= 0]
+    of_gone, of_come = (
+        np.where(changed, UPDATE_BEFORE, DELETE),
+        np.where(changed, UPDATE_AFTER, INSERT),
+    )
+    kinds = np.concatenate([of_gone, of_come]).astype(np.int8)[sources]
     numbers, places = pa.array(sources % count if count else sources), pa.array(sources)
     columns = [key.take(numbers) for key in keys]
     columns += [joined(a, b).take(places) for a, b in zip(old, new, strict=True)]

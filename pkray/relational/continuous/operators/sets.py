@@ -60,15 +60,16 @@ class CountedRows(Operator):
 
     def _changed(self, groups: Groups, before: np.ndarray, after: np.ndarray) -> Changes:
         """Give each row as often as it comes or goes more."""
-        rows = np.repeat(np.arange(groups.count), np.abs(after - before))
+        times, order = np.abs(after - before), groups.in_order
+        rows = np.repeat(order, times[order])
         kinds = np.where((after > before)[rows], INSERT, DELETE).astype(np.int8)
         if self._again:
             same = np.flatnonzero((before > 0) & (before == after))
             repeated = [UPDATE_BEFORE, UPDATE_AFTER] if self.context.mode.before else [UPDATE_AFTER]
             rows = np.concatenate([rows, np.repeat(same, len(repeated))])
             kinds = np.concatenate([kinds, np.tile(np.array(repeated, np.int8), len(same))])
-            order = np.argsort(rows, kind="stable")
-            rows, kinds = rows[order], kinds[order]
+            sequence = np.argsort(groups.first[rows], kind="stable")
+            rows, kinds = rows[sequence], kinds[sequence]
         columns = [column.take(pa.array(rows)) for column in groups.columns]
         return Changes(batch_of(columns, self.node.fields.arrow, len(rows)), kinds)
 
