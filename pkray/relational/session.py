@@ -31,6 +31,7 @@ from pkray.table.views import StoredView
 if TYPE_CHECKING:
     from pkray.table.catalog import Catalog
 
+TIME_ZONE = "table.local-time-zone"
 DEFAULT_DATABASE = "default"
 MAX_VIEWS = 32
 """Most views in each other: each costs some of Python's stack."""
@@ -58,6 +59,7 @@ class Environment:
         plans: what the relations give that this one was made of, by their numbers.
         found: tables and views as they were when they were first asked for: a query and those made
             of it see one schema of each.
+        time_zone: the zone of TIMESTAMP_LTZ as text, days and hours.
     """
 
     dialect: Dialect = Dialect.SPARK
@@ -68,6 +70,7 @@ class Environment:
     database: str | None = None
     plans: Mapping[int, Node] = field(default_factory=dict)
     found: dict[Any, Node] = field(default_factory=dict, compare=False)
+    time_zone: str = "UTC"
 
     def relation(
         self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
@@ -165,7 +168,8 @@ class QuerySession:
 
     def environment(self, dialect: Dialect) -> Environment:
         """Give what names stand for in a query of this dialect."""
-        return Environment(dialect, session=self, database=self.database)
+        zone = self.options.get(TIME_ZONE, "UTC")
+        return Environment(dialect, session=self, database=self.database, time_zone=zone)
 
     def relation(
         self,

@@ -33,3 +33,8 @@ class Names(Protocol):
 
     def udf(self, name: str) -> Any | None:
         """Find a user's function (a ``pkray.relational.udf.Udf``); None where there is none."""
+
+
+def zone_of(names: Names) -> str:
+    """Find the time zone of the session that queries are of: UTC where there is none."""
+    return str(getattr(names, "time_zone", "UTC"))

@@ -24,7 +24,7 @@ from pkray.relational.sql.dialects import DIALECTS
 from pkray.relational.sql.places import nearest, quoted
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.listing import function_rows
-from pkray.relational.statements.settings import SETTINGS, checked_setting
+from pkray.relational.statements.settings import OTHER_NAMES, SETTINGS, checked_setting
 from pkray.relational.statements.views import create_view, drop_view
 from pkray.schema.changes import AddColumn, SchemaChange
 from pkray.schema.types import DataType
@@ -267,17 +267,19 @@ def set_option(catalog: Catalog, asked: said.SetOption) -> pa.Table:
     options = catalog.session.options
     if asked.key is None:
         return _pairs(options)
+    key = OTHER_NAMES.get(asked.key.lower(), asked.key)
     if asked.value is None:
-        if asked.key not in SETTINGS:
-            checked_setting(asked.key, "")
-        return _pairs({asked.key: options.get(asked.key, SETTINGS[asked.key].default or "")})
-    options[asked.key] = checked_setting(asked.key, asked.value)
+        if key not in SETTINGS:
+            checked_setting(key, "")
+        return _pairs({asked.key: options.get(key, SETTINGS[key].default or "")})
+    options[key] = checked_setting(key, asked.value)
     return DONE
 
 
 def reset(catalog: Catalog, key: str | None) -> None:
     """Give one option its default, or all."""
     options = catalog.session.options
+    key = key and OTHER_NAMES.get(key.lower(), key)
     if key is None:
         options.clear()
     elif key in SETTINGS:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pkray.errors import OptionError
 from pkray.options.values import BOOLEAN, DURATION, SIZE, STRING, Kind, choice, integer
@@ -17,6 +19,20 @@ class Setting:
     kind: Kind
     default: str | None
     about: str
+
+
+OTHER_NAMES = {"spark.sql.session.timezone": "table.local-time-zone"}
+"""What other engines call an option, in small letters."""
+
+
+def _zone(text: str) -> str:
+    if re.fullmatch(r"[+-](0\d|1[0-8]):[0-5]\d", text):
+        return text
+    try:
+        ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(text) from None
+    return text
 
 
 SETTINGS = {
@@ -48,7 +64,12 @@ SETTINGS = {
             "table.exec.mini-batch.allow-latency", DURATION, None, "Taken for Flink, as above."
         ),
         Setting("table.exec.mini-batch.size", integer(-1), None, "Taken for Flink, as above."),
-        Setting("table.local-time-zone", choice("UTC"), "UTC", "Zone of TIMESTAMP_LTZ as text."),
+        Setting(
+            "table.local-time-zone",
+            Kind("time zone", _zone, "a zone such as 'Europe/Berlin' or '+02:00'"),
+            "UTC",
+            "Zone of TIMESTAMP_LTZ as text, days and hours.",
+        ),
         Setting("sql.plan-paths", STRING, None, "Folder or URL below which plan files may lie."),
     )
 }

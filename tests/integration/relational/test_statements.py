@@ -342,3 +342,25 @@ def test_the_query_of_a_view_is_shown(catalog, t):
     for other in ("t", "x"):
         with pytest.raises(TableNotFoundError, match=f"no view is called default.{other}"):
             shown(f"VIEW {other}")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET 'table.local-time-zone' = 'Asia/Tokyo'",
+        "SET 'spark.sql.session.timeZone' = 'Asia/Tokyo'",
+        "SET TIME ZONE '+09:00'",
+    ],
+)
+def test_the_zone_of_the_session_is_set(catalog, statement):
+    query = "SELECT CAST(TIMESTAMP '2020-01-01 00:00:00Z' AS STRING) AS s"
+    assert rows(catalog, query) == [("2020-01-01 00:00:00",)]
+    catalog.sql(statement)
+    assert rows(catalog, query) == [("2020-01-01 09:00:00",)]
+    catalog.sql("RESET 'spark.sql.session.timeZone'")
+    assert rows(catalog, query) == [("2020-01-01 00:00:00",)]
+
+
+def test_a_zone_that_there_is_not_is_refused(catalog):
+    with pytest.raises(OptionError, match="a zone such as 'Europe/Berlin'"):
+        catalog.sql("SET TIME ZONE 'Mars/Base'")

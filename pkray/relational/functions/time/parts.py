@@ -161,7 +161,7 @@ def _make_timestamp_arguments(wanted: DataType, name: str) -> Resolver:
         whole = [integer.taken(name, arguments, place, dialect) for place in range(5)]
         call = typed_call("make_timestamp", *whole, cast_to(arguments[5], _SECONDS))
         if len(arguments) == 7:
-            return typed_call("to_utc_timestamp", call, text.taken(name, arguments, 6, dialect))
+            return typed_call("instant_at", call, text.taken(name, arguments, 6, dialect))
         return cast_to(call, wanted)
 
     return resolve

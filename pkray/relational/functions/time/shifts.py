@@ -26,8 +26,8 @@ from pkray.relational.plan.expressions import Call, Expression
 
 
 def _zone_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
-    shift = in_zone(call.function == "from_utc_timestamp")
-    times, zones = as_array(values[0], rows), values[1]
+    shift = in_zone(call.function in ("from_utc_timestamp", "local_time"))
+    times, zones = as_array(values[0], rows).view(call.type.arrow), values[1]
     if isinstance(zones, pa.Scalar):
         if not zones.is_valid:
             return pa.nulls(rows, call.type.arrow)
@@ -54,9 +54,10 @@ def _convert_timezone(arguments: tuple[Expression, ...], dialect: Dialect) -> Ex
     check_count(name, arguments, 2, 3)
     value: Expression = timestamp_ltz.taken(name, arguments, len(arguments) - 1, dialect)
     if len(arguments) == 3:
-        value = typed_call("to_utc_timestamp", value, text.taken(name, arguments, 0, dialect))
+        value = cast_to(arguments[2], NTZ)
+        value = typed_call("instant_at", value, text.taken(name, arguments, 0, dialect))
     target = text.taken(name, arguments, len(arguments) - 2, dialect)
-    return cast_to(typed_call("from_utc_timestamp", value, target), NTZ)
+    return typed_call("local_time", cast_to(value, LTZ), target)
 
 
 def _convert_tz(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -68,8 +69,8 @@ def _convert_tz(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
         text.taken(name, arguments, 0, dialect),
         text_literal(DEFAULT_PATTERN),
     )
-    value = typed_call("to_utc_timestamp", value, text.taken(name, arguments, 1, dialect))
-    value = typed_call("from_utc_timestamp", value, text.taken(name, arguments, 2, dialect))
+    value = typed_call("instant_at", value, text.taken(name, arguments, 1, dialect))
+    value = typed_call("local_time", value, text.taken(name, arguments, 2, dialect))
     return typed_call("date_format", value, text_literal(DEFAULT_PATTERN))
 
 
@@ -85,6 +86,26 @@ for _name, _about in (
         _zone_kernel,
         result(LTZ),
     )
+TIME.add(
+    "local_time",
+    "",
+    "Give the wall clock of a zone at an instant.",
+    None,
+    _zone_kernel,
+    result(NTZ),
+    lambda call, arguments: (
+        f"CAST(from_utc_timestamp({arguments[0]}, {arguments[1]}) AS TIMESTAMP_NTZ)"
+    ),
+)
+TIME.add(
+    "instant_at",
+    "",
+    "Give the instant at which the wall clock of a zone shows a time.",
+    None,
+    _zone_kernel,
+    result(LTZ),
+    lambda call, arguments: f"to_utc_timestamp(CAST({arguments[0]} AS TIMESTAMP), {arguments[1]})",
+)
 TIME.alias(
     "convert_timezone",
     "convert_timezone([source,] target, time) -> TIMESTAMP",

@@ -20,9 +20,10 @@ from pkray.relational.sql.binder.over import all_spread, sort_keys
 from pkray.relational.sql.binder.patterns import projected
 from pkray.relational.sql.binder.scope import Correlation, Numbers, Rows, Scope, outer_references
 from pkray.relational.sql.binder.select import SelectBinder, visible
+from pkray.relational.sql.binder.session_zone import in_session_zone
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.names import Names
+from pkray.relational.sql.names import Names, zone_of
 from pkray.relational.sql.places import placed, position
 
 MAX_NODES = 50_000
@@ -60,6 +61,7 @@ class Binder:
         """
         try:
             node = _Queries(self.names).bind(tree).node
+            node = in_session_zone(node, zone_of(self.names), self.names.dialect)
             _check_size(node)
         except RecursionError:
             raise QueryError(

@@ -182,6 +182,8 @@ def _use(cursor: Cursor) -> Use:
 def _set(cursor: Cursor) -> SetOption:
     if cursor.is_done() or cursor.word() == ";":
         return SetOption()
+    if cursor.take("TIME", "ZONE"):
+        return SetOption("table.local-time-zone", cursor.string("a zone"))
     key = cursor.option_key()
     if cursor.is_done() or cursor.word() == ";":
         return SetOption(key)

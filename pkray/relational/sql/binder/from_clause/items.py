@@ -19,9 +19,11 @@ from pkray.relational.sql.binder.from_clause.calls import unwrapped
 from pkray.relational.sql.binder.from_clause.pivots import Pivots
 from pkray.relational.sql.binder.from_clause.values import bind_values
 from pkray.relational.sql.binder.scope import Rows, Scope, Visible
+from pkray.relational.sql.binder.session_zone import value_in_session_zone
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.hints import hint_options
+from pkray.relational.sql.names import zone_of
 from pkray.relational.sql.places import position
 
 
@@ -121,7 +123,8 @@ def _at(clause: FromBase, table: exp.Table) -> dict[str, Any]:
     if version.expression is None:
         raise QueryError("AS OF lacks a version or a time", **position(table))
     value = ExpressionBinder(clause.queries.names, clause.scope).bind(version.expression)
-    value = fold(value)
+    zone = zone_of(clause.queries.names)
+    value = fold(value_in_session_zone(value, zone, clause.dialect))
     if not isinstance(value, Literal) or value.value is None:
         raise QueryError("AS OF takes a constant here", **position(table))
     if version.name.upper() == "TIMESTAMP":
