@@ -18,6 +18,7 @@ from pkray.format.index_file import IndexFileMeta
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.commit_name import CommitName
 from pkray.metadata.live import BucketId
+from pkray.schema.table_schema import TableSchema
 
 Visibility = Literal["latest", "committed"]
 DRIVER = -1
@@ -130,6 +131,13 @@ class Push(msgspec.Struct, frozen=True):
     index: int
     schema_id: int
     schema_digest: str | None = None
+
+    @classmethod
+    def first(
+        cls, schema: TableSchema, session: SessionId, source: int = DRIVER, attempt: int = 0
+    ) -> Push:
+        """Name an attempt's first batch."""
+        return cls(session, source, attempt, 0, schema.id, schema.digest)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ class DropTarget:
         def send(owner: int, push: Push, batch: RoutedBatch) -> Any:
             return owners[owner].push.submit(push, batch)
 
-        return Pusher(self._schema, self._owners, send, SessionId("drop", 0), source, attempt)
+        first = Push.first(self._schema, SessionId("drop", 0), source, attempt)
+        return Pusher(self._schema, self._owners, send, first)
 
 
 def main() -> None:

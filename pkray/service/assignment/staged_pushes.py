@@ -18,7 +18,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.open_sessions import OpenSessions
 from pkray.service.calls import OwnerClient
 from pkray.service.client.key_client import KeyClient
-from pkray.service.client.pusher import Pusher
+from pkray.service.client.pusher import Pusher, pushing
 from pkray.service.handle import Pending
 from pkray.service.protocol import (
     ASSIGNER,
@@ -34,6 +34,12 @@ from pkray.service.staging import StagingArea
 
 class StagingPusher(Pusher):
     """A task's pusher that sends everything to the assigner."""
+
+    def __init__(self, schema: TableSchema, owners: Sequence[OwnerClient], first: Push) -> None:
+        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending[None]:
+            return owners[owner].stage.submit(push, batch)
+
+        super().__init__(schema, len(owners), send, first)
 
     def push_checked(self, batch: pa.RecordBatch) -> None:
         self._rows += batch.num_rows
@@ -147,12 +153,8 @@ class StagedPushes:
     def _push(self, session_id: SessionId, staged: _Staged, attempts: Attempts) -> PushReport:
         peers = self._peers()
         schema = self._schema(staged.schema_id, staged.schema_digest)
-
-        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending[None]:
-            return peers[owner].push.submit(push, batch)
-
-        client = KeyClient(schema, peers)
-        pusher = Pusher(schema, len(peers), send, session_id, DRIVER, 0, client)
+        first, client = Push.first(schema, session_id), KeyClient(schema, peers)
+        pusher = Pusher(schema, len(peers), pushing(peers), first, client)
         for batch in _batches(staged.area, attempts):
             pusher.push_checked(batch)
         return pusher.finish()

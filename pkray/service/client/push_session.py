@@ -17,7 +17,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import OwnerClient
 from pkray.service.client import spool
 from pkray.service.client.key_client import DynamicClient, KeyClient, dynamic_client
-from pkray.service.client.pusher import Pusher, PushTarget, Send
+from pkray.service.client.pusher import Pusher, PushTarget, Send, pushing
 from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending, gather
 from pkray.service.protocol import (
@@ -53,10 +53,9 @@ class SpoolTarget:
         self._owners = owners
         self._session = session
 
-    def take_over(self, report: PushReport) -> Push:
-        """Name an attempt's batches, which owners are to take over."""
-        schema = self._schema
-        return Push(self._session, report.source, report.attempt, 0, schema.id, schema.digest)
+    def first(self, source: int, attempt: int) -> Push:
+        """Name an attempt's first batch."""
+        return Push.first(self._schema, self._session, source, attempt)
 
     @property
     def stages_rows(self) -> bool:
@@ -68,15 +67,15 @@ class SpoolTarget:
     def open(self, source: int, attempt: int) -> Pusher:
         """Open a pusher for an attempt of a task: see `PushTarget`."""
         kind = _SpoolPusher if self._schema.core.bucket != DYNAMIC else _UnassignedSpool
-        return kind(self, self._schema, self._owners, self._session, source, attempt)
+        return kind(self, self._schema, self._owners, self.first(source, attempt))
 
     def assigner(self, owners: Sequence[OwnerClient]) -> DynamicClient | None:
         """Make the client that asks for buckets, where the table has dynamic ones."""
         return dynamic_client(self._schema, owners)
 
-    def pusher(self, send: Send, source: int, attempt: int, assigner: DynamicClient) -> Pusher:
+    def pusher(self, send: Send, first: Push, assigner: DynamicClient) -> Pusher:
         """Make a pusher for the rows that an attempt had left."""
-        return Pusher(self._schema, self._owners, send, self._session, source, attempt, assigner)
+        return Pusher(self._schema, self._owners, send, first, assigner)
 
     def unassigned(self, report: PushReport) -> Iterator[pa.RecordBatch]:
         """Read the rows of an attempt on a table with dynamic buckets."""
@@ -91,16 +90,8 @@ class SpoolTarget:
 
 
 class _SpoolPusher(Pusher):
-    def __init__(
-        self,
-        target: SpoolTarget,
-        schema: TableSchema,
-        owners: int,
-        session: SessionId,
-        source: int,
-        attempt: int,
-    ) -> None:
-        super().__init__(schema, owners, self._spool, session, source, attempt)
+    def __init__(self, target: SpoolTarget, schema: TableSchema, owners: int, first: Push) -> None:
+        super().__init__(schema, owners, self._spool, first)
         self._target = target
         self._files: dict[int, spool.SpoolWriter] = {}
 
@@ -123,8 +114,7 @@ class _UnassignedSpool(_SpoolPusher):
 
     def push_checked(self, batch: pa.RecordBatch) -> None:
         self._rows += batch.num_rows
-        push = Push(self._session, self._source, self._attempt, 0, self._schema.id)
-        self._spool(UNASSIGNED, push, RoutedBatch(batch, ()))
+        self._spool(UNASSIGNED, self._first, RoutedBatch(batch, ()))
 
     def finish(self) -> PushReport:
         report = super().finish()
@@ -236,18 +226,18 @@ class PushSession:
     ) -> Sequence[PushReport]:
         assigner = target.assigner(self._owners)
         if isinstance(assigner, KeyClient):  # where a row goes depends on those before
-            return [self._push(target, in_order(reports), DRIVER, 0, assigner)]
+            return [self._push(target, in_order(reports), target.first(DRIVER, 0), assigner)]
         if assigner is not None:
             return [
-                self._push(target, [report], report.source, report.attempt, assigner)
-                for report in reports
+                self._push(target, [each], target.first(each.source, each.attempt), assigner)
+                for each in reports
             ]
         pending: defaultdict[int, list[Pending[None]]] = defaultdict(list)
         for report in reports:
             for owner, count in report.batches.items():
                 path = target.path(report.source, report.attempt, owner)
-                push = target.take_over(report)
-                pending[owner].append(self._owners[owner].take_over.submit(push, path, count))
+                first = target.first(report.source, report.attempt)
+                pending[owner].append(self._owners[owner].take_over.submit(first, path, count))
         for answers in pending.values():
             gather(answers)
         return reports
@@ -256,16 +246,11 @@ class PushSession:
         self,
         target: SpoolTarget,
         reports: Sequence[PushReport],
-        source: int,
-        attempt: int,
+        first: Push,
         assigner: DynamicClient,
     ) -> PushReport:
         """Push the rows that attempts had left, as those of one attempt."""
-
-        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending[None]:
-            return self._owners[owner].push.submit(push, batch)
-
-        pusher = target.pusher(send, source, attempt, assigner)
+        pusher = target.pusher(pushing(self._owners), first, assigner)
         for report in reports:
             for rows in target.unassigned(report):
                 pusher.push_checked(rows)

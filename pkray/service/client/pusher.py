@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from pkray.arguments.facade import checked_class
 from pkray.errors import InputError
@@ -18,6 +19,7 @@ from pkray.rows.python_values import to_column
 from pkray.schema import row_kind
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import DataType
+from pkray.service.calls import OwnerClient
 from pkray.service.client.key_client import DynamicClient, KeyClient
 from pkray.service.client.routing import Router, RowRouting
 from pkray.service.handle import Pending
@@ -43,6 +45,7 @@ class Pusher:
         schema: the table's schema.
         owners: how many owners the table has.
         send: carries a batch to an owner.
+        first: the attempt's first batch.
         assigner: asks owners for dynamic buckets, or for the places of keys that cross
             partitions, where the table has them.
     """
@@ -52,9 +55,7 @@ class Pusher:
         schema: TableSchema,
         owners: int,
         send: Send,
-        session: SessionId,
-        source: int,
-        attempt: int,
+        first: Push,
         assigner: DynamicClient | None = None,
     ) -> None:
         self._schema = schema
@@ -64,9 +65,7 @@ class Pusher:
         self._tokens: dict[int, str] = {}
         self._placed = 0
         self._send = send
-        self._session = session
-        self._source = source
-        self._attempt = attempt
+        self._first = first
         self._counts: dict[int, int] = {}
         self._rows = 0
         self._in_flight: deque[Pending[None]] = deque()
@@ -90,15 +89,7 @@ class Pusher:
         for owner, routed in routes.items():
             index = self._counts.get(owner, 0)
             self._counts[owner] = index + 1
-            push = Push(
-                self._session,
-                self._source,
-                self._attempt,
-                index,
-                self._schema.id,
-                self._schema.digest,
-            )
-            pending = self._send(owner, push, routed)
+            pending = self._send(owner, replace(self._first, index=index), routed)
             if pending is not None:
                 self._in_flight.append(pending)
         while len(self._in_flight) > _MAX_IN_FLIGHT:
@@ -106,7 +97,7 @@ class Pusher:
 
     def move_to(self, session: SessionId) -> None:
         """Go on in another session, to which all that was sent is sent again."""
-        self._session = session
+        self._first = replace(self._first, session=session)
 
     def drain(self) -> None:
         """Forget the answers still to come."""
@@ -130,20 +121,25 @@ class Pusher:
     def finish(self) -> PushReport:
         """Wait as `settle`, and say what was pushed."""
         self.settle()
-        return PushReport(
-            self._source, self._attempt, self._rows, dict(self._counts), dict(self._tokens)
-        )
+        source, attempt = self._first.source, self._first.attempt
+        return PushReport(source, attempt, self._rows, self.sent, self.tokens)
 
     def _routed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, RowRouting]:
         """The rows to be sent for a batch, and where they go."""
+        session = self._first.session
         if isinstance(self._assigner, KeyClient):
-            placed = self._assigner.place(self._session, self._placed, batch, self._tokens)
+            placed = self._assigner.place(session, self._placed, batch, self._tokens)
             self._placed += 1
             return placed
         if self._assigner is not None:
-            return batch, self._assigner.assign(self._session, batch, self._tokens)
+            return batch, self._assigner.assign(session, batch, self._tokens)
         assert self._router is not None
         return batch, self._router.routing(batch)
+
+
+def pushing(owners: Sequence[OwnerClient]) -> Send:
+    """Make what pushes batches to owners."""
+    return lambda owner, push, batch: owners[owner].push.submit(push, batch)
 
 
 def incoming(

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from pkray.errors import (
     CommitFencedError,
@@ -27,7 +28,6 @@ from pkray.service.client.pusher import Pusher
 from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending
 from pkray.service.protocol import (
-    DRIVER,
     Holding,
     KeptBatch,
     Push,
@@ -328,9 +328,10 @@ class WriterSession:
             self._leave()
             self._pusher.move_to(self.id)
         pending: list[Pending[None]] = []
+        first = Push.first(self._schema, self.id)
         for owner in owners:
             for index, batch in enumerate(self._kept[owner]):
-                push = Push(self.id, DRIVER, 0, index, self._schema.id, self._schema.digest)
+                push = replace(first, index=index)
                 pending.append(self._owners[owner].push.submit(push, batch))
         for one in pending:
             one.result()
@@ -357,5 +358,5 @@ class WriterSession:
         return self._owners[owner].push.submit(push, kept)
 
     def _open_pusher(self) -> Pusher:
-        owners, assigner = len(self._owners), self._assigner
-        return Pusher(self._schema, owners, self._send, self.id, DRIVER, 0, assigner)
+        first = Push.first(self._schema, self.id)
+        return Pusher(self._schema, len(self._owners), self._send, first, self._assigner)

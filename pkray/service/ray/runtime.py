@@ -22,9 +22,8 @@ from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.open_writers import OpenWriters
-from pkray.service.client.pusher import Pusher, PushTarget
+from pkray.service.client.pusher import Pusher, PushTarget, pushing
 from pkray.service.client.table_service import TableService
-from pkray.service.handle import Pending
 from pkray.service.leases import beat_seconds
 from pkray.service.owner_settings import LEASE_MILLIS
 from pkray.service.protocol import KeptBatch, Push, RoutedBatch, SessionId
@@ -206,22 +205,11 @@ class RayTarget:
         owners = [
             owner_client(self._location, index, self._limits, look) for index in range(self._owners)
         ]
-
+        first = Push.first(self._schema, self._session, source, attempt)
         if self.stages_rows:
-            return StagingPusher(
-                self._schema,
-                self._owners,
-                lambda owner, push, batch: owners[owner].stage.submit(push, batch),
-                self._session,
-                source,
-                attempt,
-            )
-
-        def send(owner: int, push: Push, batch: RoutedBatch) -> Pending[None]:
-            return owners[owner].push.submit(push, batch)
-
+            return StagingPusher(self._schema, owners, first)
         assigner = dynamic_client(self._schema, owners)
-        return Pusher(self._schema, self._owners, send, self._session, source, attempt, assigner)
+        return Pusher(self._schema, self._owners, pushing(owners), first, assigner)
 
 
 def _actors_of(location: TableLocation) -> list[str]:

@@ -21,6 +21,7 @@ from pkray.service.handle import Method
 from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
+from pkray.service.protocol import Push
 from pkray.storage.location import TableLocation
 
 COLUMNS = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("v", pa.string())])
@@ -52,15 +53,9 @@ class Target:
         self.service, self.session = service, session
 
     def open(self, source, attempt):
-        owners = self.service.owners
-        return StagingPusher(
-            self.service.schema,
-            len(owners),
-            lambda owner, push, batch: owners[owner].stage.submit(push, batch),
-            self.session,
-            source,
-            attempt,
-        )
+        schema = self.service.schema
+        first = Push.first(schema, self.session, source, attempt)
+        return StagingPusher(schema, self.service.owners, first)
 
 
 class Service:

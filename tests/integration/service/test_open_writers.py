@@ -285,7 +285,7 @@ def test_the_driver_of_a_distributed_push_holds_what_tasks_have_left(tmp_path):
     report = pusher.finish()
     for owner, count in report.batches.items():  # as tasks do that reach the owners
         path = target.path(0, 0, owner)
-        service.owners[owner].take_over(target.take_over(report), path, count)
+        service.owners[owner].take_over(target.first(report.source, report.attempt), path, count)
     time.sleep(1.2)
     push.commit([report])
     assert service.elsewhere() == {1: "a", 2: "b"}
