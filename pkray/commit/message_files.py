@@ -40,9 +40,7 @@ def new_data_files(message: CommitMessage) -> Iterator[DataFileMeta]:
 def _new_files(schema: TableSchema, messages: Sequence[CommitMessage]) -> Iterator[str]:
     partitions = PartitionSpec(schema)
     for message in messages:
-        folder = partitions.path(message.partition)
         for file in new_data_files(message):
-            for name in (file.file_name, *file.extra_files):
-                yield paths.data_file(folder, message.bucket, name)
+            yield from partitions.files(message.partition, message.bucket, file)
         for index in message.index_files:
             yield paths.index(index.file_name)

@@ -14,7 +14,6 @@ from pkray.expiration.references import (
     entries_if_there,
     list_files,
 )
-from pkray.format import paths
 from pkray.format.data_file import ADD, ManifestEntry
 from pkray.format.partition import PartitionSpec
 from pkray.format.snapshot import Snapshot
@@ -69,6 +68,4 @@ def _added(schema: TableSchema, entries: Iterable[ManifestEntry]) -> Iterator[st
     partitions = PartitionSpec(schema)
     for entry in entries:
         if entry.kind == ADD:
-            folder = partitions.path(entry.partition)
-            for name in (entry.file.file_name, *entry.file.extra_files):
-                yield paths.data_file(folder, entry.bucket, name)
+            yield from partitions.files(entry.partition, entry.bucket, entry.file)

@@ -160,8 +160,7 @@ def added_names(entries: Iterable[ManifestEntry]) -> Iterator[str]:
     """Yield the names of the files that entries add, and of their extra files."""
     for entry in entries:
         if entry.kind == ADD:
-            yield entry.file.file_name
-            yield from entry.file.extra_files
+            yield from entry.file.names
 
 
 def collect(store: ObjectStore, history: ObjectStore, found: References, *, deltas: bool) -> int:

@@ -149,9 +149,7 @@ class UnreferencedFiles:
         stays."""
         removed: dict[str, ManifestEntry] = {}
         for entry in entries_if_there(self._store, snapshot.delta_manifest_list):
-            path = paths.data_file(
-                partitions.path(entry.partition), entry.bucket, entry.file.file_name
-            )
+            path = partitions.files(entry.partition, entry.bucket, entry.file)[0]
             if entry.kind == ADD:
                 removed.pop(path, None)
             else:
@@ -244,7 +242,5 @@ def _reads_deltas(schema: TableSchema) -> bool:
 
 def _paths(entry: ManifestEntry, partitions: PartitionSpec) -> dict[str, list[str]]:
     """Return a data file's path, and with it those of its extra files and its own."""
-    folder = partitions.path(entry.partition)
-    names = [entry.file.file_name, *entry.file.extra_files]
-    every = [paths.data_file(folder, entry.bucket, name) for name in names]
+    every = partitions.files(entry.partition, entry.bucket, entry.file)
     return {every[0]: every}

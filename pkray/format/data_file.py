@@ -49,8 +49,13 @@ class DataFileMeta(msgspec.Struct, frozen=True, kw_only=True):
     write_cols: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in (self.file_name, *self.extra_files):
+        for name in self.names:
             checked(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The file's own name, and those of its extra files."""
+        return self.file_name, *self.extra_files
 
 
 class ManifestEntry(msgspec.Struct, frozen=True):

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pkray.errors import SchemaError
-from pkray.format import binary_row
+from pkray.format import binary_row, paths
+from pkray.format.data_file import DataFileMeta
 from pkray.format.partition_text import check_type, escape, to_text
 from pkray.schema.casts import plain_value
 from pkray.schema.table_schema import TableSchema
@@ -63,6 +64,11 @@ class PartitionSpec:
             columns.append(values.take(pa.array(position)))
         rows = binary_row.encode(columns[::-1], self.types)
         return indices, rows.to_pylist()
+
+    def files(self, partition: bytes, bucket: int, file: DataFileMeta) -> list[str]:
+        """Locate a data file, and then its extra files."""
+        folder = self.path(partition)
+        return [paths.data_file(folder, bucket, name) for name in file.names]
 
     def values(self, partitions: Sequence[bytes]) -> list[pa.Array]:
         """Decode the partition columns' values, one row a partition.
