@@ -5,14 +5,13 @@ A partition is the BinaryRow (with arity) of the partition columns' values in de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pkray.errors import SchemaError
 from pkray.format import binary_row, paths
 from pkray.format.data_file import DataFileMeta
 from pkray.format.partition_text import check_type, escape, to_text
@@ -84,31 +83,6 @@ class PartitionSpec:
         return {
             name: plain_value(column[0]) for name, column in zip(self.names, columns, strict=True)
         }
-
-    def from_values(self, values: Mapping[str, Any]) -> bytes:
-        """Encode the partition of these Python values, one for each partition column.
-
-        Raises:
-            SchemaError: a column is missing, is not a partition column, or its value does not fit.
-        """
-        if set(values) != set(self.names):
-            raise SchemaError(
-                f"a partition of this table is given by {list(self.names)}, not {list(values)}",
-                columns=list(values),
-            )
-        if not self.names:
-            return binary_row.EMPTY_ROW
-        try:
-            columns = [
-                pa.array([values[name]], kind.arrow)
-                for name, kind in zip(self.names, self.types, strict=True)
-            ]
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise SchemaError(
-                f"partition {dict(values)!r} does not fit its columns: {error}", value=dict(values)
-            ) from error
-        row: bytes = binary_row.encode(columns, self.types)[0].as_py()
-        return row
 
     def path(self, partition: bytes) -> str:
         """Make the partition's folder below the table's root: '' or ``dt=a/h=1/``."""

@@ -101,10 +101,6 @@ class BlockLayout:
         return pa.schema([self.schema.field(name) for name in self.nested])
 
     @cached_property
-    def texts(self) -> tuple[str, ...]:
-        return tuple(name for name in self.flat if is_text(self.schema.field(name).type))
-
-    @cached_property
     def record(self) -> np.dtype[Any]:
         fields: list[Any] = [("nulls", "u1", (-(-len(self.flat) // 8),))]
         for i, name in enumerate(self.flat):

@@ -15,7 +15,7 @@ from pkray.lookup.cached_file import CachedFile
 from pkray.lookup.key_hash import one_chunk
 from pkray.lookup.local_file_cache import CopyLimits, LocalFileCache, LookupStats
 from pkray.lookup.scan_search import ScanSearch
-from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
+from pkray.lookup.source import DataFileSource
 from pkray.lsm.keys.key_prefixes import Bools, KeyPrefixes, KeyRanges, SortedPrefixes, spread
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.schema.table_schema import KIND
@@ -65,28 +65,6 @@ class LookupStore:
     ) -> None:
         self._copies = LocalFileCache(directory, limits, clock=clock, in_background=in_background)
 
-    def find(
-        self,
-        source: DataFileSource,
-        file: DataFileMeta,
-        keys: pa.Table,
-        columns: Sequence[str],
-    ) -> tuple[Ints, pa.Table]:
-        """Find rows of one file by key.
-
-        Args:
-            keys: the key columns, in key order, with any number of rows; a key asked twice is
-                answered twice. No key with a null is ever found.
-            columns: value columns to return.
-
-        Returns:
-            Positions in ``keys``, and for each the key-value row: sequence number, row kind,
-            ``columns``. In no particular order.
-        """
-        wanted = list(dict.fromkeys([*SYSTEM_COLUMNS, *columns]))
-        queries, _, rows = self.locate(source, file, keys, wanted)
-        return queries, rows
-
     def read(
         self, source: DataFileSource, file: DataFileMeta, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
@@ -116,8 +94,13 @@ class LookupStore:
     def locate(
         self, source: DataFileSource, file: DataFileMeta, keys: pa.Table, columns: list[str]
     ) -> Found:
-        """Find rows as `find`, with each row's position in the file, and ``columns`` alone of the
-        rows."""
+        """Find rows of one file by key, in no particular order.
+
+        Args:
+            keys: the key columns, in key order, with any number of rows; a key asked twice is
+                answered twice. No key with a null is ever found.
+            columns: what to return of the key-value rows.
+        """
         evolution = source.evolution(file)
         if evolution is not None:
             # Copies hold rows as they were written: they outlive changes of the table's columns.

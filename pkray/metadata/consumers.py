@@ -58,20 +58,15 @@ class ConsumerStore:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def read(self, name: str) -> int | None:
-        """Return the snapshot the consumer reads next; None if there is no such consumer.
+    def find(self, name: str) -> Consumer | None:
+        """Return the consumer of that name, or None.
 
         Raises:
             CorruptFileError: its file is damaged.
         """
-        found = self.find(name)
-        return None if found is None else found.next_snapshot
+        return self._find(name, _path(name))
 
-    def find(self, name: str, modified_millis: int = 0) -> Consumer | None:
-        """Return the consumer of that name, or None. Raises as `read`."""
-        return self._find(name, _path(name), modified_millis)
-
-    def _find(self, name: str, path: str, modified_millis: int) -> Consumer | None:
+    def _find(self, name: str, path: str, modified_millis: int = 0) -> Consumer | None:
         try:
             data = self._store.read(path)
         except MissingFileError:
@@ -118,10 +113,6 @@ class ConsumerStore:
     def delete(self, name: str) -> None:
         """Forget a consumer; nothing happens where there is none."""
         self._store.delete(_path(name))
-
-    def names(self) -> list[str]:
-        """List the names of the consumers, in order."""
-        return [name for name, _ in self._files()]
 
     def list(self) -> list[Consumer]:
         """List every consumer, by name."""

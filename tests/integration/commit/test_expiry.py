@@ -296,8 +296,8 @@ def test_random_histories(actions: Any, producer: str, more: int, limit: int, se
             tags.create(f"t{number}", SnapshotStore(store).read(number), if_not_exists=True)
         elif action == "consume" and ids:
             consumers.record(f"c{value % 2}", ids[value % len(ids)])
-        elif action == "forget" and consumers.names():
-            consumers.delete(consumers.names()[0])
+        elif action == "forget" and consumers.list():
+            consumers.delete(consumers.list()[0].name)
         elif action == "restart":
             process = expirer(writer)
         elif action == "expire":

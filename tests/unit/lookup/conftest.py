@@ -11,10 +11,17 @@ import pytest
 
 from pkray.format.data_file import DataFileMeta, SimpleStats
 from pkray.lookup.local_file_cache import CopyLimits
+from pkray.lookup.source import SYSTEM_COLUMNS
 from pkray.lookup.store import LookupStore
 from pkray.storage.parquet.row_groups import numbered
 
 NO_STATS = SimpleStats(b"", b"", ())
+
+
+def find(store, files, file, keys, columns):
+    """Positions in the keys, and for each the key-value row."""
+    queries, _, rows = store.locate(files, file, keys, [*SYSTEM_COLUMNS, *columns])
+    return queries, rows
 
 
 class MemoryFiles:

@@ -19,7 +19,7 @@ from pkray.lookup import store as store_module
 from pkray.lookup.local_file_cache import RETRY_MILLIS, CopyLimits
 from pkray.lookup.store import FEW_KEYS, SMALL_ROWS, LookupStore
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
-from tests.unit.lookup.conftest import Clock, MemoryFiles
+from tests.unit.lookup.conftest import Clock, MemoryFiles, find
 
 ROWS = 10_000
 
@@ -69,7 +69,7 @@ def store(
 
 def values(store: LookupStore, files: MemoryFiles, file: DataFileMeta, *keys: int) -> list[int]:
     asked = pa.table({"k": pa.array(keys, pa.int64())})
-    positions, rows = store.find(files, file, asked, ["v"])
+    positions, rows = find(store, files, file, asked, ["v"])
     found: list[int] = rows["v"].take(pa.array(np.argsort(positions))).to_pylist()
     return found
 

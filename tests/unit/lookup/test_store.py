@@ -15,6 +15,7 @@ from pkray.lookup import block_store
 from pkray.lookup import store as store_module
 from pkray.lookup.local_file_cache import RETRY_MILLIS, CopyLimits
 from tests.effort import examples
+from tests.unit.lookup.conftest import find
 
 
 def keys(*values):
@@ -36,7 +37,7 @@ def numbers(count, step=2):
 def test_finds_rows_of_all_types(store, files, every_type):
     file = files.add("a", every_type)
     names = every_type.column_names
-    positions, rows = in_order(store.find(files, file, keys(*range(60)), names))
+    positions, rows = in_order(find(store, files, file, keys(*range(60)), names))
     assert positions == list(range(0, 60, 2))
     assert rows.select(names).equals(every_type)
     assert rows["_SEQUENCE_NUMBER"].to_pylist() == list(range(30))
@@ -44,47 +45,47 @@ def test_finds_rows_of_all_types(store, files, every_type):
 
 def test_returns_the_columns_asked_for(store, files, every_type):
     file = files.add("a", every_type)
-    _, rows = store.find(files, file, keys(4), ["row", "string"])
+    _, rows = find(store, files, file, keys(4), ["row", "string"])
     assert rows.column_names == ["_SEQUENCE_NUMBER", "_VALUE_KIND", "row", "string"]
     assert rows["row"].to_pylist() == every_type["row"].to_pylist()[2:3]
 
 
 def test_reads_the_file_again_only_for_columns_it_lacks(store, files, every_type):
     file = files.add("a", every_type)
-    store.find(files, file, keys(4), ["string"])
-    store.find(files, file, keys(8), ["string"])
+    find(store, files, file, keys(4), ["string"])
+    find(store, files, file, keys(8), ["string"])
     assert files.reads == 1
-    _, rows = store.find(files, file, keys(4), ["wide"])
+    _, rows = find(store, files, file, keys(4), ["wide"])
     assert rows["wide"].to_pylist() == every_type["wide"].to_pylist()[2:3]
     assert files.reads == 2
-    store.find(files, file, keys(4), ["string", "wide"])
+    find(store, files, file, keys(4), ["string", "wide"])
     assert files.reads == 2
     assert store.stats().files == 1
 
 
 def test_gives_row_kinds(store, files):
     file = files.add("a", numbers(3), kinds=[0, 3, 2])
-    _, rows = in_order(store.find(files, file, keys(0, 2, 4), ["v"]))
+    _, rows = in_order(find(store, files, file, keys(0, 2, 4), ["v"]))
     assert rows["_VALUE_KIND"].to_pylist() == [0, 3, 2]
 
 
 def test_answers_a_key_as_often_as_it_is_asked(store, files):
     file = files.add("a", numbers(100))
-    positions, rows = in_order(store.find(files, file, keys(6, 7, 6, 0, 6), ["v"]))
+    positions, rows = in_order(find(store, files, file, keys(6, 7, 6, 0, 6), ["v"]))
     assert positions == [0, 2, 3, 4]
     assert rows["v"].to_pylist() == [30, 30, 0, 30]
 
 
 def test_never_finds_a_null(store, files):
     file = files.add("a", numbers(100))
-    positions, rows = in_order(store.find(files, file, keys(None, 6, None), ["v"]))
+    positions, rows = in_order(find(store, files, file, keys(None, 6, None), ["v"]))
     assert (positions, rows["v"].to_pylist()) == ([1], [30])
 
 
 @pytest.mark.parametrize("asked", [(), (None,), (7,), (-5, 10_000)])
 def test_says_the_types_when_nothing_is_found(store, files, every_type, asked):
     file = files.add("a", every_type)
-    positions, rows = store.find(files, file, keys(*asked), ["wide", "map"])
+    positions, rows = find(store, files, file, keys(*asked), ["wide", "map"])
     assert len(positions) == rows.num_rows == 0
     assert rows.schema.field("map").type == every_type.schema.field("map").type
     assert rows.schema.field("wide").type == pa.decimal128(38, 0)
@@ -109,7 +110,7 @@ def test_spans_many_slices_and_blocks(store, files, monkeypatch):
     )
     file = files.add("a", table)
     asked = list(range(-10, 2 * count + 10))
-    positions, rows = in_order(store.find(files, file, keys(*asked), table.column_names))
+    positions, rows = in_order(find(store, files, file, keys(*asked), table.column_names))
     assert positions == list(range(10, 2 * count + 10, 2))
     assert rows.select(table.column_names).equals(table)
 
@@ -117,14 +118,14 @@ def test_spans_many_slices_and_blocks(store, files, monkeypatch):
 def test_large_values_get_small_blocks(store, files):
     table = pa.table({"k": range(50), "v": [bytes([i]) * 5_000 for i in range(50)]})
     file = files.add("a", table)
-    _, rows = in_order(store.find(files, file, keys(3, 49), ["v"]))
+    _, rows = in_order(find(store, files, file, keys(3, 49), ["v"]))
     assert rows["v"].to_pylist() == [bytes([3]) * 5_000, bytes([49]) * 5_000]
 
 
 def test_many_keys_are_found_by_a_scan(store, files, monkeypatch):
     monkeypatch.setattr(store_module, "MANY_KEYS", 10)
     file = files.add("a", numbers(1_000))
-    positions, rows = in_order(store.find(files, file, keys(*range(100), 4, 4), ["v"]))
+    positions, rows = in_order(find(store, files, file, keys(*range(100), 4, 4), ["v"]))
     assert positions == [*range(0, 100, 2), 100, 101]
     assert rows["v"].to_pylist() == [*range(0, 500, 10), 20, 20]
     stats = store.stats()
@@ -179,7 +180,7 @@ def test_agrees_with_a_dict(open_store, files, data, by_scan):
     store = open_store()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_module, "MANY_KEYS", 0 if by_scan else 1_000)
-        positions, rows = in_order(store.find(files, file, key_table(asked), ["v"]))
+        positions, rows = in_order(find(store, files, file, key_table(asked), ["v"]))
     assert store.stats().scans == by_scan
     expected = [(i, model[repr(key)]) for i, key in enumerate(asked) if repr(key) in model]
     assert positions == [i for i, _ in expected]
@@ -191,7 +192,7 @@ def test_files_out_of_order_are_scanned(store, files):
     table = numbers(1_000).take(pa.array(np.random.default_rng(0).permutation(1_000)))
     file = files.add("a", table)
     for _ in range(2):
-        positions, rows = in_order(store.find(files, file, keys(4, 5, 8), ["v"]))
+        positions, rows = in_order(find(store, files, file, keys(4, 5, 8), ["v"]))
         assert (positions, rows["v"].to_pylist()) == ([0, 2], [20, 40])
     assert store.stats().files == 0
 
@@ -200,7 +201,7 @@ def test_a_copy_that_is_too_large_is_not_kept(open_store, files):
     store = open_store(max_disk_bytes=1_000)
     file = files.add("a", numbers(10_000))
     for _ in range(3):
-        _, rows = store.find(files, file, keys(4), ["v"])
+        _, rows = find(store, files, file, keys(4), ["v"])
         assert rows["v"].to_pylist() == [20]
     assert store.stats().disk_bytes == 0
     assert store.stats().builds == 1
@@ -208,26 +209,26 @@ def test_a_copy_that_is_too_large_is_not_kept(open_store, files):
 
 def test_the_least_recently_used_copies_go_first(open_store, files):
     small = open_store()
-    small.find(files, files.add("x", numbers(10_000)), keys(4), ["v"])
+    find(small, files, files.add("x", numbers(10_000)), keys(4), ["v"])
     store = open_store(max_disk_bytes=int(2.5 * small.stats().disk_bytes))
     metas = {name: files.add(name, numbers(10_000)) for name in "abc"}
     for name in "abac":
-        store.find(files, metas[name], keys(4), ["v"])
+        find(store, files, metas[name], keys(4), ["v"])
     assert store.stats().files == 2
     assert store.stats().evictions == 1
     files.reads = 0
-    store.find(files, metas["a"], keys(4), ["v"])
-    store.find(files, metas["c"], keys(4), ["v"])
+    find(store, files, metas["a"], keys(4), ["v"])
+    find(store, files, metas["c"], keys(4), ["v"])
     assert files.reads == 0
 
 
 def test_copies_without_room_for_their_filter_still_answer(open_store, files):
     roomy = open_store()
     file = files.add("a", numbers(10_000))
-    roomy.find(files, file, keys(4), ["v"])
+    find(roomy, files, file, keys(4), ["v"])
     store = open_store(max_memory_bytes=roomy.stats().memory_bytes - 1)
-    positions, rows = in_order(store.find(files, file, keys(4, 5, 19_998, 20_000), ["v"]))
-    positions, rows = in_order(store.find(files, file, keys(4, 5, 19_998, 20_000), ["v"]))
+    positions, rows = in_order(find(store, files, file, keys(4, 5, 19_998, 20_000), ["v"]))
+    positions, rows = in_order(find(store, files, file, keys(4, 5, 19_998, 20_000), ["v"]))
     assert (positions, rows["v"].to_pylist()) == ([0, 2], [20, 99_990])
     stats = store.stats()
     assert (stats.files, stats.hits) == (1, 1)
@@ -237,27 +238,27 @@ def test_copies_without_room_for_their_filter_still_answer(open_store, files):
 def test_memory_is_bounded_over_many_files(open_store, files):
     store = open_store(max_memory_bytes=20_000)
     for i in range(20):
-        store.find(files, files.add(f"f{i}", numbers(1_000)), keys(4), ["v"])
+        find(store, files, files.add(f"f{i}", numbers(1_000)), keys(4), ["v"])
         assert store.stats().memory_bytes <= 20_000
     assert store.stats().files > 0
 
 
 def test_copies_not_used_expire(store, files, clock):
     old, new = files.add("old", numbers(10)), files.add("new", numbers(10))
-    store.find(files, old, keys(4), ["v"])
+    find(store, files, old, keys(4), ["v"])
     clock.now += 50_000
-    store.find(files, new, keys(4), ["v"])
+    find(store, files, new, keys(4), ["v"])
     clock.now += 20_000
     store.expire()
     assert store.stats().files == 1
     files.reads = 0
-    store.find(files, new, keys(4), ["v"])
+    find(store, files, new, keys(4), ["v"])
     assert files.reads == 0
 
 
 def test_dropping_a_file_frees_its_disk(store, files, tmp_path):
     file = files.add("a", numbers(100_000))
-    store.find(files, file, keys(4), ["v"])
+    find(store, files, file, keys(4), ["v"])
     assert disk_use(tmp_path) > 1_000_000
     store.drop(["a", "unknown"])
     assert store.stats().disk_bytes == 0
@@ -286,30 +287,30 @@ def truncate(folder: Path) -> None:
 def test_a_damaged_copy_is_never_read_wrongly(store, files, tmp_path, clock, caplog, harm):
     file = files.add("a", numbers(20_000))
     asked = keys(*range(0, 40_000, 10))
-    store.find(files, file, asked, ["v"])
+    find(store, files, file, asked, ["v"])
     harm(tmp_path)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            positions, rows = in_order(store.find(files, file, asked, ["v"]))
+            positions, rows = in_order(find(store, files, file, asked, ["v"]))
             assert positions == list(range(4_000))
             assert rows["v"].to_pylist() == list(range(0, 200_000, 50))
     assert store.stats().degraded == 2
     assert len(caplog.records) == 1
     clock.now += RETRY_MILLIS
-    store.find(files, file, asked, ["v"])
+    find(store, files, file, asked, ["v"])
     assert store.stats().files == 1
 
 
 def test_a_lost_directory_degrades_and_heals(store, files, tmp_path, clock):
     first, second = files.add("a", numbers(20_000)), files.add("b", numbers(20_000))
-    store.find(files, first, keys(4), ["v"])
+    find(store, files, first, keys(4), ["v"])
     shutil.rmtree(tmp_path / "lookup")
     for file in (first, second):
-        _, rows = store.find(files, file, keys(4), ["v"])
+        _, rows = find(store, files, file, keys(4), ["v"])
         assert rows["v"].to_pylist() == [20]
     clock.now += RETRY_MILLIS
     for file in (first, second):
-        _, rows = store.find(files, file, keys(4), ["v"])
+        _, rows = find(store, files, file, keys(4), ["v"])
         assert rows["v"].to_pylist() == [20]
     assert store.stats().files == 2
 
@@ -333,7 +334,7 @@ def test_a_full_disk_degrades_and_is_left_alone_for_a_while(
     file = files.add("a", numbers(1_000))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            _, rows = store.find(files, file, keys(4), ["v"])
+            _, rows = find(store, files, file, keys(4), ["v"])
             assert rows["v"].to_pylist() == [20]
     assert FullWriter.opened == 1
     assert store.stats().degraded == 3
@@ -341,7 +342,7 @@ def test_a_full_disk_degrades_and_is_left_alone_for_a_while(
     assert "No space left" in caplog.text
     monkeypatch.undo()
     clock.now += RETRY_MILLIS
-    store.find(files, file, keys(4), ["v"])
+    find(store, files, file, keys(4), ["v"])
     assert store.stats().files == 1
 
 
@@ -352,7 +353,7 @@ def test_a_directory_that_cannot_be_made_degrades(files, tmp_path, clock):
         CopyLimits(max_disk_bytes=None, max_memory_bytes=1, retention_millis=1),
         clock=clock,
     )
-    _, rows = store.find(files, files.add("a", numbers(10)), keys(4), ["v"])
+    _, rows = find(store, files, files.add("a", numbers(10)), keys(4), ["v"])
     assert rows["v"].to_pylist() == [20]
     assert store.stats().degraded == 1
 
@@ -366,6 +367,6 @@ def test_an_unreadable_data_file_is_the_callers_to_know(store, files):
             yield
 
     with pytest.raises(RuntimeError, match="the data file is gone"):
-        store.find(Broken(), file, keys(4), ["v"])
-    _, rows = store.find(files, file, keys(4), ["v"])
+        find(store, Broken(), file, keys(4), ["v"])
+    _, rows = find(store, files, file, keys(4), ["v"])
     assert rows["v"].to_pylist() == [20]

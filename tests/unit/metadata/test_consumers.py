@@ -12,10 +12,10 @@ from pkray.metadata.consumers import ConsumerStore
 
 def test_a_place_is_kept(store):
     consumers = ConsumerStore(store)
-    assert consumers.read("job") is None
+    assert consumers.find("job") is None
     consumers.record("job", 5)
     consumers.record("job", 7)
-    assert ConsumerStore(store).read("job") == 7
+    assert ConsumerStore(store).find("job").next_snapshot == 7
     assert json.loads(store.read("consumer/consumer-job"))["nextSnapshot"] == 7
 
 
@@ -27,7 +27,7 @@ def test_the_slowest_counts(store):
     assert consumers.min_next() == 4
     consumers.delete("b")
     assert consumers.min_next() == 6
-    assert consumers.names() == ["a", "c"]
+    assert [each.name for each in consumers.list()] == ["a", "c"]
 
 
 def test_idle_ones_go(store):
