@@ -213,8 +213,7 @@ def _instance(kind: type) -> Check:
 
 def _one_of(words: Sequence[Any]) -> Check:
     return _by(
-        lambda value: isinstance(value, str) and value in words,
-        Give(describe(Literal[*words])),
+        lambda value: isinstance(value, str) and value in words, Give(describe(Literal[*words]))
     )
 
 

@@ -110,12 +110,7 @@ class ChangeHistory:
         return None
 
     def id_of(
-        self,
-        snapshot_id: int | None,
-        tag: str | None,
-        timestamp: Timestamp | None,
-        *,
-        is_end: bool,
+        self, snapshot_id: int | None, tag: str | None, timestamp: Timestamp | None, *, is_end: bool
     ) -> int | None:
         """Resolve one end of a range of changes to a snapshot's id; None where the end is not
         given.

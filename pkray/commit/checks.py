@@ -7,11 +7,7 @@ from functools import partial
 
 from pkray.commit.change import Change
 from pkray.commit.conflicts import find_changed_bucket, find_conflict, needs_check
-from pkray.commit.index_files import (
-    find_assignment_conflict,
-    find_index_conflict,
-    index_entries,
-)
+from pkray.commit.index_files import find_assignment_conflict, find_index_conflict, index_entries
 from pkray.commit.table_state import TableState
 from pkray.commit.writer_fences import WriterFences
 from pkray.errors import CommitBaseMovedError, CommitConflictError, SnapshotNotFoundError

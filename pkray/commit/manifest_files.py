@@ -42,12 +42,7 @@ class ManifestFiles:
         names: gives new names.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        schema: TableSchema,
-        names: paths.FileNames,
-    ) -> None:
+    def __init__(self, store: ObjectStore, schema: TableSchema, names: paths.FileNames) -> None:
         self._store = store
         self._schema = schema
         self._names = names

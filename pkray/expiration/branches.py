@@ -210,11 +210,7 @@ class BranchHistories:
         return {number: self._main.read(paths.schema(number)) for number in ids}
 
     def _make_room(
-        self,
-        main: SnapshotStore,
-        shared: int,
-        history: ObjectStore,
-        coming: list[Snapshot],
+        self, main: SnapshotStore, shared: int, history: ObjectStore, coming: list[Snapshot]
     ) -> list[Snapshot]:
         """Remove the table's snapshots above the last shared one, and take over the schemas.
 

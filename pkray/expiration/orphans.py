@@ -6,12 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 
-from pkray.expiration.references import (
-    References,
-    branch_roots,
-    collect,
-    collect_snapshot,
-)
+from pkray.expiration.references import References, branch_roots, collect, collect_snapshot
 from pkray.format import paths
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema

@@ -109,10 +109,7 @@ def _conform(data: object, schema: TableSchema, required: Sequence[str]) -> pa.T
 
 
 def _check_columns(
-    given: Sequence[str],
-    schema: TableSchema,
-    required: Sequence[str],
-    index: Sequence[object] = (),
+    given: Sequence[str], schema: TableSchema, required: Sequence[str], index: Sequence[object] = ()
 ) -> None:
     for name in given:
         if given.count(name) > 1:

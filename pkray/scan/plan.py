@@ -89,12 +89,7 @@ class ScanPlanner:
         else:
             files = file_sets.read(self._store, kept, whole=False)
         pruned = prune(
-            files,
-            of_files,
-            self._schema,
-            self._schemas.read,
-            buckets,
-            from_level=from_level,
+            files, of_files, self._schema, self._schemas.read, buckets, from_level=from_level
         )
         return self._splits(snapshot, files, pruned, wanted, predicate)
 

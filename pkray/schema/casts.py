@@ -183,11 +183,7 @@ def _first_failing(column: pa.ChunkedArray, convert: Callable[[Any], Any], *, co
 
 
 def _check_narrowed(
-    wide: pa.ChunkedArray,
-    narrow: pa.ChunkedArray,
-    data_type: DataType,
-    name: str,
-    rounding: bool,
+    wide: pa.ChunkedArray, narrow: pa.ChunkedArray, data_type: DataType, name: str, rounding: bool
 ) -> None:
     """Check doubles that became FLOAT, which Arrow's casts do not judge."""
     if data_type.root == "FLOAT" and pa.types.is_floating(wide.type):

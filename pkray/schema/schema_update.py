@@ -28,26 +28,14 @@ from pkray.schema.changes import (
 )
 from pkray.schema.checks import check_table
 from pkray.schema.column_checks import check_comment, check_keys, check_names
-from pkray.schema.fields import (
-    Fields,
-    check_free,
-    edit_fields,
-    mapped,
-    placed,
-    renumbered,
-    resolve,
-)
+from pkray.schema.fields import Fields, check_free, edit_fields, mapped, placed, renumbered, resolve
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.type_widening import check_widening
 from pkray.schema.types import DataField, DataType
 
 
 def apply_changes(
-    schema: TableSchema,
-    changes: Sequence[SchemaChange],
-    *,
-    has_snapshots: bool,
-    now_millis: int,
+    schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, now_millis: int
 ) -> TableSchema:
     """Apply some changes, one after the other; return the schema after them.
 

@@ -129,11 +129,7 @@ class OwnerClient(Client):
 
     @method(_ASSIGN, is_lookup=True)
     def locate_keys(
-        self,
-        keys: KeyIds,
-        snapshot_id: int | None,
-        latest: bool,
-        expected: Sequence[Holding] = (),
+        self, keys: KeyIds, snapshot_id: int | None, latest: bool, expected: Sequence[Holding] = ()
     ) -> KeysFound | None:
         """Find keys that cross partitions; None where nobody knows the snapshot's any more."""
 

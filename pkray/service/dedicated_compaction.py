@@ -139,12 +139,7 @@ class DedicatedCompaction:
         clock: epoch milliseconds.
     """
 
-    def __init__(
-        self,
-        location: TableLocation,
-        spread: Spread,
-        clock: Callable[[], int],
-    ) -> None:
+    def __init__(self, location: TableLocation, spread: Spread, clock: Callable[[], int]) -> None:
         self._location = location
         self._spread = spread
         self._clock = clock

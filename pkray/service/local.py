@@ -28,12 +28,7 @@ from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import LEASE_MILLIS, OwnerSettings
 from pkray.service.protocol import SessionId
-from pkray.service.runtime import (
-    checked_directory,
-    checked_lease,
-    checked_owners,
-    default_owners,
-)
+from pkray.service.runtime import checked_directory, checked_lease, checked_owners, default_owners
 from pkray.service.timing.debounced_timer import DebouncedTimer
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory

@@ -56,10 +56,7 @@ _TAGS = (
     optional("create_time", MILLIS, "create_time"),
     optional("time_retained", _TEXT, lambda tag: _duration(tag.time_retained)),
 )
-_BRANCHES = (
-    required("branch_name", _TEXT, "name"),
-    required("create_time", MILLIS, "create_time"),
-)
+_BRANCHES = (required("branch_name", _TEXT, "name"), required("create_time", MILLIS, "create_time"))
 _CONSUMERS = (
     required("consumer_id", _TEXT, "name"),
     required("next_snapshot_id", _LONG, "next_snapshot"),

@@ -31,9 +31,7 @@ class NormalizedKeys:
     """
 
     def __init__(
-        self,
-        columns: Sequence[pa.Array | pa.ChunkedArray],
-        descending: Sequence[bool] = (),
+        self, columns: Sequence[pa.Array | pa.ChunkedArray], descending: Sequence[bool] = ()
     ) -> None:
         reverse = descending or [False] * len(columns)
         self._columns: list[KeyColumn] = []

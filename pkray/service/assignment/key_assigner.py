@@ -240,10 +240,7 @@ class KeyAssigner(SessionAssigner[SessionLocations]):
         return self._answer(session, order, placed)
 
     def _new_locations(
-        self,
-        numbers: Words,
-        shards: npt.NDArray[np.int32],
-        added: defaultdict[int, Counter[int]],
+        self, numbers: Words, shards: npt.NDArray[np.int32], added: defaultdict[int, Counter[int]]
     ) -> Words:
         """New locations in partitions."""
         locations = np.empty(len(numbers), np.uint64)

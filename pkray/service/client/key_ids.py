@@ -96,6 +96,5 @@ def identify(columns: Sequence[pa.Array | pa.ChunkedArray]) -> KeyIds:
 def join(parts: Sequence[KeyIds]) -> KeyIds:
     """Concatenate ids."""
     return KeyIds(
-        np.concatenate([part.high for part in parts]),
-        np.concatenate([part.low for part in parts]),
+        np.concatenate([part.high for part in parts]), np.concatenate([part.low for part in parts])
     )

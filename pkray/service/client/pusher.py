@@ -143,10 +143,7 @@ def pushing(owners: Sequence[OwnerClient]) -> Send:
 
 
 def incoming(
-    rows: object,
-    schema: TableSchema,
-    row_kinds: str | None = None,
-    missing: Missing = "error",
+    rows: object, schema: TableSchema, row_kinds: str | None = None, missing: Missing = "error"
 ) -> Iterator[pa.RecordBatch]:
     """Shape rows as owners take them: the schema's columns and ``_VALUE_KIND``.
 

@@ -27,14 +27,7 @@ from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.pusher import Pusher
 from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending
-from pkray.service.protocol import (
-    Holding,
-    KeptBatch,
-    Push,
-    PushReport,
-    RoutedBatch,
-    SessionId,
-)
+from pkray.service.protocol import Holding, KeptBatch, Push, PushReport, RoutedBatch, SessionId
 from pkray.service.timing.pulse import Pulse
 
 _ATTEMPTS = 8
@@ -83,11 +76,7 @@ class WriterSession:
     """
 
     def __init__(
-        self,
-        schema: TableSchema,
-        service: TableService,
-        commit_user: str,
-        alone: bool = False,
+        self, schema: TableSchema, service: TableService, commit_user: str, alone: bool = False
     ) -> None:
         self._schema = schema
         self._coordinator = service.coordinator

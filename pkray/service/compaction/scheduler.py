@@ -8,12 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
 from pkray.errors import ServiceUnavailableError
-from pkray.lsm.compaction.pick import (
-    CompactionUnit,
-    forces_level_0_up,
-    is_free,
-    pick_full,
-)
+from pkray.lsm.compaction.pick import CompactionUnit, forces_level_0_up, is_free, pick_full
 from pkray.lsm.levels import Levels
 from pkray.lsm.record_expiry import files_to_purge
 from pkray.metadata.live import BucketId

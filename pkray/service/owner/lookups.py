@@ -21,14 +21,7 @@ from pkray.service.owner.read_contexts import ReadContexts
 from pkray.service.owner.session import OwnerSession
 from pkray.service.owner.sessions import OwnerSessions
 from pkray.service.owner.snapshot_refresher import SnapshotRefresher
-from pkray.service.protocol import (
-    ANY_BUCKET,
-    ANY_PARTITION,
-    Holding,
-    Lookup,
-    LookupAnswer,
-    Slice,
-)
+from pkray.service.protocol import ANY_BUCKET, ANY_PARTITION, Holding, Lookup, LookupAnswer, Slice
 from pkray.service.schema_cache import SchemaCache
 from pkray.storage.object_store import ObjectStore
 

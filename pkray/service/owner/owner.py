@@ -95,12 +95,7 @@ class BucketOwner:
             schema.core.write_buffer_size, lambda: self._sessions.memory_bytes
         )
         committed = self._committed = CommittedFiles(
-            store,
-            schema,
-            SnapshotStore(store),
-            self._owns,
-            self._files_gone,
-            identity,
+            store, schema, SnapshotStore(store), self._owns, self._files_gone, identity
         )
         committed.advance()
         views = ReadContexts(store, self._schema.read, self._cache, self._flushed_rows)
@@ -278,11 +273,7 @@ class BucketOwner:
         return self._dynamic.staged.place(session_id, attempts)
 
     def locate_keys(
-        self,
-        keys: KeyIds,
-        snapshot_id: int | None,
-        latest: bool,
-        expected: Sequence[Holding] = (),
+        self, keys: KeyIds, snapshot_id: int | None, latest: bool, expected: Sequence[Holding] = ()
     ) -> KeysFound | None:
         """Find where keys are that cross partitions: see `KeyAssigner.locate`."""
         return self._dynamic.keys.locate(keys, snapshot_id, latest=latest, expected=expected)

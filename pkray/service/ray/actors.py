@@ -176,11 +176,7 @@ class _Owner:
         # One folder of all tables, so that whoever starts removes what any killed owner left.
         self._local = OwnedDirectory(f"{base}/owners")
         settings = OwnerSettings(
-            index,
-            owners,
-            str(self._local.path),
-            refresh_millis=1000,
-            lease_millis=lease_millis,
+            index, owners, str(self._local.path), refresh_millis=1000, lease_millis=lease_millis
         )
         self._location, self._index, self._owners = location, index, owners
         self._limits = limits

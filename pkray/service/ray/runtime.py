@@ -38,12 +38,7 @@ from pkray.service.ray.actors import (
 from pkray.service.ray.cluster import join, join_known
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.workers import Workers
-from pkray.service.runtime import (
-    checked_directory,
-    checked_lease,
-    checked_owners,
-    default_owners,
-)
+from pkray.service.runtime import checked_directory, checked_lease, checked_owners, default_owners
 from pkray.storage.location import TableLocation
 
 _FETCH_SECONDS = 60.0

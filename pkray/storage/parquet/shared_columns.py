@@ -16,13 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pkray.storage.object_store import OutputFile
-from pkray.storage.parquet.footer import (
-    COLUMN_ORDERS,
-    FILE_SCHEMA,
-    MAGIC,
-    ROW_GROUPS,
-    footer_of,
-)
+from pkray.storage.parquet.footer import COLUMN_ORDERS, FILE_SCHEMA, MAGIC, ROW_GROUPS, footer_of
 from pkray.storage.parquet.thrift import BINARY, I64, STRUCT, Struct
 
 _COLUMNS, _GROUP_BYTES, _GROUP_OFFSET, _GROUP_COMPRESSED_BYTES = 1, 2, 5, 6

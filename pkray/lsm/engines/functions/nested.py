@@ -13,12 +13,7 @@ from pkray.errors import SchemaError
 from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.segments import Bools, Ints, Segments
 from pkray.lsm.keys.key_groups import taken
-from pkray.lsm.keys.list_parts import (
-    first_of_each,
-    list_array,
-    list_parts,
-    runs_of_equal,
-)
+from pkray.lsm.keys.list_parts import first_of_each, list_array, list_parts, runs_of_equal
 from pkray.lsm.keys.value_codes import codes
 from pkray.options.fields import FieldOptions
 from pkray.schema.types import DataType
