@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
@@ -114,8 +114,8 @@ class SnapshotExpirer:
         end = self._first_kept(earliest, latest, retention, self._time_of_snapshot)
         if end <= earliest.id:
             return ExpiryReport()
-        expired = list(self._read_fresh(range(earliest.id, end)))
-        kept = next(iter(self._read_fresh(range(end, end + 1))), None)
+        expired = list(self._snapshots.range(earliest.id, end - 1, fresh=True))
+        kept = next(self._snapshots.range(end, end, fresh=True), None)
         if not expired or kept is None:  # another process is at it
             self._earliest = None
             return ExpiryReport()
@@ -209,20 +209,12 @@ class SnapshotExpirer:
             number = self._snapshots.earliest_id()
             if number is None:
                 return None
-            for snapshot in self._read_fresh([number]):
-                self._earliest = snapshot
+            self._earliest = next(self._snapshots.range(number, number, fresh=True), None)
         return self._earliest
 
     def _find_changelog(self) -> Snapshot | None:
         earliest = self._changelogs.earliest_id()
         return None if earliest is None else self._changelogs.read(earliest)
-
-    def _read_fresh(self, numbers: Iterable[int]) -> Iterable[Snapshot]:
-        for number in numbers:
-            try:
-                yield self._snapshots.read(number, fresh=True)
-            except SnapshotNotFoundError:
-                continue
 
     def _time_of_snapshot(self, number: int) -> int | None:
         return _time_of(number, self._earliest, self._snapshots)

@@ -104,12 +104,12 @@ class SnapshotStore:
                 return self._kept[snapshot_id]
         return self._load(snapshot_id)
 
-    def range(self, first: int, last: int) -> Iterator[Snapshot]:
-        """Yield snapshots first..last, both included, ascending; those that expired are left
-        out."""
+    def range(self, first: int, last: int, *, fresh: bool = False) -> Iterator[Snapshot]:
+        """Yield snapshots first..last, both included, ascending, read as by `read`; those that
+        expired are left out."""
         for snapshot_id in builtins.range(first, last + 1):
             try:
-                yield self.read(snapshot_id)
+                yield self.read(snapshot_id, fresh=fresh)
             except SnapshotNotFoundError:
                 continue
 
