@@ -15,29 +15,23 @@ Session: TypeAlias = Annotated[SparkSession, CheckedInside]
 
 def check_session(function: str, spark: object) -> None:
     """Raise an InputError for what is no session of Spark's."""
-    if not hasattr(spark, "dataSource"):
-        raise InputError(
-            f"{function} takes a SparkSession, and got a {type(spark).__name__}: give what "
-            "pkray.spark.session() returns",
-            type=type(spark).__name__,
-        )
+    remedy = "give what pkray.spark.session() returns"
+    _check(function, spark, "dataSource", "a SparkSession", remedy)
 
 
 def check_dataframe(function: str, df: object) -> None:
     """Raise an InputError for what is no DataFrame of Spark's."""
-    if not hasattr(df, "isStreaming"):
-        raise InputError(
-            f"{function} takes a Spark DataFrame, and got a {type(df).__name__}: write rows of "
-            "Python by table.open_writer()",
-            type=type(df).__name__,
-        )
+    remedy = "write rows of Python by table.open_writer()"
+    _check(function, df, "isStreaming", "a Spark DataFrame", remedy)
 
 
 def check_table(function: str, table: object) -> None:
     """Raise an InputError for what is no table."""
-    if not hasattr(table, "to_arrow"):
-        raise InputError(
-            f"{function} takes a table, and got a {type(table).__name__}: give what "
-            "catalog.load_table(name) returns",
-            type=type(table).__name__,
-        )
+    remedy = "give what catalog.load_table(name) returns"
+    _check(function, table, "to_arrow", "a table", remedy)
+
+
+def _check(function: str, given: object, attribute: str, what: str, remedy: str) -> None:
+    if not hasattr(given, attribute):
+        kind = type(given).__name__
+        raise InputError(f"{function} takes {what}, and got a {kind}: {remedy}", type=kind)
