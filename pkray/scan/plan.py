@@ -18,7 +18,6 @@ from pkray.lsm.keys.sections import sections
 from pkray.lsm.levels import Levels
 from pkray.metadata.live import data_manifests
 from pkray.metadata.schemas import SchemaStore
-from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.conditions import Statistics
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
@@ -44,18 +43,7 @@ class ScanPlanner:
         self._location = location
         self._store = store
         self._schema = schema
-        self._snapshots = SnapshotStore(store)
         self._schemas = SchemaStore(store, location.name)
-
-    def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
-        """Return the snapshot of that id, the newest by default; None on an empty table.
-
-        Raises:
-            SnapshotNotFoundError: it has expired or was never made.
-        """
-        if snapshot_id is None:
-            return self._snapshots.latest()
-        return self._snapshots.read(snapshot_id, fresh=True)
 
     def scan(
         self,

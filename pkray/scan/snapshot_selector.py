@@ -94,10 +94,10 @@ _LATEST = SnapshotSelector()
 class SnapshotFinder:
     """Finds the snapshots that selectors name, in a table or a branch."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, snapshots: SnapshotStore) -> None:
         self._url = store.url
-        self._snapshots = SnapshotStore(store)
-        self._tags = TagStore(store, self._snapshots)
+        self._snapshots = snapshots
+        self._tags = TagStore(store, snapshots)
 
     def find(self, selector: SnapshotSelector) -> Snapshot | None:
         """Find the snapshot that a selector names; None for the newest one of a table without any.
@@ -118,15 +118,6 @@ class SnapshotFinder:
         if selector.compacted:
             return self._compacted(latest)
         return latest
-
-    @property
-    def invalidations(self) -> int:
-        """Return the count of `SnapshotStore.invalidations`."""
-        return self._snapshots.invalidations
-
-    def holds(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot is there by its id, and not in a tag alone."""
-        return self._snapshots.holds(snapshot)
 
     def _at_or_before(self, millis: int, latest: Snapshot | None) -> Snapshot:
         after = self._first(latest, lambda snapshot: snapshot.time_millis > millis)

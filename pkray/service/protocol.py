@@ -132,12 +132,12 @@ class Push(msgspec.Struct, frozen=True):
     schema_id: int
     schema_digest: str | None = None
 
-    @classmethod
-    def first(
-        cls, schema: TableSchema, session: SessionId, source: int = DRIVER, attempt: int = 0
-    ) -> Push:
-        """Name an attempt's first batch."""
-        return cls(session, source, attempt, 0, schema.id, schema.digest)
+
+def first_push(
+    schema: TableSchema, session: SessionId, source: int = DRIVER, attempt: int = 0
+) -> Push:
+    """Name an attempt's first batch."""
+    return Push(session, source, attempt, 0, schema.id, schema.digest)
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,17 @@ class Lookups:
     def rows(self, visibility: Visibility, selector: SnapshotSelector) -> KeyedRows:
         """Find the table's rows by key at one moment, as of ``Table.lookup``."""
         _check_visibility(visibility, not selector.is_latest)
-        schema = self._reads.schema
+        reads, schema = self._reads, self._reads.schema
         if selector.is_latest:
             return KeyedRows(schema, OwnersView(lambda: self._client(schema), visibility))
-        view = self._reads.find(selector)  # owners know another table
+        view = reads.find(selector)  # owners know another table
         snapshot, schema = view.snapshot, view.schema
-        if selector.tag is not None and snapshot is not None and not self._reads.holds(snapshot):
-            self._reads.identity.check_same_table()
+        if (
+            selector.tag is not None
+            and snapshot is not None
+            and not reads.snapshots.holds(snapshot)
+        ):
+            reads.identity.check_same_table()
             return KeyedRows(schema, view)  # the owners know snapshots by their ids
         answer_from = None if snapshot is None else snapshot.id
         owners = OwnersView(lambda: self._client(schema), visibility, answer_from)

@@ -8,9 +8,8 @@ import pyarrow as pa
 
 from pkray.arguments.facade import ColumnNames
 from pkray.changelog.changes import Changes
-from pkray.errors import SnapshotNotFoundError
-from pkray.format.snapshot import Snapshot
 from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.snapshot_selector import SnapshotFinder, SnapshotSelector, Timestamp, names_changes
@@ -27,7 +26,7 @@ class Reads:
 
     Attributes:
         schema: the newest that is known; newest rows are read under it.
-        schemas: all of the table's.
+        schemas, snapshots: all of the table's.
         identity: tells the table from another one in its place.
     """
 
@@ -37,7 +36,8 @@ class Reads:
         self.store = location.open()
         self.schemas = SchemaStore(self.store, self.name)
         self.identity = TableIdentity(self.store, self.name, location.identity)
-        self._finder = SnapshotFinder(self.store)
+        self.snapshots = SnapshotStore(self.store)
+        self._finder = SnapshotFinder(self.store, self.snapshots)
         self.use(schema)
 
     def use(self, schema: TableSchema) -> None:
@@ -55,7 +55,7 @@ class Reads:
         selector = selector.or_of(self.schema.core)
         view = self.find(selector)
         if selector.is_latest:
-            self.identity.check_same_table_after(self._finder.invalidations)
+            self.identity.check_same_table_after(self.snapshots.invalidations)
         else:
             self.identity.check_same_table()
         return view
@@ -87,27 +87,10 @@ class Reads:
             return self.changes().rows_between(columns, filter)
         return self.at(selector).to_batches(columns, filter)
 
-    def holds(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot is there by its id, and not in a tag alone."""
-        return self._finder.holds(snapshot)
-
     def changes(self) -> Changes:
         """Read what changed."""
         self.identity.check_same_table()
         return Changes(self.location, self.store, self.schema)
-
-    def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Read one snapshot, as ``Table.snapshot``."""
-        found = self._planner.snapshot(snapshot_id)
-        if found is None:
-            raise SnapshotNotFoundError(
-                f"snapshot {snapshot_id} of {self.name} does not exist", snapshot_id=snapshot_id
-            )
-        return found
-
-    def latest_snapshot(self) -> Snapshot | None:
-        """Read the newest snapshot, as ``Table.latest_snapshot``."""
-        return self._planner.snapshot()
 
     def open_system(
         self,

@@ -238,7 +238,7 @@ class Table:
 
     def latest_snapshot(self) -> Snapshot | None:
         """Read the newest snapshot; None before the first commit."""
-        return self._reads.latest_snapshot()
+        return self._reads.snapshots.latest()
 
     def snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
         """Read one snapshot.
@@ -246,7 +246,7 @@ class Table:
         Raises:
             SnapshotNotFoundError: it has expired or was never made.
         """
-        return self._reads.snapshot(snapshot_id)
+        return self._reads.snapshots.read(snapshot_id, fresh=True)
 
     def snapshots(self) -> pa.Table:
         """List the snapshots that are kept, oldest first, a row each."""

@@ -18,7 +18,7 @@ from harness import measure, peak_bytes, reset_peak, resident_bytes
 
 import pkray
 from pkray.service.client.pusher import Pusher
-from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
+from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId, first_push
 
 
 class DropTarget:
@@ -44,7 +44,7 @@ class DropTarget:
         def send(owner: int, push: Push, batch: RoutedBatch) -> Any:
             return owners[owner].push.submit(push, batch)
 
-        first = Push.first(self._schema, SessionId("drop", 0), source, attempt)
+        first = first_push(self._schema, SessionId("drop", 0), source, attempt)
         return Pusher(self._schema, self._owners, send, first)
 
 

@@ -28,6 +28,7 @@ from pkray.service.protocol import (
     PushReport,
     RoutedBatch,
     SessionId,
+    first_push,
 )
 from pkray.service.staging import StagingArea
 
@@ -153,7 +154,7 @@ class StagedPushes:
     def _push(self, session_id: SessionId, staged: _Staged, attempts: Attempts) -> PushReport:
         peers = self._peers()
         schema = self._schema(staged.schema_id, staged.schema_digest)
-        first, client = Push.first(schema, session_id), KeyClient(schema, peers)
+        first, client = first_push(schema, session_id), KeyClient(schema, peers)
         pusher = Pusher(schema, len(peers), pushing(peers), first, client)
         for batch in _batches(staged.area, attempts):
             pusher.push_checked(batch)

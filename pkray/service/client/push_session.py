@@ -30,6 +30,7 @@ from pkray.service.protocol import (
     PushReport,
     RoutedBatch,
     SessionId,
+    first_push,
 )
 from pkray.service.timing.pulse import Pulse
 
@@ -55,7 +56,7 @@ class SpoolTarget:
 
     def first(self, source: int, attempt: int) -> Push:
         """Name an attempt's first batch."""
-        return Push.first(self._schema, self._session, source, attempt)
+        return first_push(self._schema, self._session, source, attempt)
 
     @property
     def stages_rows(self) -> bool:

@@ -27,7 +27,15 @@ from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.pusher import Pusher
 from pkray.service.client.table_service import TableService
 from pkray.service.handle import Pending
-from pkray.service.protocol import Holding, KeptBatch, Push, PushReport, RoutedBatch, SessionId
+from pkray.service.protocol import (
+    Holding,
+    KeptBatch,
+    Push,
+    PushReport,
+    RoutedBatch,
+    SessionId,
+    first_push,
+)
 from pkray.service.timing.pulse import Pulse
 
 _ATTEMPTS = 8
@@ -317,7 +325,7 @@ class WriterSession:
             self._leave()
             self._pusher.move_to(self.id)
         pending: list[Pending[None]] = []
-        first = Push.first(self._schema, self.id)
+        first = first_push(self._schema, self.id)
         for owner in owners:
             for index, batch in enumerate(self._kept[owner]):
                 push = replace(first, index=index)
@@ -347,5 +355,5 @@ class WriterSession:
         return self._owners[owner].push.submit(push, kept)
 
     def _open_pusher(self) -> Pusher:
-        first = Push.first(self._schema, self.id)
+        first = first_push(self._schema, self.id)
         return Pusher(self._schema, len(self._owners), self._send, first, self._assigner)

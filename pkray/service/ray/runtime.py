@@ -26,7 +26,7 @@ from pkray.service.client.pusher import Pusher, PushTarget, pushing
 from pkray.service.client.table_service import TableService
 from pkray.service.leases import beat_seconds
 from pkray.service.owner_settings import LEASE_MILLIS
-from pkray.service.protocol import KeptBatch, Push, RoutedBatch, SessionId
+from pkray.service.protocol import KeptBatch, RoutedBatch, SessionId, first_push
 from pkray.service.ray.actors import (
     NAMESPACE,
     CoordinatorActor,
@@ -200,7 +200,7 @@ class RayTarget:
         owners = [
             owner_client(self._location, index, self._limits, look) for index in range(self._owners)
         ]
-        first = Push.first(self._schema, self._session, source, attempt)
+        first = first_push(self._schema, self._session, source, attempt)
         if self.stages_rows:
             return StagingPusher(self._schema, owners, first)
         assigner = dynamic_client(self._schema, owners)

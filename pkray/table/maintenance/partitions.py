@@ -168,7 +168,10 @@ def select_buckets(
             bucket below 0.
     """
     if buckets is not None and min(buckets, default=0) < 0:
-        raise InputError(f"buckets cannot be {buckets!r}: they count from 0", value=buckets)
+        raise InputError(
+            f"buckets cannot be {buckets!r}: give a list of bucket numbers, such as [0, 3]",
+            value=buckets,
+        )
     found = None
     if partitions is not None:
         wanted, latest = _named(schema, partitions), SnapshotStore(store).latest()

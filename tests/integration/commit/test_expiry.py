@@ -128,7 +128,7 @@ def test_an_idle_consumer_expires(tmp_path):
     assert min(Walk(writer.store).snapshots()) == 1
     writer.now = ConsumerStore(writer.store).list()[0].modified_millis + 86_400_001
     expirer(writer).expire(KEEP_TWO)
-    assert ConsumerStore(writer.store).names() == []
+    assert ConsumerStore(writer.store).list() == []
     assert min(Walk(writer.store).snapshots()) > 1
 
 

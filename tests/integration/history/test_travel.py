@@ -265,7 +265,8 @@ def test_an_empty_table_has_no_past(tmp_path):
     create(tmp_path)
     with pkray.connect(str(tmp_path)) as catalog:
         assert catalog.load_table("db.t").at().count() == 0
-    finder = SnapshotFinder(root(tmp_path))
+    store = root(tmp_path)
+    finder = SnapshotFinder(store, SnapshotStore(store))
     assert finder.find(SnapshotSelector()) is None
     for moment in (
         SnapshotSelector(timestamp=5),

@@ -21,7 +21,7 @@ from pkray.service.handle import Method
 from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
-from pkray.service.protocol import Push
+from pkray.service.protocol import first_push
 from pkray.storage.location import TableLocation
 
 COLUMNS = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("v", pa.string())])
@@ -54,7 +54,7 @@ class Target:
 
     def open(self, source, attempt):
         schema = self.service.schema
-        first = Push.first(schema, self.session, source, attempt)
+        first = first_push(schema, self.session, source, attempt)
         return StagingPusher(schema, self.service.owners, first)
 
 
