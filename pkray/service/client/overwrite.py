@@ -89,12 +89,22 @@ class OverwriteWriter:
         self._files: dict[BucketId, DataFileStore] = {}
         self._writers: dict[BucketId, BucketWriter] = {}
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Take rows with all value columns and ``_VALUE_KIND``.
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[CommitMessage]:
+        """Write rows with all value columns and ``_VALUE_KIND``: the files of each bucket. Where
+        that fails, what was written is deleted.
 
         Raises:
             UnsupportedError: their keys may be in other partitions too.
         """
+        try:
+            self._take(batches)
+            return self._finish()
+        except BaseException:
+            for writer in self._writers.values():
+                writer.abort()
+            raise
+
+    def _take(self, batches: Iterable[pa.RecordBatch]) -> None:
         limit = self._table.core.write_buffer_size
         for batch in batches:
             if self._table.crosses_partitions:
@@ -117,8 +127,8 @@ class OverwriteWriter:
                 held.pop(largest)
                 self._writers[largest].flush()
 
-    def finish(self) -> list[CommitMessage]:
-        """Return the files of each bucket; what was made on the way to them is deleted."""
+    def _finish(self) -> list[CommitMessage]:
+        """The files of each bucket; what was made on the way to them is deleted."""
         messages = []
         for bucket, writer in self._writers.items():
             made = writer.prepare_commit(full_compact=True)
@@ -139,12 +149,6 @@ class OverwriteWriter:
         if self._dynamic is None:
             return messages
         return [self._dynamic.indexed(message, self._store) for message in messages]
-
-    def abort(self) -> None:
-        """Delete what was written."""
-        for writer in self._writers.values():
-            writer.abort()
-        self._writers.clear()
 
     def _writer(self, bucket: BucketId) -> BucketWriter:
         if bucket not in self._writers:

@@ -115,12 +115,7 @@ class Rescale:
                 self._tell(partition)
                 continue
             writer = OverwriteWriter(self._store, schema, self._clock)
-            try:
-                writer.write(self._rows(snapshot, schema, partition, files))
-                messages = writer.finish()
-            except BaseException:
-                writer.abort()
-                raise
+            messages = writer.write(self._rows(snapshot, schema, partition, files))
             replaced = ExactPartitions(frozenset([partition]))
             user = f"pkray-rescale-{uuid.uuid4()}"  # its only commit
             try:

@@ -104,13 +104,7 @@ class PartitionWork:
                 )
 
         def write() -> Sequence[CommitMessage]:
-            writer = OverwriteWriter(self._store, schema, self._clock)
-            try:
-                writer.write(batches)
-                return writer.finish()
-            except BaseException:
-                writer.abort()
-                raise
+            return OverwriteWriter(self._store, schema, self._clock).write(batches)
 
         return self._commit(write, replaced)
 

@@ -98,8 +98,7 @@ def test_a_rescale_that_was_not_answered_happens_once(table, action):
 
 def written(table, data):
     writer = OverwriteWriter(table._store, table.schema, now_millis)
-    writer.write(list(incoming(data, table.schema)))
-    return writer.finish()
+    return writer.write(list(incoming(data, table.schema)))
 
 
 @pytest.mark.parametrize("name", [0, CommitToken("mine", now_millis())])
