@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import InputError
 from pkray.scan.comparisons import compare, one_of
-from pkray.scan.conditions import AllOf, AnyOf, Compare, Condition, OneOf, Opaque, Statistics
+from pkray.scan.conditions import AllOf, AnyOf, Compare, Condition, OneOf, Opaque
 from pkray.scan.literals import literal
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import DataField
@@ -95,26 +94,6 @@ class Predicate:
         """Map columns to the values one of which a matching row has; FLOAT and DOUBLE are left
         out."""
         return _equalities(self.condition)
-
-    def prune(
-        self,
-        min_values: Mapping[str, pa.Array],
-        max_values: Mapping[str, pa.Array],
-        null_counts: Mapping[str, np.ndarray],
-        row_counts: np.ndarray,
-    ) -> np.ndarray:
-        """Tell which files may hold a matching row, by their statistics.
-
-        Args:
-            min_values, max_values: bounds by column, an element a file; null where unknown.
-                Columns left out are unknown.
-            null_counts: by column, an element a file; below 0 where unknown.
-            row_counts: an element a file.
-
-        Returns:
-            bool, an element a file: False where no row can match.
-        """
-        return self.condition.may_match(Statistics(min_values, max_values, null_counts, row_counts))
 
 
 def _field(schema: TableSchema, name: str) -> DataField:

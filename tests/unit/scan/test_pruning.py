@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pkray.scan.conditions import Statistics
 from pkray.scan.predicate import Predicate
 from pkray.schema.table_schema import TableSchema
 
@@ -21,16 +22,13 @@ def kept(text: str, column: str, *files: tuple[Any, Any, int]) -> list[bool]:
     """``files``: least, greatest and count of nulls of ten rows each."""
     arrow = SCHEMA.field(column).type.arrow
     least, greatest, nulls = zip(*files, strict=True)
-    return (
-        Predicate.parse(text, SCHEMA)
-        .prune(
-            {column: pa.array(least, arrow)},
-            {column: pa.array(greatest, arrow)},
-            {column: np.array(nulls)},
-            np.full(len(files), 10),
-        )
-        .tolist()
+    statistics = Statistics(
+        {column: pa.array(least, arrow)},
+        {column: pa.array(greatest, arrow)},
+        {column: np.array(nulls)},
+        np.full(len(files), 10),
     )
+    return Predicate.parse(text, SCHEMA).condition.may_match(statistics).tolist()
 
 
 LOW, HIGH, ALL_NULL, UNKNOWN = (1, 5, 0), (6, 9, 2), (None, None, 10), (None, None, -1)
@@ -95,4 +93,5 @@ def test_an_expression_prunes_nothing() -> None:
 
     predicate = Predicate.parse(pc.field("id") > 100, SCHEMA)
     least = {"id": pa.array([1], pa.int32())}
-    assert predicate.prune(least, least, {"id": np.array([0])}, np.array([1])).tolist() == [True]
+    statistics = Statistics(least, least, {"id": np.array([0])}, np.array([1]))
+    assert predicate.condition.may_match(statistics).tolist() == [True]
