@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from pkray.changelog.bucket_state import BucketState
-from pkray.changelog.live_buckets import Files, LiveBuckets
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.splits import (
     BucketStateSplit,
@@ -25,6 +24,8 @@ from pkray.format.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
 from pkray.lsm.compaction.pick import skips_level_0
 from pkray.metadata.live import (
     BucketId,
+    FileKey,
+    apply_changes,
     by_bucket,
     changelog_entries,
     delta_entries,
@@ -35,6 +36,52 @@ from pkray.options import TableOptions
 from pkray.scan.plan import ScanPlanner
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
+
+Files = dict[FileKey, DataFileMeta]
+"""In the order in which they were added."""
+
+
+class LiveBuckets:
+    """Keeps the files of each bucket at one snapshot, whole: some kilobytes a file.
+
+    It is moved on by whoever reads every snapshot's changes anyway, where a committer's `LiveCache`
+    reads them itself.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._at: Snapshot | None = None
+        self._buckets: dict[BucketId, Files] = {}
+
+    def at(self, snapshot: Snapshot | None) -> Mapping[BucketId, Files]:
+        """Return the files of a snapshot, from memory if it is the one moved to last; None has
+        none.
+
+        Raises:
+            SnapshotNotFoundError: it has expired.
+        """
+        if snapshot != self._at or snapshot is None:
+            self._at, self._buckets = None, {}
+            if snapshot is not None:
+                self._apply(live_files(self._store, snapshot))
+                self._at = snapshot
+        return self._buckets
+
+    def move(
+        self, snapshot: Snapshot, entries: Iterable[ManifestEntry]
+    ) -> Mapping[BucketId, Files]:
+        """Move on to the next snapshot, by what it changed."""
+        self._apply(entries)
+        self._at = snapshot
+        return self._buckets
+
+    def _apply(self, entries: Iterable[ManifestEntry]) -> None:
+        apply_changes(self._buckets, entries, _data_file)
+
+
+def _data_file(entry: ManifestEntry) -> DataFileMeta:
+    return entry.file
+
 
 SnapshotOf = Callable[[int], Snapshot]
 """A snapshot by its id. Raises `SnapshotNotFoundError`."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.compaction.compactor import CompactionResult, Compactor
@@ -14,11 +16,69 @@ from pkray.lsm.compaction.pick import CompactionUnit
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.metadata.live import BucketId
-from pkray.service.compaction.back_off import CompactionBackoff
 from pkray.service.compaction.cancellation import CancellationToken, CompactionCancelled
 from pkray.service.compaction.job import UNNAMED_MILLIS, CompactionJob
 from pkray.service.progress import BESIDE_CALLS
 from pkray.service.stats import CompactionCounts
+from pkray.service.timing.elapsed import elapsed
+
+_log = logging.getLogger(__name__)
+
+FIRST_REST_MILLIS, LONGEST_REST_MILLIS = 1_000, 300_000
+"""How long a bucket is left alone after a compaction of it failed, at first and at most."""
+
+
+@dataclass(frozen=True)
+class _Rest:
+    since: int
+    millis: int
+    error: BaseException
+
+
+class CompactionBackoff:
+    """The back-off of buckets whose compaction failed; each failure in a row doubles it.
+
+    Args:
+        clock: epoch milliseconds.
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._back_off: dict[BucketId, _Rest] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._back_off)
+
+    def buckets(self) -> list[BucketId]:
+        """List the buckets whose last compaction failed, rested or not."""
+        return list(self._back_off)
+
+    def has(self, bucket: BucketId) -> bool:
+        """Whether the bucket is to be left alone now."""
+        rest = self._back_off.get(bucket)
+        return rest is not None and not elapsed(rest.since, self._clock(), rest.millis)
+
+    def reason(self, bucket: BucketId) -> BaseException | None:
+        """Say why the bucket's last compaction failed, while it rests."""
+        return self._back_off[bucket].error if self.has(bucket) else None
+
+    def add(self, bucket: BucketId, error: BaseException) -> None:
+        """Note that a compaction of the bucket failed."""
+        last = self._back_off.get(bucket)
+        millis = min(2 * last.millis, LONGEST_REST_MILLIS) if last else FIRST_REST_MILLIS
+        self._back_off[bucket] = _Rest(self._clock(), millis, error)
+        _log.warning(
+            "compacting bucket %s failed (%s); it is tried again in %.0f s at the earliest",
+            bucket[1],
+            error,
+            millis / 1000,
+        )
+
+    def end(self, bucket: BucketId) -> None:
+        """Note that a compaction of the bucket succeeded, or that there is nothing to compact any
+        more."""
+        self._back_off.pop(bucket, None)
+
 
 OpenCompactor = Callable[[BucketId, CancellationToken], tuple[Compactor, DataFileStore]]
 

@@ -3,20 +3,71 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pkray.schema.columns import filter_rows
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.parquet.deleted_rows import DeletedRows, without_deleted
 from pkray.storage.parquet.metadata import checked, explained, read_footer
 from pkray.storage.parquet.row_groups import UNFIT, RowGroupFilter, may_hold
+
+
+class DeletedRows(Protocol):
+    """The rows of a file that are gone."""
+
+    def within(self, first: int, count: int) -> np.ndarray:
+        """Return their positions from ``first`` on, counted from there, in the next ``count``
+        rows."""
+        ...
+
+
+def without_deleted(
+    deleted: DeletedRows, batches: Iterable[pa.RecordBatch], ranges: Iterable[range]
+) -> Iterator[pa.RecordBatch]:
+    """Leave rows out.
+
+    Args:
+        ranges: the positions of the batches' rows in the file, in order.
+    """
+    positions = _Positions(ranges)
+    for batch in batches:
+        kept: np.ndarray | None = None
+        for at, first, count in positions.take(batch.num_rows):
+            gone = deleted.within(first, count)
+            if len(gone):
+                kept = np.ones(batch.num_rows, np.bool_) if kept is None else kept
+                kept[gone + at] = False
+        if kept is None:
+            yield batch
+        elif kept.any():
+            yield batch.filter(pa.array(kept))
+
+
+class _Positions:
+    """Positions of rows in a file, of which some row groups are read."""
+
+    def __init__(self, ranges: Iterable[range]) -> None:
+        self._ranges = iter(ranges)
+        self._rest = range(0)
+
+    def take(self, rows: int) -> Iterator[tuple[int, int, int]]:
+        """The next rows as (place among them, position in the file, count)."""
+        at = 0
+        while at < rows:
+            while not self._rest:
+                self._rest = next(self._ranges)
+            count = min(len(self._rest), rows - at)
+            yield at, self._rest[0], count
+            self._rest = self._rest[count:]
+            at += count
+
 
 REMOTE_READ_BYTES = 16 << 20
 """Object stores are read this much at a time at most, as far as row groups allow."""
