@@ -30,7 +30,7 @@ from pkray.schema.checks import check_table
 from pkray.schema.column_checks import check_comment, check_keys, check_names
 from pkray.schema.fields import Fields, check_free, edit_fields, mapped, placed, renumbered, resolve
 from pkray.schema.table_schema import TableSchema
-from pkray.schema.type_widening import check_widening
+from pkray.schema.type_change import check_widening
 from pkray.schema.types import DataField, DataType
 
 

@@ -344,20 +344,21 @@ def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkey
     elsewhere = pkray.connect(str(tmp_path))
     rival = elsewhere.load_table("db.t").open_writer()
     rival.upsert(rows("a", [1], "theirs"))
-    original, calls = rescale.OverwriteWriter.finish, []
+    original, calls = rescale.OverwriteWriter.write, []
 
-    def finish(self):
+    def write(self, batches):
         calls.append(self)
+        messages = original(self, batches)
         if len(calls) == 1:
             newest = "pkray.metadata.schemas.SchemaStore.newest"
             monkeypatch.setattr(newest, lambda _: rival._schema)
             rival.commit()
             monkeypatch.undo()
-            monkeypatch.setattr(rescale.OverwriteWriter, "finish", finish)
-        return original(self)
+            monkeypatch.setattr(rescale.OverwriteWriter, "write", write)
+        return messages
 
     monkeypatch.setattr("pkray.service.schema_cache.SchemaCache.refresh", lambda *_: None)
-    monkeypatch.setattr(rescale.OverwriteWriter, "finish", finish)
+    monkeypatch.setattr(rescale.OverwriteWriter, "write", write)
     table.rescale(3)
     assert len(calls) == 2
     assert content(table.to_arrow()) == {**before, ("a", 1): "theirs"}

@@ -21,7 +21,7 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment import bucket_filling
 from pkray.service.assignment.assigner import BucketAssigner
-from pkray.service.assignment.hash_files import HashFiles
+from pkray.service.assignment.buckets import HashFiles
 from pkray.service.assignment.key_index import ABSENT
 from pkray.service.client.assigners import assigner_count, assigning_owners
 from pkray.service.protocol import HashedKeys, HashFile, SessionId
