@@ -121,10 +121,6 @@ class Levels:
         return max((file.level for file in self.files), default=-1)
 
     @cached_property
-    def size(self) -> int:
-        return sum(file.file_size for file in self.files)
-
-    @cached_property
     def row_count(self) -> int:
         """Rows in the files, before merging."""
         return sum(file.row_count for file in self.files)

@@ -50,28 +50,26 @@ class Spill:
     """Lists of batches that share a limit on what they hold in memory.
 
     What is on disk has no name there: it is gone with the last reference, or with the process.
+
+    Attributes:
+        memory_bytes: that all lists hold in memory.
     """
 
     def __init__(self, settings: SpillSettings) -> None:
         self._settings = settings
-        self._held = 0
+        self.memory_bytes = 0
 
     def open(self) -> SpilledBatches:
         return SpilledBatches(self)
 
-    @property
-    def memory_bytes(self) -> int:
-        """The bytes that all lists hold in memory."""
-        return self._held
-
     def _admits(self, rows: pa.RecordBatch) -> bool:
-        if self._held + rows.nbytes > self._settings.memory_bytes:
+        if self.memory_bytes + rows.nbytes > self._settings.memory_bytes:
             return False
-        self._held += rows.nbytes
+        self.memory_bytes += rows.nbytes
         return True
 
     def _release(self, size: int) -> None:
-        self._held -= size
+        self.memory_bytes -= size
 
     def _file(self) -> IO[bytes]:
         directory = self._settings.directory or default_local_directory()

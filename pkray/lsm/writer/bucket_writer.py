@@ -46,6 +46,10 @@ class BucketWriter:
         local_directory: on the local disk, for rows set aside; default below the system's
             temporary directory.
 
+    Attributes:
+        uncommitted: the writer's rows as they are now, whatever it is doing.
+        levels: the committed files and this writer's own.
+
     Raises:
         UnsupportedError: the table's merge engine is not there.
     """
@@ -68,22 +72,12 @@ class BucketWriter:
         self._inline = inline
         self._use(schema, files, lookup)
         self._committed = levels
-        self._levels = levels
+        self.levels = levels
         self._next_sequence = levels.max_sequence + 1
         self._prepared = PreparedMessages()
         self._base = levels
         self._increment = self._last_increment = CommitIncrement()
         self._show()
-
-    @property
-    def uncommitted(self) -> Uncommitted:
-        """The writer's rows as they are now, whatever it is doing."""
-        return self._uncommitted
-
-    @property
-    def levels(self) -> Levels:
-        """The committed files and this writer's own."""
-        return self._levels
 
     @property
     def max_sequence(self) -> int:
@@ -130,17 +124,17 @@ class BucketWriter:
         if self._memtable.rows:
             self._write_memory()
             if self._inline and not self._options.write_only and not self._engine.single_version:
-                self._run(pick(self._levels.runs(), self._options))
+                self._run(pick(self.levels.runs(), self._options))
 
     def compact(self, full: bool = False) -> None:
         """Flush, then compact what the rules pick, or everything."""
         self._write_memory()
-        runs = self._levels.runs()
+        runs = self.levels.runs()
         if not full:
             self._run(pick(runs, self._options))
             return
         schemas, now = self._files.schema_of, self._clock()
-        purged = files_to_purge(self._levels, self.schema, schemas, now)
+        purged = files_to_purge(self.levels, self.schema, schemas, now)
         self._run(pick_full(runs, self._options, purged))
 
     def adopt(self, result: CompactionResult) -> None:
@@ -149,7 +143,7 @@ class BucketWriter:
         Its inputs are files that `rebase` was given, and its files are never deleted from here.
         """
         self._increment.absorb(result, created=False)
-        self._levels = self._levels.apply(result.before, result.after, result.marked)
+        self.levels = self.levels.apply(result.before, result.after, result.marked)
 
     def prepare_commit(
         self, *, full_compact: bool = False, compacting: Collection[str] = ()
@@ -165,14 +159,14 @@ class BucketWriter:
             self.compact(full=True)
         self._write_memory()
         if not self._options.write_only:
-            runs, inline = self._levels.runs(), self._inline
+            runs, inline = self.levels.runs(), self._inline
             self._run(pick_for_commit(runs, self.schema, self._engine, compacting, inline=inline))
         message = self._increment.message(self.schema, self.partition, self.bucket)
         if self._options.deletion_vectors_enabled:
-            message = self._prepared.with_vectors(message, self._base, self._levels, self._files)
+            message = self._prepared.with_vectors(message, self._base, self.levels, self._files)
         self._files.delete(self._increment.unreferenced())
         self._prepared.add(message, self._increment.marked)
-        self._base = self._levels
+        self._base = self.levels
         self._last_increment, self._increment = self._increment, CommitIncrement()
         return message
 
@@ -227,19 +221,19 @@ class BucketWriter:
         self._base = levels
         self._increment.renumber(self._files, levels.max_sequence)
         levels = levels.apply((), self._increment.new_files)
-        self._levels = levels.apply(
+        self.levels = levels.apply(
             self._increment.compact_before.values(),
             self._increment.compact_after.values(),
             self._increment.marked,
         )
-        self._next_sequence = max(self._next_sequence, self._levels.max_sequence + 1)
+        self._next_sequence = max(self._next_sequence, self.levels.max_sequence + 1)
         self._show()
 
     def abort(self) -> None:
         """Forget the rows in memory, and delete the files that were not handed over."""
         own_files = self._increment.created
         self._increment = CommitIncrement()
-        self._levels = self._committed
+        self.levels = self._committed
         self._memtable = Memtable(self.schema)
         self._show()
         self._files.delete(own_files)
@@ -267,13 +261,13 @@ class BucketWriter:
         )
         work, files, count = self._increment, self._files, self._memtable.rows
         runs = frozen.runs(self._engine)
-        is_first = not self._levels.files
+        is_first = not self.levels.files
         merged = [run.merged(self._engine, nothing_before=is_first) for run in runs]
         new = [file for rows in merged for file in work.write(files, rows)]
         changelog = work.write(files, frozen.every(), "changelog") if with_input else ()
         work.new_files.extend(new)
         work.changelog_files.extend(changelog)
-        self._levels = self._levels.apply((), new)
+        self.levels = self.levels.apply((), new)
         self._next_sequence += count * len(runs)
         written = self._memtable.bytes
         self._memtable = Memtable(self.schema)
@@ -283,7 +277,7 @@ class BucketWriter:
 
     def _show(self) -> None:
         """Publish what there is now to other threads, all at once."""
-        self._uncommitted = Uncommitted(
+        self.uncommitted = Uncommitted(
             self.schema.id,
             self._engine,
             (*self._prepared.new_files, *self._increment.new_files),
@@ -294,6 +288,6 @@ class BucketWriter:
     def _run(self, unit: CompactionUnit | None) -> None:
         if unit is None:
             return
-        result = self._compactor.run(unit, self._levels)
+        result = self._compactor.run(unit, self.levels)
         self._increment.absorb(result)
-        self._levels = self._levels.apply(result.before, result.after, result.marked)
+        self.levels = self.levels.apply(result.before, result.after, result.marked)

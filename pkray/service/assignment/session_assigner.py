@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from pkray.service.assignment.open_sessions import OpenSessions
 from pkray.service.assignment.snapshot_watch import SnapshotWatch
@@ -53,10 +53,6 @@ class SessionAssigner(ABC, Generic[S]):
         self._sessions = open_sessions
         self._committed = committed
         self._lock = threading.RLock()
-
-    @abstractmethod
-    def stats(self) -> Any:
-        """Count what is held."""
 
     @abstractmethod
     def _begun(self) -> S:

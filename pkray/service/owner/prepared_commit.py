@@ -60,42 +60,32 @@ class PreparedCommit:
     """Messages of one session, and the files of all that were handed over. Thread-safe.
 
     It does no work: whoever undoes messages gives their rows back to the bucket writers.
+
+    Attributes:
+        messages: of the newest preparation; none where it was undone.
+        searched_until: the newest snapshot that was searched for the files handed over.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._state = CommitState.IDLE
+        self.state = CommitState.IDLE
         self._request: PrepareRequest | None = None
-        self._messages: Sequence[CommitMessage] = ()
+        self.messages: Sequence[CommitMessage] = ()
         self._in_flight_since = 0
         self._file_names: set[str] = set()
-        self._searched_until = 0
+        self.searched_until = 0
         self._committed_in: int | None = None
-
-    @property
-    def state(self) -> CommitState:
-        return self._state
-
-    @property
-    def messages(self) -> Sequence[CommitMessage]:
-        """The messages of the newest preparation; none where it was undone."""
-        return self._messages
 
     @property
     def is_prepared(self) -> bool:
         """Whether there are messages, which may have been published."""
-        return self._state not in _WITHOUT_MESSAGES
+        return self.state not in _WITHOUT_MESSAGES
 
     @property
     def attempt_id(self) -> str | None:
         """The coordinator's attempt that the messages are for; None without messages."""
         request = self._request
         return None if request is None else request.attempt_id
-
-    @property
-    def searched_until(self) -> int:
-        """The newest snapshot that was searched for the files handed over."""
-        return self._searched_until
 
     def answers(self, request: PrepareRequest) -> bool:
         """Whether the messages are those that are asked for."""
@@ -108,7 +98,7 @@ class PreparedCommit:
             now: epoch milliseconds.
         """
         with self._lock:
-            if self._state is not CommitState.IN_FLIGHT or self._request is None:
+            if self.state is not CommitState.IN_FLIGHT or self._request is None:
                 return None
             is_over = elapsed(self._in_flight_since, now, PENDING_MILLIS)
             return None if is_over else self._request.base
@@ -135,8 +125,8 @@ class PreparedCommit:
         """
         with self._lock:
             self._require("prepared", *_WITHOUT_MESSAGES)
-            self._request, self._messages = request, messages
-            self._state = CommitState.PREPARED
+            self._request, self.messages = request, messages
+            self.state = CommitState.PREPARED
 
     def hand_over(self, now: int) -> None:
         """Note that the coordinator is given the messages, perhaps once more.
@@ -151,18 +141,18 @@ class PreparedCommit:
             self._require("handed over", *(s for s in CommitState if s not in _WITHOUT_MESSAGES))
             assert self._request is not None
             base = self._request.base
-            self._searched_until = min(self._searched_until, base) if self._file_names else base
-            self._file_names.update(f.file_name for m in self._messages for f in m.new_files)
+            self.searched_until = min(self.searched_until, base) if self._file_names else base
+            self._file_names.update(f.file_name for m in self.messages for f in m.new_files)
             self._in_flight_since = now
-            self._state = CommitState.IN_FLIGHT
+            self.state = CommitState.IN_FLIGHT
 
     def release(self) -> None:
         """Note that the coordinator publishes these messages no more, as it turned to another
         commit or said so; nothing changes where they are not in flight."""
         with self._lock:
-            if self._state is CommitState.IN_FLIGHT:
+            if self.state is CommitState.IN_FLIGHT:
                 is_known = self._committed_in is not None
-                self._state = CommitState.COMMITTED if is_known else CommitState.IN_DOUBT
+                self.state = CommitState.COMMITTED if is_known else CommitState.IN_DOUBT
 
     def commit(self, snapshot_id: int) -> None:
         """Note that a snapshot has what was handed over.
@@ -173,8 +163,8 @@ class PreparedCommit:
         with self._lock:
             if self._committed_in is None:
                 self._committed_in = snapshot_id
-            if self._state in (CommitState.IN_FLIGHT, CommitState.IN_DOUBT):
-                self._state = CommitState.COMMITTED
+            if self.state in (CommitState.IN_FLIGHT, CommitState.IN_DOUBT):
+                self.state = CommitState.COMMITTED
 
     def search(self, appended: Iterable[tuple[int, set[str]]], until: int) -> None:
         """Find the snapshot that has files handed over.
@@ -188,7 +178,7 @@ class PreparedCommit:
         if found is not None:
             self.commit(found)
         with self._lock:
-            self._searched_until = max(self._searched_until, until)
+            self.searched_until = max(self.searched_until, until)
 
     def undo(self) -> None:
         """Undo the messages, if there are any: their rows will be prepared again, or are lost.
@@ -196,14 +186,14 @@ class PreparedCommit:
         Files that were handed over are in doubt for as long as the session is.
         """
         with self._lock:
-            if self._state is not CommitState.IDLE:
-                self._state = CommitState.UNDONE
-            self._request, self._messages = None, ()
+            if self.state is not CommitState.IDLE:
+                self.state = CommitState.UNDONE
+            self._request, self.messages = None, ()
 
     def _require(self, event: str, *states: CommitState) -> None:
-        if self._state not in states:
+        if self.state not in states:
             raise ServiceError(
-                f"a commit that is {self._state.value} cannot be {event}: the owner's state is "
+                f"a commit that is {self.state.value} cannot be {event}: the owner's state is "
                 "damaged; abort the commit and write its rows again",
-                state=self._state.value,
+                state=self.state.value,
             )
