@@ -52,7 +52,9 @@ FAMILIES = (
     "nested.maps",
     "nested.elements",
     "nested.lambdas",
-    "hashing",
+    "hashing.digests",
+    "hashing.rows",
+    "hashing.chained",
 )
 """The modules that define functions; aggregates and window functions are in `aggregates`."""
 

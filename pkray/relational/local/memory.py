@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.errors import UnsupportedError
-from pkray.relational.functions.hashing import row_hashes
+from pkray.relational.functions.hashing.rows import row_hashes
 from pkray.relational.local.batches import parts, table_of
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import (

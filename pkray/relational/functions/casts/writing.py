@@ -11,8 +11,6 @@ from pkray.relational.local.keys import list_parts
 from pkray.schema.types import DataType
 
 _WIDTH = {"FLOAT": pa.float32(), "DOUBLE": pa.float64()}
-
-
 _WIDTHS = {"s": 19, "ms": 23, "us": 26, "ns": 29}
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.casts.kernels import decimal_to_float, float_digits
+from pkray.relational.functions.casts.numbers import decimal_to_float, float_digits
 from pkray.relational.functions.coercion import (
     BIGINT,
     DOUBLE,

@@ -13,7 +13,7 @@ import pytest
 
 from pkray.errors import QueryError
 from pkray.relational.functions import function
-from pkray.relational.functions.hashing import column_hashes, row_hashes
+from pkray.relational.functions.hashing.rows import column_hashes, row_hashes
 from pkray.relational.plan.expressions import Expression
 from tests.unit.relational.functions.evaluate import column, number, resolved, values
 

@@ -1,0 +1,99 @@
+"""Digests of bytes: MD5, SHA, CRC-32."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import BIGINT, INT, STRING
+from pkray.relational.functions.function import Kernel, Value
+from pkray.relational.functions.hashing.family import HASHING, Values
+from pkray.relational.functions.signatures import binary, check_count, constant, result, takes
+from pkray.relational.functions.values import as_array
+from pkray.relational.plan.expressions import Call, Expression, Literal
+
+
+def _of_distinct(
+    array: pa.Array, compute: Callable[[bytes], object], kind: pa.DataType
+) -> pa.Array:
+    """Compute once for each distinct value; NULL stays NULL."""
+    encoded = array.cast(pa.binary()).dictionary_encode()
+    results = pa.array([compute(value) for value in encoded.dictionary.to_pylist()], kind)
+    return results.take(encoded.indices)
+
+
+def _digest(compute: Callable[[bytes], object]) -> Kernel:
+    return lambda call, values, rows: _of_distinct(
+        as_array(values[0], rows), compute, call.type.arrow
+    )
+
+
+_SHA2 = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
+
+
+def _sha2_kernel(call: Call, values: Values, rows: int) -> Value:
+    bits = values[1].as_py() if isinstance(values[1], pa.Scalar) else values[1][0].as_py()
+    digest = _hexadecimal(_SHA2[bits])
+    return _of_distinct(as_array(values[0], rows), digest, pa.string())
+
+
+def _sha2(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("sha2", arguments, 2, 2)
+    value = binary.taken("sha2", arguments, 0, dialect)
+    bits = constant("sha2", arguments[1], "the number of bits")
+    if bits not in _SHA2:
+        raise QueryError(f"sha2 has 224, 256, 384 or 512 bits, not {bits!r}", function="sha2")
+    said = Literal(INT.with_nullable(False), bits)
+    return Call(STRING.with_nullable(value.type.nullable), "sha2", (value, said))
+
+
+def _hexadecimal(algorithm: str) -> Callable[[bytes], object]:
+    return lambda value: hashlib.new(algorithm, value, usedforsecurity=False).hexdigest()
+
+
+def _by_sha2(call: Call, arguments: Sequence[str]) -> str:
+    return f"sha2({arguments[0]}, {call.function.removeprefix('sha')})"
+
+
+for _name, _title, _synonyms in (
+    ("md5", "MD5", ()),
+    ("sha1", "SHA-1", ("sha",)),
+    ("sha224", "SHA-224", ()),
+    ("sha256", "SHA-256", ()),
+    ("sha384", "SHA-384", ()),
+    ("sha512", "SHA-512", ()),
+):
+    HASHING.add(
+        _name,
+        f"{_name}(text | bytes) -> STRING",
+        f"Give the {_title} digest in hexadecimal digits.",
+        takes(_name, binary),
+        _digest(_hexadecimal(_name)),
+        result(STRING),
+        synonyms=_synonyms,
+        spark=None if _name in ("md5", "sha1") else _by_sha2,
+        fallible=False,
+    )
+HASHING.add(
+    "sha2",
+    "sha2(text | bytes, bits) -> STRING",
+    "Give a SHA-2 digest in hexadecimal digits.",
+    _sha2,
+    _sha2_kernel,
+    result(STRING),
+    fallible=False,
+)
+HASHING.add(
+    "crc32",
+    "crc32(text | bytes) -> BIGINT",
+    "Give the CRC-32 checksum.",
+    takes("crc32", binary),
+    _digest(zlib.crc32),
+    result(BIGINT),
+    fallible=False,
+)
