@@ -8,6 +8,7 @@
 - **relation** (`relation.Relation`): a query and its plan; `queried` says what every relation is.
 - **column** (`column.Column`): an expression over the relation that a method belongs to; `func` has
   the functions, `windows` the windows of time, `grouped` the groups of a relation.
-- `composing` writes a query around a query, `rewriting` what takes more than a line of SQL.
+- `composing` writes a query around a query. Methods that take more than a line of SQL are written
+  by ``joining``, ``missing``, ``sampling`` and ``rewriting``.
 - `inputs` makes relations of rows, changes and texts.
 """

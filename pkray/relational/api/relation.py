@@ -17,7 +17,7 @@ from pkray.arguments.whole_number import whole_number
 from pkray.errors import ColumnNotFoundError, OptionError, QueryError, UnsupportedError
 from pkray.extras import require_extra
 from pkray.relational import running
-from pkray.relational.api import composing, rewriting, syntax
+from pkray.relational.api import composing, joining, missing, printing, rewriting, sampling, syntax
 from pkray.relational.api.column import Column, expression, listed, ordering
 from pkray.relational.api.composing import Side, Writer, opened, passed_on, star
 from pkray.relational.api.grouped import Grouped
@@ -150,7 +150,7 @@ class Relation(Queried):
 
     def describe(self) -> pa.Table:
         """List the columns: name, type, null, key, extras and watermark."""
-        return rewriting.described(self.plan)
+        return printing.described(self.plan)
 
     def __repr__(self) -> str:
         columns = "\n".join(f"    {field}" for field in self.fields)
@@ -295,7 +295,7 @@ class Relation(Queried):
 
     def show(self, n: int = _SHOWN) -> None:
         """Print the first rows."""
-        print(rewriting.printed(self.limit(n).to_arrow()))
+        print(printing.printed(self.limit(n).to_arrow()))
 
     # Relational base
 
@@ -461,7 +461,7 @@ class Relation(Queried):
         Raises:
             QueryError: no condition, or one with ``cross``.
         """
-        return rewriting.join(self, right, on, how, suffixes)
+        return joining.join(self, right, on, how, suffixes)
 
     def interval_join(
         self,
@@ -482,7 +482,7 @@ class Relation(Queried):
             lower, upper: durations: text (``"-10 minutes"``), ``lit(10).minutes``, timedelta.
             how: as of `join`.
         """
-        return rewriting.interval_join(self, right, on, left_time, right_time, lower, upper, how)
+        return joining.interval_join(self, right, on, left_time, right_time, lower, upper, how)
 
     def as_of(self, time: object) -> AsOf:
         """Give its version at a time of the rows that it is joined with.
@@ -553,7 +553,7 @@ class Relation(Queried):
             thresh: how many columns have to be not NULL; by default all, -1 is one at least.
             fields: the columns that count; by default all.
         """
-        return rewriting.dropna(self, thresh, fields)
+        return missing.dropna(self, thresh, fields)
 
     def fillna(self, value: object, fields: Sequence[str] | None = None) -> Relation:
         """Put values in the place of NULLs.
@@ -562,7 +562,7 @@ class Relation(Queried):
             value: a constant, or constants by column.
             fields: which columns; by default all of the constant's type.
         """
-        return rewriting.fillna(self, value, fields)
+        return missing.fillna(self, value, fields)
 
     def replace(self, mapping: Mapping[Any, Any], fields: Sequence[str] | None = None) -> Relation:
         """Put values in the place of others.
@@ -571,7 +571,7 @@ class Relation(Queried):
             mapping: new values by old ones.
             fields: in which columns; by default all of the values' type.
         """
-        return rewriting.replace(self, mapping, fields)
+        return missing.replace(self, mapping, fields)
 
     def sample(self, fraction: float, seed: int | None = None) -> Relation:
         """Keep a part of the rows, the same ones whenever it runs.
@@ -580,7 +580,7 @@ class Relation(Queried):
             fraction: from 0 to 1.
             seed: another gives other rows; by default one by chance, fixed for this relation.
         """
-        return rewriting.sample(self, fraction, seed)
+        return sampling.sample(self, fraction, seed)
 
     def split(self, weights: Sequence[float], seed: int | None = None) -> list[Relation]:
         """Divide the rows: each comes out in one part, the same one whenever it runs.
@@ -589,7 +589,7 @@ class Relation(Queried):
             weights: the shares of the parts.
             seed: as of `sample`.
         """
-        return rewriting.split(self, weights, seed)
+        return sampling.split(self, weights, seed)
 
     def map(self, function: Udf, *columns: object) -> Relation:
         """Make one row of each row, by a user's function that gives a ROW.

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pkray.errors import QueryError
 from pkray.relational import running
-from pkray.relational.api import rewriting
+from pkray.relational.api import printing
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.api.relation import of_query
 from pkray.relational.continuous.query import QueryOptions
@@ -174,7 +174,7 @@ def _create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) -
 def _described(catalog: Catalog, asked: said.Describe, dialect: Dialect) -> pa.Table:
     names = catalog.session.environment(dialect)
     plan = of_query(asked.tree, names).plan if asked.tree else names.relation(asked.name, {}, {})
-    return rewriting.described(plan)
+    return printing.described(plan)
 
 
 def _explained(catalog: Catalog, asked: said.Explain, dialect: Dialect) -> pa.Table:
