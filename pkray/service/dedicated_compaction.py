@@ -38,6 +38,7 @@ from pkray.service.handle import GLANCE_SECONDS
 from pkray.service.local_handle import Job
 from pkray.service.progress import WorkingThreads
 from pkray.service.protocol import BucketSelection
+from pkray.service.schema_cache import with_buckets
 from pkray.shown import html_values
 from pkray.storage.location import TableLocation
 
@@ -92,13 +93,6 @@ class BucketTask:
 
 def _not_write_only(schema: TableSchema) -> TableSchema:
     return replace(schema, options={**schema.options, "write-only": "false"})
-
-
-def _with_buckets(schema: TableSchema, there: int | None) -> TableSchema:
-    """Set the number of buckets that a partition has, which may wait to be rescaled."""
-    if there in (None, schema.core.bucket):
-        return schema
-    return replace(schema, options={**schema.options, "bucket": str(there)})
 
 
 def run_task(task: BucketTask) -> CommitMessage:
@@ -211,7 +205,7 @@ class DedicatedCompaction:
                 else pick_due(schema, levels)
             )
             if unit is not None:
-                under = _with_buckets(schema, committed.total_buckets(bucket[0]))
+                under = with_buckets(schema, committed.total_buckets(bucket[0]))
                 yield BucketTask(self._location, under, bucket, levels, full, self._clock())
 
     def _to_purge(self, levels: Levels, schema: TableSchema) -> set[str]:

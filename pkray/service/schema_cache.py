@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 
 from pkray.errors import MissingFileError, SchemaChangedError
@@ -76,3 +77,11 @@ class SchemaCache:
         except MissingFileError:
             return None
         return found if digest in (None, found.digest) else None
+
+
+def with_buckets(schema: TableSchema, there: int | None) -> TableSchema:
+    """Set the number of buckets that a partition has, which may wait to be rescaled; None of one
+    without files."""
+    if there in (None, schema.core.bucket):
+        return schema
+    return dataclasses.replace(schema, options={**schema.options, "bucket": str(there)})

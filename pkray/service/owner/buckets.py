@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from pkray.service.compaction.cancellation import CancellationToken, StoppableFi
 from pkray.service.compaction.policy import compacts_inline
 from pkray.service.owner.read_contexts import ReadContexts
 from pkray.service.protocol import Slice
-from pkray.service.schema_cache import SchemaCache
+from pkray.service.schema_cache import SchemaCache, with_buckets
 from pkray.storage.object_store import ObjectStore
 
 
@@ -179,11 +178,7 @@ class OwnedBuckets:
 
     def _written_under(self, bucket: BucketId) -> TableSchema:
         """The newest schema, with the number of buckets that the partition has."""
-        there = self._committed.total_buckets(bucket[0])
-        schema = self._schema.current
-        if there is None or there == schema.core.bucket:
-            return schema
-        return dataclasses.replace(schema, options={**schema.options, "bucket": str(there)})
+        return with_buckets(self._schema.current, self._committed.total_buckets(bucket[0]))
 
 
 def _named(schema: TableSchema, partition: bytes) -> object:
