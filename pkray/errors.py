@@ -123,6 +123,10 @@ class TableNotFoundError(TableError):
     """No table of this name."""
 
 
+class TableInUseError(TableError):
+    """A table that a continuous query reads or writes."""
+
+
 class TableReplacedError(TableError):
     """The table was dropped, and another one created in its place: load it again."""
 

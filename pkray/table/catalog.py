@@ -218,17 +218,24 @@ class Catalog(Closeable):
         is_known = named.system is None or named.system in SYSTEM_TABLES
         return is_known and SchemaStore(location.open(), location.name).exists()
 
-    def drop_table(self, name: NameOfTable, *, if_exists: bool = False) -> None:
+    def drop_table(
+        self, name: NameOfTable, *, if_exists: bool = False, force: bool = False
+    ) -> None:
         """Delete a table and its files.
+
+        Args:
+            force: even if a continuous query reads or writes it.
 
         Raises:
             TableNotFoundError: there is none and ``if_exists`` is false.
+            TableInUseError: a query reads or writes it.
         """
         location = self._location(TableName.parse(name).require_itself())
         if not self.table_exists(name):
             if if_exists:
                 return
             raise self._missing(location.name)
+        self._check_unused(location.name, "dropped", force)
         store = self._databases.folder_of(location.name)
         self._stop(location)
         schema_files = [status.path for status in store.list("schema/")]
@@ -236,13 +243,19 @@ class Catalog(Closeable):
         store.delete([status.path for status in store.list("")])
         remove_folders(store)
 
-    def rename_table(self, name: NameOfTable, new_name: NameOfTable) -> None:
+    def rename_table(
+        self, name: NameOfTable, new_name: NameOfTable, *, force: bool = False
+    ) -> None:
         """Give a table another name, or move it to another database. End its writers first: those
         of other processes fail, and what they had not committed is gone. Load it again then: what
         was loaded before has the old name.
 
+        Args:
+            force: even if a continuous query reads or writes it.
+
         Raises:
             TableNotFoundError: there is none.
+            TableInUseError: a query reads or writes it.
             TableExistsError: the new name is taken.
             UnsupportedError: in an object store, which cannot move all files of a table at once.
         """
@@ -252,6 +265,7 @@ class Catalog(Closeable):
             raise self._missing(source.name)
         if self.table_exists(target.name):
             raise self._exists(target.name, "drop it, or choose another name")
+        self._check_unused(source.name, "renamed", force)
         old, new = source.open().local_path(""), target.open().local_path("")
         if old is None or new is None:
             raise UnsupportedError(
@@ -446,6 +460,12 @@ class Catalog(Closeable):
 
             stop_all(self.runtime)
         self.runtime.close()
+
+    def _check_unused(self, name: str, what: str, force: bool) -> None:
+        if not force and self.store.list_dirs(".queries"):
+            from pkray.relational.continuous.query_store import check_unused
+
+            check_unused(self.store, name, what)
 
     def _location(self, name: str) -> TableLocation:
         """Locate ``database.table``."""

@@ -48,6 +48,7 @@ from pkray.service.protocol import Visibility
 from pkray.service.runtime import Runtime
 from pkray.shown import html_table, html_values
 from pkray.storage.location import TableLocation
+from pkray.storage.opening import open_store
 from pkray.storage.secrets import shown_url
 from pkray.table.lookups import Lookups
 from pkray.table.maintenance.alter import Alter
@@ -722,7 +723,11 @@ class Table:
         return Table(location, schema, self.runtime)
 
     def rollback_to(
-        self, snapshot_id: SnapshotId | None = None, tag: Name | None = None
+        self,
+        snapshot_id: SnapshotId | None = None,
+        tag: Name | None = None,
+        *,
+        force: bool = False,
     ) -> RollbackReport:
         """Make an older snapshot the newest: later snapshots and tags are removed, and the files
         that only they named. Rows that are written but not committed stay.
@@ -730,13 +735,25 @@ class Table:
         Args:
             snapshot_id: the snapshot to go back to.
             tag: or the tag, even if its snapshot has expired.
+            force: even if a continuous query reads or writes the table.
 
         Raises:
             OptionError: none of them or both.
+            TableInUseError: a query reads or writes it.
             SnapshotNotFoundError: the snapshot has expired or was never made.
             TagNotFoundError: there is no such tag.
         """
+        if not force:
+            self._check_unused()
         return Rollback(self._store, self._newest_schema()).to(snapshot_id, tag)
+
+    def _check_unused(self) -> None:
+        warehouse = self.location.url.rsplit("/", 2)[0]  # a table lies in its database's folder
+        store = open_store(warehouse, **self.location.storage_options)
+        if store.list_dirs(".queries"):
+            from pkray.relational.continuous.query_store import check_unused
+
+            check_unused(store, self.name, "rolled back")
 
     @property
     def consumers(self) -> Consumers:

@@ -55,6 +55,10 @@ class Feed(ABC):
         """Choose the position that an epoch goes to."""
         return newest
 
+    def hold(self, reader: str, position: int) -> None:
+        """Keep what comes after a position, and the rows as of it, for a reader."""
+        return
+
     @property
     def is_finished(self) -> bool:
         """Whether nothing comes after the newest position."""
@@ -132,6 +136,10 @@ class TableFeed(Feed):
         latest = self._table.at().snapshot
         return 0 if latest is None else self._told.newest(latest)
 
+    def hold(self, reader: str, position: int) -> None:
+        if position > 0:
+            self._table.consumers.reset(reader, position)
+
     def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
         after, until = bounds
         names = list(scan.fields.names)
@@ -187,7 +195,8 @@ class Feeds:
         self._scans = scans
         self._keys: dict[int, str] = {}
         self.feeds: dict[str, Feed] = {}
-        known: dict[Any, str] = {}
+        self._names: dict[Any, str] = {}
+        known = self._names
         for number, scan in scans.items():
             source = scan.source if isinstance(scan, Scan) else number
             if source not in known:
@@ -230,6 +239,15 @@ class Feeds:
         feed = self.feeds[name]
         assert isinstance(feed, PushedFeed)
         return feed.source.stamps[until - 1]
+
+    def name_of(self, source: object) -> str:
+        """Give the name under which positions of a source are kept."""
+        return self._names[source]
+
+    def hold(self, reader: str, positions: Mapping[str, int]) -> None:
+        """Keep what comes after positions, and the rows as of them, for a reader."""
+        for name, position in positions.items():
+            self.feeds[name].hold(reader, position)
 
     def read(self, bounds: Mapping[str, Bounds]) -> Iterator[dict[int, Changes]]:
         """Read an epoch: changes by the number of their scan, in parts of some `PART_ROWS` rows."""

@@ -28,6 +28,7 @@ from pkray.relational.continuous.verify import VerifyReport, verify
 from pkray.relational.continuous.worker import QueryWorker, Trigger
 from pkray.relational.plan.nodes import Node, Scan, Sink
 from pkray.relational.plan_files import roots_of
+from pkray.relational.sources.table import TableSource
 from pkray.shown import html_values
 
 if TYPE_CHECKING:
@@ -277,6 +278,8 @@ class Query:
         """End it, and delete its state; its table stays."""
         self.stop()
         key = _key(self._catalog, self.name)
+        for root in _roots(self._catalog, self._definition):
+            _let_go(root, reader_of(self.name))
         _ROOTS.pop(key, None)
         _FUNCTIONS.pop(key, None)
         _store(self._catalog).drop(self.name)
@@ -349,6 +352,17 @@ def _check_no_circle(roots: Sequence[Node], tables: Sequence[str]) -> None:
         )
 
 
+def reader_of(name: str) -> str:
+    """Name the consumer under which the sources of a query keep what it has still to read."""
+    return f"query-{name}"
+
+
+def _let_go(root: Node, reader: str) -> None:
+    for node in root.walk():
+        if isinstance(node, Scan) and isinstance(node.source, TableSource):
+            node.source.original.consumers.delete(reader)
+
+
 def find_query(catalog: Catalog, name: str) -> Query:
     """Find a query; as of ``Catalog.query``."""
     return Query(catalog, _store(catalog).read(name))
@@ -392,7 +406,12 @@ def _start(
     def opened() -> Run:
         _go_back(catalog, definition)
         outlets = _outlets(catalog, definition)
-        settings = RunSettings(options.checkpoint_epochs, options.checkpoint_seconds, chosen)
+        settings = RunSettings(
+            options.checkpoint_epochs,
+            options.checkpoint_seconds,
+            chosen,
+            reader_of(definition.name),
+        )
         return open_run(catalog, definition, outlets, settings)
 
     workers[key] = QueryWorker(definition.name, opened, options.trigger_of(), failed, looked)
@@ -426,7 +445,7 @@ def _go_back(catalog: Catalog, definition: Definition) -> None:
         return
     for name in definition.tables:
         table = catalog.load_table(name)
-        table.rollback_to(tag=savepoint_tag(definition.name, wanted))
+        table.rollback_to(tag=savepoint_tag(definition.name, wanted), force=True)
     log.go_back(wanted)
     log.want_savepoint(None)
 

@@ -11,7 +11,13 @@ import msgspec
 from pkray.arguments.file_names import fault
 from pkray.checksums import check_json, seal_json
 from pkray.clock import now_millis
-from pkray.errors import CorruptFileError, MissingFileError, OptionError, QueryNotFoundError
+from pkray.errors import (
+    CorruptFileError,
+    MissingFileError,
+    OptionError,
+    QueryNotFoundError,
+    TableInUseError,
+)
 from pkray.relational.continuous.log import StoredLog
 from pkray.storage.object_store import ObjectStore
 from pkray.table.databases import remove_folders
@@ -157,6 +163,32 @@ class QueryStore:
     def failure(self, name: str) -> Failure | None:
         """Read why it stopped."""
         return _read(self.folder(name), _FAILURE, Failure)
+
+
+def check_unused(warehouse: ObjectStore, table: str, what: str) -> None:
+    """Check that no query reads or writes a table.
+
+    Args:
+        warehouse: its root.
+        what: is to be done to it: ``dropped``.
+
+    Raises:
+        TableInUseError: one does; the error names it.
+    """
+    store = QueryStore(warehouse)
+    for name in store.names():
+        definition = store.find(name)
+        if definition is None:
+            continue
+        read = {node.get("table") for node in definition.document["nodes"]}
+        if table in read or table in definition.tables:
+            role = "writes" if table in definition.tables else "reads"
+            raise TableInUseError(
+                f"{table} cannot be {what}: query {name} {role} it; drop the query first, or give "
+                "force=True",
+                table=table,
+                query=name,
+            )
 
 
 def _read(store: ObjectStore, path: str, kind: type[Any]) -> Any:

@@ -13,9 +13,13 @@ from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.log import Checkpoint, EpochRecord, QueryLog
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets import Outlet
+from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.states import States
+from pkray.relational.continuous.table_rows import TableRows
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Node
+from pkray.relational.sources.source import Source
+from pkray.relational.sources.table import TableSource
 
 _ARRIVALS = 1 << 32
 """Rows of an epoch that arrival numbers tell apart."""
@@ -48,11 +52,13 @@ class RunSettings:
         checkpoint_epochs: epochs after which states are written to files.
         checkpoint_seconds: or so many seconds after the last time.
         clock: processing time in epoch milliseconds.
+        reader: under which the sources keep what is still to be read; None: they may expire it.
     """
 
     checkpoint_epochs: int = 100
     checkpoint_seconds: float = 30.0
     clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1_000_000)
+    reader: str | None = None
 
 
 class Run:
@@ -78,7 +84,8 @@ class Run:
         self._settings = settings
         found = log.take_over()
         states.begin(found.files if found else {})
-        self.graph = Graph(plan.roots, plan.before, states.open, plan.ttl, plan.ttls)
+        self._rows: dict[TableSource, TableRows] = {}
+        self.graph = Graph(plan.roots, plan.before, states.open, plan.ttl, plan.ttls, self._rows_of)
         self.feeds = Feeds(self.graph.scans)
         self.positions: dict[str, int] = dict(found.positions) if found else {}
         self.graph.go_on_at(found.watermarks if found else {})
@@ -88,6 +95,12 @@ class Run:
         self._net_keys = [_net_key(root) for root in plan.roots]
         self._pending = log.epochs_from(self.next_epoch)
         self.is_ended = bool(found and found.is_last)
+
+    def _rows_of(self, source: Source) -> SourceRows | None:
+        """Give the rows of a keyed table by key, as of the epoch that runs."""
+        if not isinstance(source, TableSource):
+            return None
+        return self._rows.setdefault(source, TableRows(source))
 
     def step(self) -> bool:
         """Run one epoch, if there is something to be read; write no checkpoint.
@@ -123,10 +136,14 @@ class Run:
             self._settings.clock(),
             is_last,
         )
+        if not self.positions:
+            self._hold({name: at[1] for name, at in record.bounds.items()})
         return self._log.begin(record)
 
     def _run(self, record: EpochRecord) -> None:
         arrival = record.number * _ARRIVALS
+        for source, rows in self._rows.items():
+            rows.move(record.bounds[self.feeds.name_of(source)])
         collected: list[list[Changes]] = [[] for _ in self._outlets]
         count = 0
         for changes in self.feeds.read(record.bounds):
@@ -178,8 +195,13 @@ class Run:
                 self.is_ended,
             )
         )
+        self._hold(self.positions)
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
+
+    def _hold(self, positions: Mapping[str, int]) -> None:
+        if self._settings.reader is not None:
+            self.feeds.hold(self._settings.reader, positions)
 
     def close(self) -> None:
         """Drop what no checkpoint has: it is computed again."""

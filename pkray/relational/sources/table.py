@@ -97,6 +97,19 @@ class TableSource(Source):
         view = self.table.at(**(self.at or at))
         return TableSource(self.original, self.at, self.options, self.watermark, view)
 
+    def finds_by(self, columns: Sequence[str]) -> bool:
+        """Whether the columns are the primary key, or the first ones of it.
+
+        Only where its changes are complete: nothing else says what an update has taken away.
+        """
+        if self.at or self.reads_changes or self.mode == "upsert":
+            return False
+        asked, partition = set(columns), set(self.schema.partition_keys)
+        trimmed = self.schema.trimmed_primary_keys
+        leading = asked - partition
+        is_prefix = bool(leading) and leading == set(trimmed[: len(leading)])
+        return is_prefix and (partition <= asked or not partition & asked)
+
     def row_count(self) -> int | None:
         """Count the rows of the files: later ones may replace some of them."""
         if self.reads_changes:

@@ -14,6 +14,7 @@ from pkray.errors import (
     QueryFailedError,
     QueryNotFoundError,
     SchemaError,
+    TableInUseError,
     UnsupportedError,
 )
 
@@ -274,3 +275,60 @@ def test_a_plan_file_starts_and_goes_on(catalog, put, tmp_path):
     number = put({4: 4})
     catalog.load_plan(path).execute().wait({"default.t": number})
     assert content(catalog) == Counter([(0, 2), (1, 2)])
+
+
+def test_a_join_reads_its_rows_from_the_source_instead_of_keeping_them(catalog, put):
+    names = catalog.create_table(
+        "default.names",
+        [("v", "INT"), ("name", "STRING")],
+        ["v"],
+        options={"changelog-producer": "lookup"},
+    )
+
+    def name(rows: dict[int, str], *deleted: int) -> int:
+        with names.open_writer() as writer:
+            writer.upsert([{"v": key, "name": value} for key, value in rows.items()])
+            writer.delete([{"v": key} for key in deleted])
+            snapshot = writer.commit()
+        assert snapshot is not None
+        return int(snapshot.id)
+
+    put({1: 7, 2: 8, 3: 7})
+    name({7: "seven"})
+    query = catalog.sql("SELECT k, t.v, name FROM t LEFT JOIN names ON t.v = names.v").materialize(
+        "default.r"
+    )
+    query.wait({"default.t": put({2: 7}, 3), "default.names": name({7: "sept", 8: "huit"})})
+    assert content(catalog) == Counter([(1, 7, "sept"), (2, 7, "sept")])
+    query.wait({"default.t": put({1: 8}), "default.names": name({8: "acht"}, 7)})
+    assert content(catalog) == Counter([(1, 8, "acht"), (2, 7, None)])
+    assert query.verify().equal
+    join = next(node for node in query.status()["nodes"] if node["type"] == "Join")
+    assert all(name.endswith("_index") for name in join["state_bytes"])
+
+
+def test_tables_of_queries_are_not_dropped_renamed_or_rolled_back(catalog, put):
+    first = put({1: 1})
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": first})
+    for name in ("default.t", "default.r"):
+        with pytest.raises(TableInUseError, match="query default\\.r"):
+            catalog.drop_table(name)
+        with pytest.raises(TableInUseError, match="renamed"):
+            catalog.rename_table(name, "default.other")
+    with pytest.raises(TableInUseError, match="rolled back"):
+        catalog.load_table("default.t").rollback_to(first)
+    query.drop()
+    catalog.drop_table("default.r")
+    assert catalog.load_table("default.t").consumers.list().num_rows == 0
+
+
+def test_what_a_query_has_still_to_read_does_not_expire(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1})})
+    query.stop()
+    for number in range(5):
+        last = put({number: number + 7})
+    catalog.load_table("default.t").expire_snapshots(retain_max=1, retain_min=1, older_than=None)
+    query.resume().wait({"default.t": last})
+    assert query.verify().equal
