@@ -71,12 +71,9 @@ AGGREGATION = {"merge-engine": "aggregation", "write-only": "true"}
 FIRST_ROW = {"merge-engine": "first-row", "changelog-producer": "lookup"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(AGGREGATION, id="aggregation-many-runs"),
-        pytest.param(FIRST_ROW, id="first-row-lookup", marks=pytest.mark.slow),
-    ],
+    "options", [AGGREGATION, FIRST_ROW], ids=["aggregation-many-runs", "first-row-lookup"]
 )
 def test_twice_the_rows_take_no_more(options: dict[str, str]) -> None:
     """Once there are as many runs as are merged at a time; the rows added are some 50 MB."""
