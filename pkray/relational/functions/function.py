@@ -23,6 +23,8 @@ from pkray.schema.types import DataType
 
 FAMILIES = (
     "numbers.arithmetic",
+    "numbers.division",
+    "numbers.signs",
     "numbers.mathematics",
     "numbers.rounding",
     "numbers.bits",

@@ -32,12 +32,7 @@ from pkray.relational.functions.signatures import (
     takes,
     whole,
 )
-from pkray.relational.functions.values import (
-    as_array,
-    from_numpy,
-    numpy_of,
-    refuse,
-)
+from pkray.relational.functions.values import as_array, from_numpy, numpy_of, refuse
 from pkray.relational.plan.expressions import Call, Expression, Literal
 
 

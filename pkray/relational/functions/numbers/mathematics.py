@@ -24,17 +24,8 @@ from pkray.relational.functions.coercion import (
 from pkray.relational.functions.conditional import case_of
 from pkray.relational.functions.function import Function, Resolver, Value, define, never
 from pkray.relational.functions.kernels import by_arrow, by_numpy
-from pkray.relational.functions.signatures import (
-    bigint,
-    check_count,
-    double,
-    takes,
-    wrong_argument,
-)
-from pkray.relational.functions.values import (
-    from_numpy,
-    numpy_of,
-)
+from pkray.relational.functions.signatures import bigint, check_count, double, takes, wrong_argument
+from pkray.relational.functions.values import from_numpy, numpy_of
 from pkray.relational.plan.expressions import Call, Expression, Literal
 
 # One DOUBLE to one DOUBLE

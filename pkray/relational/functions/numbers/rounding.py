@@ -24,17 +24,8 @@ from pkray.relational.functions.coercion import (
 from pkray.relational.functions.function import NO_SPARK, Function, Resolver, Value, define
 from pkray.relational.functions.kernels import by_arrow
 from pkray.relational.functions.numbers import decimals
-from pkray.relational.functions.signatures import (
-    check_count,
-    number,
-)
-from pkray.relational.functions.values import (
-    as_array,
-    checked,
-    from_numpy,
-    numpy_of,
-    zero,
-)
+from pkray.relational.functions.signatures import check_count, number
+from pkray.relational.functions.values import as_array, checked, from_numpy, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
 

@@ -1,0 +1,204 @@
+"""Quotients and rests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import BIGINT, DOUBLE, FLOATS, any_nullable, cast_to
+from pkray.relational.functions.comparison import operator
+from pkray.relational.functions.function import Function, Value, define
+from pkray.relational.functions.numbers import decimals
+from pkray.relational.functions.numbers.arithmetic import define_operator
+from pkray.relational.functions.numbers.operators import (
+    least_integer,
+    low_bits,
+    null_or_refused,
+    numbers,
+    of_decimals,
+    quotient_type,
+    refuse_zero,
+    rest_type,
+    result_type,
+    where_valid,
+)
+from pkray.relational.functions.values import all_scalars, checked, from_numpy, numpy_of, zero
+from pkray.relational.plan.expressions import Call, Expression
+from pkray.schema.types import INTEGERS
+
+
+def _divide(call: Call, values: Sequence[Value], rows: int) -> Value:
+    refuse_zero(call, values, rows)
+    if call.type.root != "DECIMAL":
+        return pc.divide(values[0], values[1])
+    return decimals.fit(call, values, _quotient(call, values, rows), rows)
+
+
+def _divide_wrapping(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if call.type.root != "DECIMAL":
+        return pc.divide(values[0], values[1])
+    refuse_zero(call, values, rows)
+    return null_or_refused(call, values, _quotient(call, values, rows), rows)
+
+
+def _quotient(call: Call, values: Sequence[Value], rows: int) -> Value:
+    left, right = where_valid(values)
+    scale = call.type.scale or 0
+    problem = f"has more digits than {call.type}"
+    return checked(call, (left, right), rows, lambda a, b: decimals.divide(a, b, scale), problem)
+
+
+def _divide_truncating(call: Call, values: Sequence[Value], rows: int) -> Value:
+    refuse_zero(call, values, rows)
+    left, right = where_valid(values)
+    if all_scalars(values) and not (left.is_valid and right.is_valid):
+        return pa.scalar(None, call.type.arrow)
+    quotient = pc.divide(left, right)
+    least = least_integer(call.type)
+    wrapped = pc.and_(pc.equal(left, least), pc.equal(right, pa.scalar(-1, right.type)))
+    return pc.if_else(wrapped, least, quotient)
+
+
+def _div(call: Call, values: Sequence[Value], rows: int) -> Value:
+    refuse_zero(call, values, rows)
+    left, right = where_valid(values)
+    problem = f"overflows {call.type.root}"
+    if call.arguments[0].type.root == "DECIMAL":
+        return checked(
+            call,
+            (left, right),
+            rows,
+            lambda a, b: decimals.quotient_and_rest(a, b)[0].cast(pa.int64()),
+            problem,
+        )
+    return checked(call, (left, right), rows, pc.divide_checked, problem)
+
+
+def _mod(call: Call, values: Sequence[Value], rows: int) -> Value:
+    refuse_zero(call, values, rows)
+    return _rest(call, values, rows)
+
+
+def _mod_wrapping(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if call.type.root not in FLOATS:
+        refuse_zero(call, values, rows)
+    return _rest(call, values, rows)
+
+
+def _rest(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Give the rest with the sign of what is divided."""
+    if call.type.root == "DECIMAL":
+        left, right = where_valid(values)
+        return decimals.fit(call, values, decimals.quotient_and_rest(left, right)[1], rows)
+    with np.errstate(all="ignore"):
+        rest = np.fmod(numpy_of(values[0]), numpy_of(values[1]))
+    return from_numpy(rest, values, call.type.arrow, rows)
+
+
+def _pmod(call: Call, values: Sequence[Value], rows: int) -> Value:
+    refuse_zero(call, values, rows)
+    if call.type.root == "DECIMAL":
+        rest = decimals.quotient_and_rest(*where_valid(values))[1]
+        wide = decimals.relabel(rest, pa.decimal256(75, rest.type.scale))
+        other = values[1].cast(pa.decimal256(75, rest.type.scale))
+        moved = pc.add(wide, other)
+        again = decimals.quotient_and_rest(moved, values[1])[1]
+        return decimals.fit(
+            call, values, pc.if_else(pc.less(rest, zero(rest.type)), again, rest), rows
+        )
+    left, right = numpy_of(values[0]), numpy_of(values[1])
+    with np.errstate(all="ignore"):
+        rest = np.fmod(left, right)
+        moved = np.where(rest < 0, np.fmod(rest + right, right), rest)
+    return from_numpy(moved, values, call.type.arrow, rows)
+
+
+def _resolve_divide(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    left, right = numbers("divide", arguments, dialect)
+    both_integers = left.type.root in INTEGERS
+    if dialect is Dialect.FLINK and both_integers:
+        return Call(result_type((left, right), None), "divide_truncating", (left, right))
+    if left.type.root != "DECIMAL" and dialect is Dialect.SPARK:
+        left, right = cast_to(left, DOUBLE), cast_to(right, DOUBLE)
+    name = "divide" if dialect is Dialect.SPARK else "divide_wrapping"
+    return Call(result_type((left, right), quotient_type), name, (left, right))
+
+
+def _resolve_div(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    left, right = numbers("div", arguments, dialect)
+    if left.type.root != "DECIMAL":
+        left, right = cast_to(left, BIGINT), cast_to(right, BIGINT)
+    return Call(BIGINT.with_nullable(any_nullable((left, right))), "div", (left, right))
+
+
+define_operator(
+    "mod", "%", "Give the rest of a division, with the sign of the dividend.", _mod, _mod_wrapping
+)
+define(
+    Function(
+        "divide",
+        "number / number -> DOUBLE | DECIMAL",
+        "Divide a number; integers give DOUBLE (in the flink dialect an integer).",
+        _resolve_divide,
+        _divide,
+        operator("/"),
+        synonyms=("/",),
+        family="arithmetic",
+        typing=of_decimals("divide"),
+    )
+)
+define(
+    Function(
+        "divide_wrapping",
+        "",
+        "Divide numbers; decimals that are too large are NULL, a float divided by zero infinite.",
+        None,
+        _divide_wrapping,
+        function.NO_SPARK,
+        family="arithmetic",
+        typing=of_decimals("divide"),
+    )
+)
+define(
+    Function(
+        "divide_truncating",
+        "",
+        "Divide integers; the quotient is cut towards zero and wraps.",
+        None,
+        _divide_truncating,
+        lambda call, arguments: low_bits(f"({arguments[0]} div {arguments[1]})", call.type),
+        family="arithmetic",
+        typing=lambda arguments: result_type(arguments, None),
+    )
+)
+define(
+    Function(
+        "div",
+        "number div number -> BIGINT",
+        "Divide to a whole number, cut towards zero.",
+        _resolve_div,
+        _div,
+        operator("div"),
+        family="arithmetic",
+    )
+)
+define(
+    Function(
+        "pmod",
+        "pmod(number, number) -> number",
+        "Give the rest of a division, not negative for a positive divisor.",
+        lambda arguments, dialect: _positive_rest(arguments, dialect),
+        _pmod,
+        family="arithmetic",
+    )
+)
+
+
+def _positive_rest(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    pair = numbers("pmod", arguments, dialect)
+    return Call(result_type(pair, rest_type), "pmod", pair)

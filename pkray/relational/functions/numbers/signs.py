@@ -1,0 +1,104 @@
+"""Signs of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow.compute as pc
+
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import FLOATS
+from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.numbers.operators import WRAPPING, low_bits, widened
+from pkray.relational.functions.signatures import check_count, number, takes
+from pkray.relational.functions.values import checked
+from pkray.relational.plan.expressions import Call, Expression
+from pkray.schema.types import INTEGERS
+
+# One number
+
+
+def _one_number(name: str) -> Resolver:
+    plain = takes(name, number, gives=lambda arguments: arguments[0].type)
+    wrapping = takes(name + WRAPPING, number, gives=lambda arguments: arguments[0].type)
+
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        wraps = dialect is Dialect.FLINK and arguments and arguments[0].type.root in INTEGERS
+        return (wrapping if wraps else plain)(arguments, dialect)
+
+    return resolve
+
+
+def _negative(call: Call, values: Sequence[Value], rows: int) -> Value:
+    compute = pc.negate if call.function.endswith(WRAPPING) else pc.negate_checked
+    if call.type.root in (*FLOATS, "DECIMAL"):
+        return pc.negate(values[0])
+    return checked(call, values, rows, compute, f"overflows {call.type.root}")
+
+
+def _abs(call: Call, values: Sequence[Value], rows: int) -> Value:
+    compute = pc.abs if call.function.endswith(WRAPPING) else pc.abs_checked
+    if call.type.root in (*FLOATS, "DECIMAL"):
+        return pc.abs(values[0])
+    return checked(call, values, rows, compute, f"overflows {call.type.root}")
+
+
+def _spark_one_wrapping(call: Call, arguments: Sequence[str]) -> str:
+    name = call.function.removesuffix(WRAPPING)
+    return low_bits(f"{name}({widened(arguments[0])})", call.type)
+
+
+def _minus(call: Call, arguments: Sequence[str]) -> str:
+    return f"(- {arguments[0]})"
+
+
+for _name, _usage, _about, _kernel, _spark in (
+    ("negative", "- number -> number", "Turn the sign of a number.", _negative, _minus),
+    ("abs", "abs(number) -> number", "Give a number without its sign.", _abs, None),
+):
+    define(
+        Function(
+            _name,
+            _usage,
+            _about,
+            _one_number(_name),
+            _kernel,
+            _spark,
+            family="arithmetic",
+        )
+    )
+    define(
+        Function(
+            _name + WRAPPING,
+            "",
+            f"{_about[:-1]}; the least integer stays.",
+            None,
+            _kernel,
+            _spark_one_wrapping,
+            family="arithmetic",
+            fallible=False,
+            typing=lambda arguments: arguments[0].type,
+        )
+    )
+
+
+def _resolve_positive(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("positive", arguments, 1, 1)
+    return number.taken("positive", arguments, 0, dialect)
+
+
+def _as_given(call: Call, values: Sequence[Value], rows: int) -> Value:
+    return values[0]
+
+
+define(
+    Function(
+        "positive",
+        "+ number -> number",
+        "Give a number as it is.",
+        _resolve_positive,
+        _as_given,
+        family="arithmetic",
+        fallible=False,
+    )
+)
