@@ -17,7 +17,9 @@ from pkray.relational.functions.coercion import (
     BOOLEAN,
     DOUBLE,
     FLOATS,
+    NUMBERS,
     any_nullable,
+    cast_to,
     coerced,
     untyped_null,
 )
@@ -151,12 +153,21 @@ define(
         fallible=False,
     )
 )
+
+
+def _sign(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve sign: a DOUBLE; in the flink dialect of the number's own type."""
+    value = takes("sign", double, gives=DOUBLE)(arguments, dialect)
+    own = arguments[0].type
+    return cast_to(value, own) if dialect is Dialect.FLINK and own.root in NUMBERS else value
+
+
 define(
     Function(
         "sign",
-        "sign(number DOUBLE) -> DOUBLE",
-        "Give -1.0, 0.0 or 1.0 by the sign of a number.",
-        takes("sign", double, gives=DOUBLE),
+        "sign(number) -> DOUBLE (spark), the number's type (flink)",
+        "Give -1, 0 or 1 by the sign of a number.",
+        _sign,
         lambda call, values, rows: pc.if_else(
             pc.equal(values[0], 0.0), values[0], pc.sign(values[0])
         ),

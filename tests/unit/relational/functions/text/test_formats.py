@@ -70,6 +70,10 @@ def test_a_function_gives_its_value(call: str, expected: Any) -> None:
         ("SPLIT_INDEX('', ',', 0)", None),
         ("ELEMENT(ARRAY[7])", 7),
         ("TYPEOF(1)", "INT NOT NULL"),
+        ("TYPEOF(SIGN(-7))", "INT NOT NULL"),
+        ("SIGN(-7)", -1),
+        ("SIGN(CAST(-2.5 AS DECIMAL(5, 2)))", Decimal("-1.00")),
+        ("SIGN(CAST(0.5 AS DOUBLE))", 1.0),
     ],
 )
 def test_a_function_of_flink_gives_its_value(call: str, expected: Any) -> None:

@@ -260,3 +260,153 @@ SELECT window.end AS b, k, sum(id) AS n FROM (SELECT TIMESTAMP_NTZ '2020-01-01 0
 SELECT w.start = w.end - INTERVAL 5 MINUTES AS same, n FROM (SELECT window(ts, INTERVAL 5 MINUTES) AS w, count(*) AS n FROM (SELECT CASE WHEN id > 3 THEN TIMESTAMP_NTZ '2020-01-01 00:00:00' END AS ts FROM t) GROUP BY 1) ||| SELECT true, 8
 (TABLE v) UNION ALL TABLE v ||| SELECT * FROM v UNION ALL SELECT * FROM v
 SELECT id, name, val FROM (SELECT id, k, id * 2 AS d FROM t) UNPIVOT (val FOR name IN (k, d)) ||| SELECT id, 'k', k FROM t WHERE k IS NOT NULL UNION ALL SELECT id, 'd', id * 2 FROM t
+SELECT id, k FROM t ORDER BY ALL
+SELECT id, k FROM t ORDER BY ALL DESC
+SELECT k, count(*) FILTER (WHERE s = 'a') AS a, count(*) FILTER (WHERE s = 'b') AS b FROM t GROUP BY ALL ORDER BY ALL
+SELECT * FROM (SELECT k, s, id FROM t) PIVOT (sum(id) AS total, count(*) AS n FOR s IN ('a' AS a, 'b' AS b)) ||| SELECT k, sum(id) FILTER (WHERE s = 'a'), nullif(count(*) FILTER (WHERE s = 'a'), 0), sum(id) FILTER (WHERE s = 'b'), nullif(count(*) FILTER (WHERE s = 'b'), 0) FROM t GROUP BY k
+SELECT sum(y) FROM u HAVING sum(y) > 100
+SELECT 1 AS one FROM t HAVING count(*) > 1
+SELECT k, s, sum(id) AS n FROM t GROUP BY CUBE (k, s) HAVING GROUPING(k) = 0
+SELECT k, s, GROUPING_ID(k, s) AS g, count(*) FROM t GROUP BY GROUPING SETS ((k, s), (k), (s), ())
+SELECT k, s, count(*) FROM t GROUP BY k, s WITH ROLLUP ||| SELECT k, s, count(*) FROM t GROUP BY ROLLUP (k, s)
+SELECT k, s, count(*) FROM t GROUP BY k, s WITH CUBE ||| SELECT k, s, count(*) FROM t GROUP BY CUBE (k, s)
+SELECT k, sum(id) OVER w AS a, rank() OVER (w) AS r FROM t WINDOW w AS (PARTITION BY s ORDER BY id)
+SELECT id, row_number() OVER (PARTITION BY k ORDER BY id) rn FROM t WHERE id > 2 QUALIFY rn = 1 AND id < 9
+SELECT s, count(*) n FROM t GROUP BY s QUALIFY row_number() OVER (ORDER BY count(*) DESC, s NULLS FIRST) = 1
+SELECT id FROM t WHERE (k, s) IN ((1, 'b'), (2, 'a'))
+SELECT id, (SELECT max(y) FROM u WHERE u.k = t.k) m, (SELECT count(*) FROM u WHERE u.k = t.k AND y > t.id) c FROM t
+SELECT k, (SELECT max(y) FROM u WHERE u.k = t.k) m FROM t GROUP BY k
+SELECT id FROM t ORDER BY (SELECT max(y) FROM u WHERE u.k = t.k) NULLS LAST, id LIMIT 3
+SELECT id, CASE WHEN (SELECT count(*) FROM u WHERE u.k = t.k) > 2 THEN 'many' ELSE 'few' END AS c FROM t
+SELECT k FROM t GROUP BY k HAVING count(*) > (SELECT count(*) FROM u WHERE u.k = t.k)
+SELECT id FROM t WHERE k = (SELECT k FROM v WHERE v.k = t.k LIMIT 1)
+SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.w = t.s) AND k IS NOT NULL
+SELECT id FROM t WHERE k NOT IN (SELECT k FROM u WHERE k IS NOT NULL)
+SELECT id FROM t WHERE k <> ALL (SELECT k FROM v)
+SELECT t.id, q.n FROM t LEFT JOIN LATERAL (SELECT count(*) AS n FROM u WHERE u.k = t.k) q ON true
+SELECT t.id, q.y FROM t CROSS JOIN LATERAL (SELECT y FROM u WHERE u.k = t.k ORDER BY y DESC NULLS LAST LIMIT 1) q
+SELECT t.id, q.y FROM t, LATERAL (SELECT sum(y) AS y FROM u WHERE u.y < t.id) q
+SELECT a.id, b.id AS i2 FROM t a LEFT JOIN t b ON b.id = (SELECT max(c.id) FROM t c WHERE c.id < a.id)
+SELECT k FROM t UNION DISTINCT SELECT k FROM u ORDER BY 1 NULLS FIRST LIMIT 3
+SELECT k FROM t MINUS SELECT k FROM u ||| SELECT k FROM t EXCEPT SELECT k FROM u
+SELECT k, s FROM t INTERSECT DISTINCT SELECT k, w FROM u ||| SELECT k, s FROM t INTERSECT SELECT k, w FROM u
+(SELECT k FROM t UNION SELECT k FROM u) EXCEPT SELECT k FROM v
+SELECT u.*, id FROM t JOIN u ON t.k = u.k
+SELECT k, any_value(s) IS NULL AS b FROM t WHERE s IS NULL GROUP BY k
+SELECT k, max(struct(id, s)).s AS last FROM t GROUP BY k ||| SELECT k, arg_max(coalesce(s, '~'), id) AS last FROM t GROUP BY k HAVING last <> '~' UNION ALL SELECT k, NULL FROM (SELECT k, arg_max(coalesce(s, '~'), id) AS last FROM t GROUP BY k) WHERE last = '~'
+SELECT k, sum(id) / count(*) AS a, sum(id) * 100.0 / sum(sum(id)) OVER () AS pct FROM t GROUP BY k
+SELECT id, sum(id) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) c, avg(id) OVER (ORDER BY id ROWS 2 PRECEDING) a FROM t
+SELECT id, first(s, true) OVER (ORDER BY id) f FROM t ||| SELECT id, first_value(s IGNORE NULLS) OVER (ORDER BY id) f FROM t
+SELECT id, last(s) IGNORE NULLS OVER (ORDER BY id) f FROM t ||| SELECT id, last_value(s IGNORE NULLS) OVER (ORDER BY id) f FROM t
+SELECT id, count(*) OVER (PARTITION BY s) / count(*) OVER () AS share FROM t
+SELECT id, lag(k) OVER (ORDER BY id) IS DISTINCT FROM k AS changed FROM t
+SELECT sum(CASE WHEN changed THEN 1 ELSE 0 END) FROM (SELECT id, coalesce(lag(k) OVER (ORDER BY id) <> k, true) AS changed FROM t)
+SELECT id, date_add(DATE '2020-02-27', id) d FROM t ||| SELECT id, DATE '2020-02-27' + id AS d FROM t
+SELECT datediff(DATE '2020-03-01', DATE '2020-02-01') ||| SELECT DATE '2020-03-01' - DATE '2020-02-01'
+SELECT extract(YEAR FROM DATE '2020-03-01') y, year(DATE '2020-03-01') z
+SELECT id, if(k IS NULL, 'none', CAST(k AS STRING)) FROM t ||| SELECT id, CASE WHEN k IS NULL THEN 'none' ELSE CAST(k AS VARCHAR) END FROM t
+SELECT id, nvl(k, -1), nvl2(k, 1, 0), nullif(k, 1), ifnull(k, 0) FROM t ||| SELECT id, coalesce(k, -1), CASE WHEN k IS NOT NULL THEN 1 ELSE 0 END, nullif(k, 1), ifnull(k, 0) FROM t
+SELECT id, decode(s, 'a', 1, 'b', 2, 0) FROM t ||| SELECT id, CASE s WHEN 'a' THEN 1 WHEN 'b' THEN 2 ELSE 0 END FROM t
+SELECT s, count(*) FROM t WHERE s LIKE ANY ('a%', 'b%') GROUP BY s ||| SELECT s, count(*) FROM t WHERE s LIKE 'a%' OR s LIKE 'b%' GROUP BY s
+SELECT id FROM t WHERE s RLIKE '^[ab]$' ||| SELECT id FROM t WHERE s IN ('a', 'b')
+SELECT id, e FROM t LATERAL VIEW OUTER explode(CASE WHEN id > 8 THEN array(id, k) END) x AS e ||| SELECT id, id FROM t WHERE id > 8 UNION ALL SELECT id, k FROM t WHERE id > 8 UNION ALL SELECT id, NULL FROM t WHERE id <= 8
+SELECT x.id, y.e FROM t x LATERAL VIEW explode(split('1,2', ',')) y AS e ||| SELECT id, e FROM t, (VALUES ('1'), ('2')) q(e)
+SELECT stack(2, 1, 'a', 2, 'b') ||| VALUES (1, 'a'), (2, 'b')
+SELECT explode(sequence(1, 3)) AS n ||| VALUES (1), (2), (3)
+SELECT * FROM explode(array(1, 2)) ||| VALUES (1), (2)
+SELECT t.id, c FROM t, LATERAL explode(array(id, k)) AS q(c) WHERE id < 2 ||| VALUES (0, 0), (0, 2), (1, 1), (1, 1)
+SELECT * FROM VALUES (1, 'a'), (2, 'b') AS q(n, c) ||| VALUES (1, 'a'), (2, 'b')
+VALUES (1, 'a'), (2, 'b')
+FROM v SELECT k ||| SELECT k FROM v
+SELECT count(DISTINCT k, s), count(k, s), count(DISTINCT s) FROM t ||| SELECT count(DISTINCT CASE WHEN k IS NOT NULL AND s IS NOT NULL THEN (k, s) END), count(*) FILTER (WHERE k IS NOT NULL AND s IS NOT NULL), count(DISTINCT s) FROM t
+SELECT percentile(y, 0.5), median(y) FROM u ||| SELECT quantile_cont(y, 0.5), median(y) FROM u
+SELECT max_by(w, y), min_by(w, y) FROM u WHERE y < 7 ||| SELECT arg_max(w, y), arg_min(w, y) FROM u WHERE y < 7
+SELECT string_agg(s, ',') WITHIN GROUP (ORDER BY s) FROM t ||| SELECT string_agg(s, ',' ORDER BY s) FROM t
+SELECT try_divide(id, k - 1), try_add(id, 1), id % 3, pmod(-id, 3) FROM t WHERE k IS NULL OR id > 0 ||| SELECT CASE WHEN k <> 1 THEN id / (k - 1) END, id + 1, id % 3, ((-id % 3) + 3) % 3 FROM t WHERE k IS NULL OR id > 0
+SELECT id FROM t WHERE x BETWEEN -1 AND 1 AND NOT s IN ('c')
+SELECT id AS `select`, k `my col` FROM t ||| SELECT id, k FROM t
+SELECT k, id, sum(id) OVER (PARTITION BY k ORDER BY id RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) FROM t
+SELECT t.k, u.k FROM t JOIN u ON t.k <=> u.k ||| SELECT t.k, u.k FROM t JOIN u ON t.k IS NOT DISTINCT FROM u.k
+SELECT count(*) FROM t JOIN u ON t.k = u.k OR t.s = u.w
+SELECT grouping(k), k, count(*) FROM t GROUP BY ROLLUP(k) ORDER BY grouping(k), k NULLS FIRST
+SELECT s AS g, sum(id) AS n FROM t GROUP BY g ORDER BY n DESC, g
+SELECT id, id + 1 AS a, a * 2 AS b FROM t
+SELECT id FROM t ORDER BY id FETCH FIRST 2 ROWS ONLY ||| SELECT id FROM t ORDER BY id LIMIT 2
+SELECT k, s, rank() OVER (ORDER BY k NULLS FIRST, s NULLS FIRST) FROM t
+SELECT id FROM t WHERE (SELECT bool_or(y > 6) FROM u WHERE u.k = t.k)
+SELECT * FROM t WHERE id = (SELECT max(id) FROM t)
+SELECT id FROM t WHERE k > SOME (SELECT k FROM v) ||| SELECT id FROM t WHERE k > ANY (SELECT k FROM v)
+SELECT transform(collect_list(id), i -> i + 1) IS NOT NULL FROM t ||| SELECT true
+SELECT aggregate(array(1, 2, 3), 0, (a, b) -> a + b), exists(array(1), i -> i = 1) ||| SELECT 6, true
+SELECT id, x FROM t WHERE x IS NOT NULL ORDER BY abs(x) DESC, id
+SELECT named_struct('a', id, 'b', s).b FROM t ||| SELECT s FROM t
+SELECT m['a'], m.b FROM (SELECT map('a', id, 'b', k) AS m FROM t) ||| SELECT id, k FROM t
+SELECT from_json('{"a": {"b": [1, 2]}}', 'a STRUCT<b: ARRAY<INT>>').a.b[1] ||| SELECT 2
+SELECT get_json_object('{"a": {"b": [1, 2]}}', '$.a.b[1]') ||| SELECT '2'
+SELECT k, sum(id) s1, sum(sum(id)) OVER (ORDER BY k NULLS FIRST) run FROM t GROUP BY k
+SELECT q.* FROM (SELECT k, count(*) n FROM t GROUP BY k) q WHERE n = (SELECT max(n) FROM (SELECT count(*) n FROM t GROUP BY k) z)
+SELECT DISTINCT k, count(*) OVER (PARTITION BY k) n FROM t
+SELECT a.k FROM (SELECT k FROM t GROUP BY k) a FULL OUTER JOIN (SELECT k FROM u GROUP BY k) b ON a.k = b.k WHERE a.k IS NULL OR b.k IS NULL
+SELECT t.id FROM t LEFT JOIN u ON t.k = u.k AND u.w = 'a' WHERE u.k IS NULL
+SELECT t.id FROM t LEFT ANTI JOIN u ON t.k = u.k AND u.y > 2 ||| SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.y > 2)
+SELECT t.id FROM t SEMI JOIN u USING (k) ||| SELECT id FROM t WHERE k IN (SELECT k FROM u)
+SELECT k, x, id FROM t GROUP BY k, x, id HAVING id = max(id) AND k > 1
+SELECT id FROM t WHERE EXISTS (SELECT k FROM u WHERE u.k = t.k GROUP BY k HAVING count(*) > 2)
+SELECT id FROM t WHERE EXISTS (SELECT y FROM u WHERE u.k = t.k UNION ALL SELECT z FROM v WHERE v.k = t.k)
+SELECT id, (SELECT y FROM u WHERE u.k = t.k ORDER BY y DESC NULLS LAST LIMIT 1) AS y FROM t
+SELECT id, (SELECT sum(y) OVER () FROM u WHERE u.k = t.k LIMIT 1) AS y FROM t
+SELECT id, (SELECT concat(t.s, max(w)) FROM u WHERE u.k = t.k) AS y FROM t ||| SELECT id, (SELECT t.s || max(w) FROM u WHERE u.k = t.k) AS y FROM t
+SELECT (SELECT count(*) FROM u WHERE u.k = t.k), count(*) FROM t GROUP BY 1
+SELECT sum((SELECT count(*) FROM u WHERE u.k = t.k)) FROM t
+SELECT id, sum((SELECT count(*) FROM u WHERE u.k = t.k)) OVER (ORDER BY id) FROM t
+SELECT id FROM t WHERE id IN (SELECT t2.id FROM t t2 WHERE t2.k IN (SELECT k FROM u WHERE u.y = t.id))
+SELECT id, k FROM t WHERE k = (SELECT max(k) FROM t AS i WHERE i.s = t.s)
+SELECT s, count(*) AS n, count(*) * 100 / sum(count(*)) OVER () AS p FROM t GROUP BY s HAVING count(*) > 1 ORDER BY n DESC, s NULLS FIRST
+WITH a AS (SELECT k, id FROM t), b AS (SELECT k, max(id) AS m FROM a GROUP BY k) SELECT a.* FROM a JOIN b ON a.k <=> b.k AND a.id = b.m ||| WITH a AS (SELECT k, id FROM t), b AS (SELECT k, max(id) AS m FROM a GROUP BY k) SELECT a.* FROM a JOIN b ON a.k IS NOT DISTINCT FROM b.k AND a.id = b.m
+SELECT id, sum(id) OVER (PARTITION BY s ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) - id AS d FROM t
+SELECT id, last_value(k) OVER (PARTITION BY s ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) FROM t
+SELECT id, max(id) FILTER (WHERE k IS NOT NULL) OVER (ORDER BY id) AS m FROM t
+SELECT t.id, v.z FROM t LEFT JOIN v USING (k) WHERE v.z IS NULL OR v.z > 10
+SELECT coalesce(t.k, v.k) AS k, count(t.id), max(z) FROM t FULL JOIN v ON t.k = v.k GROUP BY 1
+SELECT a.id FROM t a WHERE 2 <= (SELECT count(DISTINCT b.s) FROM t b WHERE b.k = a.k)
+SELECT k FROM t WHERE s = 'a' INTERSECT SELECT k FROM t WHERE s = 'b'
+SELECT k, count(*) FROM (SELECT k FROM t UNION ALL SELECT k FROM u UNION ALL SELECT k FROM v) GROUP BY k
+SELECT id FROM t WHERE k IN (1, 2) OR (s, k) IN (SELECT w, k FROM u)
+SELECT id, (k IN (SELECT k FROM u)) IS TRUE AS b FROM t
+SELECT id, k BETWEEN 1 AND 3 AND s <> 'a' AS b FROM t
+SELECT id, (SELECT max(z) FROM v WHERE v.k <= t.k) AS m FROM t
+SELECT id, (SELECT count(*) FROM u JOIN v ON u.k = v.k WHERE u.y > t.id) AS m FROM t
+SELECT v.k, (SELECT string_agg(w, '-') WITHIN GROUP (ORDER BY w) FROM u WHERE u.k = v.k) AS l FROM v ||| SELECT v.k, (SELECT string_agg(w, '-' ORDER BY w) FROM u WHERE u.k = v.k) AS l FROM v
+SELECT x.k, x.n FROM (SELECT k, count(*) AS n, dense_rank() OVER (ORDER BY count(*) DESC) AS r FROM t GROUP BY k) x WHERE r = 1
+SELECT id, CASE WHEN x > 0 THEN 'p' WHEN x < 0 THEN 'n' ELSE 'z' END AS c, count(*) OVER (PARTITION BY CASE WHEN x > 0 THEN 'p' WHEN x < 0 THEN 'n' ELSE 'z' END) AS n FROM t
+SELECT DISTINCT s, first_value(id) OVER (PARTITION BY s ORDER BY id) AS f FROM t
+SELECT min(id), max(id), s FROM (SELECT id, s, id - row_number() OVER (PARTITION BY s ORDER BY id) AS g FROM t) GROUP BY s, g
+SELECT a.k, b.k FROM v a CROSS JOIN v b WHERE a.k < b.k
+SELECT a.id, b.id FROM t a JOIN t b ON b.id BETWEEN a.id - 1 AND a.id + 1 AND a.s = b.s
+SELECT array_size(collect_set(k)), sort_array(collect_set(k))[0] FROM t ||| SELECT count(DISTINCT k), min(k) FROM t
+SELECT q.a, size(q.l) FROM (SELECT s AS a, collect_list(struct(id, k)) AS l FROM t GROUP BY s) q ||| SELECT s, count(*) FROM t GROUP BY s
+SELECT s, e.id FROM (SELECT s, collect_list(struct(id, k)) AS l FROM t GROUP BY s) LATERAL VIEW explode(l) x AS e ||| SELECT s, id FROM t
+SELECT s, i.id, i.k FROM (SELECT s, collect_list(named_struct('id', id, 'k', k)) AS l FROM t GROUP BY s) LATERAL VIEW inline(l) i AS id, k ||| SELECT s, id, k FROM t
+SELECT map_keys(m)[0], m['b'] FROM (SELECT map_from_entries(array(struct('b', 2))) AS m) ||| SELECT 'b', 2
+SELECT size(filter(array(1, 2, 3), e -> e > (SELECT min(k) FROM v))) ||| SELECT 2
+SELECT id, element_at(array('x', 'y', 'z'), k) FROM t WHERE k BETWEEN 1 AND 3 ||| SELECT id, CASE k WHEN 1 THEN 'x' WHEN 2 THEN 'y' ELSE 'z' END FROM t WHERE k BETWEEN 1 AND 3
+SELECT to_json(named_struct('a', 1, 'b', array('x'))) ||| SELECT '{"a":1,"b":["x"]}'
+SELECT date_format(DATE '2020-02-29' + INTERVAL 1 YEAR, 'yyyy/MM/dd') ||| SELECT '2021/02/28'
+SELECT months_between(DATE '2020-03-31', DATE '2020-02-29') ||| SELECT 1.0
+SELECT k, sum(id) AS total FROM t GROUP BY k UNION ALL SELECT NULL, sum(id) FROM t
+SELECT k, s, sum(id) FROM t GROUP BY k, GROUPING SETS ((s), ())
+SELECT s, sum(CASE WHEN k = 1 THEN id END) AS one, sum(CASE WHEN k = 2 THEN id ELSE 0 END) AS two FROM t GROUP BY ROLLUP (s)
+SELECT id, ntile(3) OVER (PARTITION BY s ORDER BY id), cume_dist() OVER (ORDER BY id), percent_rank() OVER (ORDER BY s NULLS FIRST) FROM t
+SELECT count(*) FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k) <> EXISTS (SELECT 1 FROM v WHERE v.k = t.k)
+SELECT id FROM t WHERE s IN (SELECT w FROM u WHERE u.y > t.k) OR NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k)
+SELECT t.s, u.w, count(*) FROM t, u WHERE t.k = u.k GROUP BY ALL HAVING count(*) >= 1
+SELECT (SELECT max(y) FROM u) AS m, (SELECT count(*) FROM t) AS n
+SELECT * FROM (SELECT k, max(id) m FROM t GROUP BY k) a NATURAL JOIN (SELECT k, max(y) y FROM u GROUP BY k) b
+SELECT * FROM t a LEFT JOIN (u b JOIN v c ON b.k = c.k) ON a.k = b.k ||| SELECT * FROM t a LEFT JOIN (SELECT b.k, b.y, b.w, c.k AS k2, c.z FROM u b JOIN v c ON b.k = c.k) q ON a.k = q.k
+SELECT id, (SELECT w FROM u WHERE u.k = t.k AND y = (SELECT min(y) FROM u i WHERE i.k = t.k) LIMIT 1) AS w FROM t
+SELECT id FROM t GROUP BY id HAVING max(k) = ANY (SELECT k FROM v)
+SELECT id % 2 = 0 AS even, avg(k) FROM t GROUP BY id % 2 = 0
+SELECT id % 2 AS p, sum(id) AS n FROM t GROUP BY p ORDER BY n DESC LIMIT 1
+SELECT k, id FROM t ORDER BY k NULLS LAST, id DESC LIMIT 3 OFFSET 2
+SELECT t.* FROM t WHERE (SELECT sum(y) FROM u WHERE u.k = t.k) > 5 AND id < 11
+SELECT u.k, sum(y) OVER (PARTITION BY u.k), v.z FROM u LEFT JOIN v ON u.k = v.k AND v.z > (SELECT min(z) FROM v)  ||| SELECT u.k, sum(y) OVER (PARTITION BY u.k), v.z FROM u LEFT JOIN v ON u.k = v.k AND v.z > 10
