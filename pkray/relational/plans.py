@@ -13,6 +13,7 @@ from pkray import json_files
 from pkray.arguments.facade import checked_class
 from pkray.errors import PlanError, QueryError, UnsupportedError
 from pkray.relational import running
+from pkray.relational.continuous.conflicts import RETRACTING, settled
 from pkray.relational.continuous.query import Query, QueryOptions, start_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.optimizer import optimize
@@ -187,7 +188,7 @@ def compile_inserts(catalog: Catalog, inserts: Sequence[BoundInsert], dialect: D
 
 def compile_plans(plans: Sequence[Node], dialect: Dialect, session: QuerySession | None) -> Plan:
     """Compile bound plans; what is equal in several of them is in it once."""
-    optimized = [optimize(plan) for plan in plans]
+    optimized = [_settled(optimize(plan), session) for plan in plans]
     before = [_needs_before(plan, session) for plan in optimized]
     physical = tuple(
         to_physical(plan, before=needed, by_key=not needed)
@@ -203,6 +204,12 @@ def compile_plans(plans: Sequence[Node], dialect: Dialect, session: QuerySession
     return Plan(document, physical, session)
 
 
+def _settled(plan: Node, session: QuerySession | None) -> Node:
+    if not isinstance(plan, Sink) or session is None:
+        return plan
+    return settled(plan, session.catalog.load_table(plan.table))
+
+
 def _needs_before(plan: Node, session: QuerySession | None) -> bool:
     """Whether the plan's table is keyed otherwise than its changes: rows must be taken back."""
     if not isinstance(plan, Sink) or session is None:
@@ -212,6 +219,8 @@ def _needs_before(plan: Node, session: QuerySession | None) -> bool:
         return True
     names = dict(zip(plan.input.fields.names, plan.target, strict=True))
     table = session.catalog.load_table(plan.table)
+    if table.schema.core.merge_engine in RETRACTING:
+        return True
     return {names[name] for name in key} != set(table.schema.primary_keys)
 
 

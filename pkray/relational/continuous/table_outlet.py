@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.conflicts import RETRACTING
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets import Outlet
 from pkray.relational.local.keys import codes
@@ -40,13 +41,17 @@ class TableOutlet(Outlet):
         self._table = table
         self._target = list(target)
         self._digest = digest
+        self._takes_all = table.schema.core.merge_engine in RETRACTING
         missing = set(table.schema.names) - set(target)
         self._writer = table.open_writer(user, missing="null" if missing else "error")
         self._has_rows = False
 
     def give(self, changes: Changes, epoch: Epoch) -> None:
-        last = _last_of_keys(changes, self._target, self._table.primary_keys)
-        kinds = np.where(last.adds, INSERT, DELETE)
+        if self._takes_all:
+            last, kinds = changes, changes.kinds
+        else:
+            last = _last_of_keys(changes, self._target, self._table.primary_keys)
+            kinds = np.where(last.adds, INSERT, DELETE)
         columns = [pc.take(pa.array(SHORT), pa.array(kinds)), *last.rows.columns]
         rows = pa.RecordBatch.from_arrays(columns, names=[KIND, *self._target])
         self._writer.write(rows, row_kinds=KIND)

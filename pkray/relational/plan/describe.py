@@ -35,6 +35,7 @@ from pkray.relational.plan.nodes import (
     Sort,
     TemporalJoin,
     TopN,
+    Unique,
     Unnest,
     Values,
     WatermarkAssign,
@@ -204,6 +205,11 @@ def _(node: WatermarkAssign) -> list[tuple[str, str]]:
 
 @_parts.register
 def _(node: Normalize) -> list[tuple[str, str]]:
+    return [("key", _names(node.keys))]
+
+
+@_parts.register
+def _(node: Unique) -> list[tuple[str, str]]:
     return [("key", _names(node.keys))]
 
 

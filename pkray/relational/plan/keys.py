@@ -34,6 +34,7 @@ from pkray.relational.plan.nodes import (
     SetOperation,
     TemporalJoin,
     TopN,
+    Unique,
     Unnest,
     Window,
     WindowKind,
@@ -99,6 +100,11 @@ def _(node: Scan, keys_of: KeysOf) -> Keys:
 @_keys.register
 def _(node: Normalize, keys_of: KeysOf) -> Keys:
     return frozenset({frozenset(node.keys)})
+
+
+@_keys.register
+def _(node: Unique, keys_of: KeysOf) -> Keys:
+    return frozenset({frozenset(node.keys)}) | keys_of(node.input)
 
 
 @_keys.register

@@ -566,6 +566,13 @@ class RowKey(_OneInput):
 
 
 @dataclass(frozen=True)
+class Unique(_OneInput):
+    """Fails where two rows agree in the keys at the end of an epoch."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Exchange(_OneInput):
     """Brings rows of equal keys together; without keys, all rows to one place."""
 

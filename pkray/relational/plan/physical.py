@@ -36,6 +36,7 @@ from pkray.relational.plan.nodes import (
     Sort,
     TemporalJoin,
     TopN,
+    Unique,
     Unnest,
     WatermarkAssign,
     Window,
@@ -150,7 +151,7 @@ def to_logical(plan: Node) -> Node:
 
 def _bounded(node: Node) -> Node:
     match node:
-        case Exchange() | Normalize() | RowKey():
+        case Exchange() | Normalize() | RowKey() | Unique():
             return node.input
         case Calc():
             filtered = _filtered(node.input, node.condition)
@@ -207,6 +208,8 @@ def _with_exchange(node: Node) -> Node:
             return node.with_inputs(
                 Exchange(node.left, node.left_keys), Exchange(node.right, node.right_keys)
             )
+        case Unique():
+            return node.with_inputs(Exchange(node.input, node.keys))
         case RowKey(keys=()):
             return node.with_inputs(Exchange(node.input, node.input.fields.names))
         case SetOperation() if not (node.kind is SetKind.UNION and node.all):

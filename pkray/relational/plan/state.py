@@ -26,6 +26,7 @@ from pkray.relational.plan.nodes import (
     SetOperation,
     TemporalJoin,
     TopN,
+    Unique,
     Window,
     WindowKind,
 )
@@ -85,6 +86,8 @@ def states(node: Node) -> tuple[State, ...]:
         case Window(kind=WindowKind.SESSION):
             rows = "rows of open sessions"
             return (State("sessionState", "ordered", node.partition_by, rows, "watermark"),)
+        case Unique():
+            return (State("uniqueState", "ordered", node.keys, "rows"),)
         case RowKey(keys=()):
             return (State("rowKeyState", "fold", node.input.fields.names, "distinct rows"),)
         case Limit():

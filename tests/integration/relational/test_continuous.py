@@ -332,3 +332,55 @@ def test_what_a_query_has_still_to_read_does_not_expire(catalog, put):
     catalog.load_table("default.t").expire_snapshots(retain_max=1, retain_min=1, older_than=None)
     query.resume().wait({"default.t": last})
     assert query.verify().equal
+
+
+@pytest.mark.parametrize(
+    ("conflict", "expected"),
+    [
+        ("DO NOTHING", {(1, 10), (0, 20)}),
+        ("DO DEDUPLICATE", {(1, 30), (0, 20)}),
+        ("", {(1, 30), (0, 20)}),
+    ],
+)
+def test_rows_that_agree_in_the_key_of_the_table(catalog, put, conflict, expected):
+    catalog.create_table("default.r", [("side", "INT"), ("v", "INT")], ["side"])
+    said = f" ON CONFLICT {conflict}" if conflict else ""
+    put({1: 10})
+    query = catalog.sql(
+        f"INSERT INTO r SELECT coalesce(k % 2, 0) AS side, v FROM t{said}", dialect="flink"
+    ).start()
+    query.wait({"default.t": put({2: 20})})
+    query.wait({"default.t": put({3: 30})})
+    assert set(content(catalog)) == expected
+    number = put({}, 3) if "NOTHING" not in conflict else put({}, 1)
+    query.wait({"default.t": number})
+    left = {(1, 10), (0, 20)} if "NOTHING" not in conflict else {(1, 30), (0, 20)}
+    assert set(content(catalog)) == left
+
+
+def test_rows_that_agree_in_the_key_of_the_table_stop_the_query(catalog, put):
+    catalog.create_table("default.r", [("side", "INT"), ("v", "INT")], ["side"])
+    put({1: 10})
+    query = catalog.sql(
+        "INSERT INTO r SELECT coalesce(k % 2, 0) AS side, v FROM t ON CONFLICT DO ERROR",
+        dialect="flink",
+    ).start()
+    number = put({3: 30})
+    with pytest.raises(QueryFailedError, match="side = 1"):
+        query.wait({"default.t": number})
+    assert set(content(catalog)) == {(1, 10)}
+
+
+def test_an_aggregation_table_takes_changes_back_by_itself(catalog, put):
+    catalog.create_table(
+        "default.r",
+        [("side", "INT"), ("v", "BIGINT")],
+        ["side"],
+        options={"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
+    )
+    put({1: 10, 2: 20, 3: 30})
+    query = catalog.sql(
+        "INSERT INTO r SELECT coalesce(k % 2, 0) AS side, CAST(v AS BIGINT) FROM t"
+    ).start()
+    query.wait({"default.t": put({1: 5}, 2)})
+    assert content(catalog)[(1, 35)] == 1

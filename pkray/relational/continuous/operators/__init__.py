@@ -21,6 +21,7 @@ FAMILIES = (
     "row_key",
     "sets",
     "stateless",
+    "unique",
 )
 
 
