@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.compiled import can_fail, compile_expression, compile_expressions
+from pkray.relational.compiled import compile_expression, compile_expressions
 from pkray.relational.local.batches import batch_of, cut, with_schema
 from pkray.relational.local.engine import Engine, Step, operator, step
 from pkray.relational.local.sorting import first_rows
@@ -30,6 +30,7 @@ from pkray.relational.plan.nodes import (
     Values,
     WatermarkAssign,
 )
+from pkray.relational.programs import can_fail
 
 
 @operator(Scan)

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pkray.relational.compiled import can_fail
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BIGINT, DOUBLE
@@ -29,6 +28,7 @@ from pkray.relational.optimizer.expressions import is_deterministic, renamed, re
 from pkray.relational.plan.expressions import AggregateCall, Cast, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Field, Fields, distinct_names
 from pkray.relational.plan.nodes import Aggregate, Join, JoinKind, Node, Project
+from pkray.relational.programs import can_fail
 from pkray.schema.types import INTEGERS, DataType
 
 FEWER = 8
