@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -42,14 +42,22 @@ def over(node: Over, engine: Engine) -> Iterator[pa.RecordBatch]:
 
 def _with_calls(node: Over, table: pa.Table) -> pa.Table:
     partitions = Partitions(table, node.partition_by, node.order_by)
+    columns = [*table.columns, *computed(partitions, table, node.calls)]
     schema = node.fields.arrow
-    columns = list(table.columns)
-    for name, call in node.calls:
-        arguments = [partitions.in_order(table[argument]) for argument in call.arguments]
-        values = _computed(partitions, call, arguments)
-        columns.append(typed(partitions.at_rows(values), schema.field(name).type))
     made: pa.Table = with_schema(pa.Table.from_arrays(columns, names=schema.names), schema)
     return made
+
+
+def computed(
+    partitions: Partitions, table: pa.Table, calls: Sequence[tuple[str, WindowCall]]
+) -> list[pa.Array]:
+    """Compute calls, a value a row of the table that was partitioned."""
+    columns = []
+    for _, call in calls:
+        arguments = [partitions.in_order(table[argument]) for argument in call.arguments]
+        values = _computed(partitions, call, arguments)
+        columns.append(typed(partitions.at_rows(values), call.type.arrow))
+    return columns
 
 
 def _computed(partitions: Partitions, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import TypeAlias
 
-from pkray.relational.plan.expressions import Call, Cast, ColumnRef
+from pkray.relational.plan.expressions import Call, Cast, ColumnRef, WindowCall
 from pkray.relational.plan.keys import upsert_keys
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -87,6 +87,17 @@ class ChangelogMode:
         return f"[{','.join(self.names())}]"
 
 
+_FRAMELESS = (
+    "lag",
+    "lead",
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+)
+"""Window functions that have no frame."""
 _NOW = ("current_timestamp", "localtimestamp")
 Modes: TypeAlias = Mapping[int, ChangelogMode]
 
@@ -150,8 +161,10 @@ def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:
             return INSERT
         case Aggregate():
             return INSERT | {"U"} if inputs[0] == INSERT else ALL
-        case Distinct() | Over():
+        case Distinct():
             return INSERT if inputs[0] == INSERT else ALL
+        case Over():
+            return INSERT if inputs[0] == INSERT and _looks_back(node) else ALL
         case Deduplicate():
             return _deduplicated(node, inputs[0])
         case Join() | IntervalJoin():
@@ -179,6 +192,22 @@ def _deduplicated(node: Deduplicate, given: Kinds) -> Kinds:
         return INSERT if node.keep_first else INSERT | {"U"}
     known = node.input.fields[node.order_by].is_rowtime or _is_now(node.input, node.order_by)
     return INSERT if node.keep_first and known else ALL
+
+
+def _looks_back(node: Over) -> bool:
+    """Whether rows come in the order of the node, and rows that come later change no value."""
+    if not node.calls:
+        return True
+    first = node.order_by[0] if node.order_by else None
+    in_order = first is None or (_is_now(node.input, first.column) and not first.descending)
+    return in_order and all(_sees_none_after(call) for _, call in node.calls)
+
+
+def _sees_none_after(call: WindowCall) -> bool:
+    if call.function in _FRAMELESS:
+        return call.function == "row_number"
+    end = call.frame.end
+    return call.frame.unit == "rows" and end is not None and end <= 0
 
 
 def _is_now(node: Node, column: str) -> bool:

@@ -2,9 +2,9 @@
 
 Each module puts its classes under the nodes that they compute (`pkray.relational.continuous.
 operator.operates`); `load` imports them all. ``stateless`` has what remembers nothing; ``ranked``
-rows by their number in an order; ``joins`` two sides; ``lookups`` a side as it is; ``aggregate``
-folds groups (``calls`` says how), ``sets`` counts rows, ``normalize`` keeps one a key. ``groups``
-and ``replacement`` are what these begin and end with.
+rows by their number in an order, ``over`` window functions; ``joins`` two sides; ``lookups`` a side
+as it is; ``aggregate`` folds groups (``calls`` says how), ``sets`` counts rows, ``normalize`` keeps
+one a key. ``groups`` and ``replacement`` are what these begin and end with.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ FAMILIES = (
     "joins",
     "lookups",
     "normalize",
+    "over",
     "ranked",
     "row_key",
     "sets",

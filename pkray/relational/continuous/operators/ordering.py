@@ -13,6 +13,8 @@ from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.state import StateSpec
 from pkray.relational.local.batches import batch_of
+from pkray.relational.plan.expressions import SortKey
+from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 _ARRIVAL = pa.schema([pa.field("arrival", pa.int64())])
 
@@ -105,6 +107,32 @@ def numbers_within(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     begins = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])[: len(groups)]
     sizes = np.diff(np.r_[begins, len(groups)])
     return np.arange(len(groups)) - np.repeat(begins, sizes), np.repeat(sizes, sizes)
+
+
+def order_keys(
+    changes: Changes,
+    order_by: Sequence[SortKey],
+    arrivals: np.ndarray,
+    *,
+    newest_first: bool = False,
+) -> pa.Array:
+    """Encode where rows stand in their partitions: by an order, and among equal ones by arrival."""
+    return encoded(
+        [*changes.columns([key.column for key in order_by]), pa.array(arrivals)],
+        descending=[*(key.descending for key in order_by), newest_first],
+        nulls_first=[*(key.nulls_first for key in order_by), True],
+        equal_zeros=True,
+    )
+
+
+def paired(changes: Changes) -> Changes:
+    """Make +I and -D of halves of updates whose other half is not there any more."""
+    kinds = changes.kinds.copy()
+    starts = changes.kinds == UPDATE_BEFORE
+    ends = changes.kinds == UPDATE_AFTER
+    kinds[starts & ~np.append(ends[1:], False)] = DELETE
+    kinds[ends & ~np.append(False, starts[:-1])] = INSERT
+    return Changes(changes.rows, kinds)
 
 
 def concat_rows(schema: pa.Schema, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -20,7 +20,12 @@ import pyarrow.compute as pc
 from pkray.relational.continuous.changes import Changes, concatenated, netted
 from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.continuous.operators.ordering import Arrivals, concat_rows, numbers_within
+from pkray.relational.continuous.operators.ordering import (
+    Arrivals,
+    concat_rows,
+    numbers_within,
+    order_keys,
+)
 from pkray.relational.continuous.state import Found, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.keys import argsort, codes, ranks
@@ -142,7 +147,10 @@ class Ranked(Operator):
         named = keys.dictionary_encode()
         partitions = np.asarray(named.indices).astype(np.int64)
         before = self._rows.rows_of(named.dictionary, first=end)
-        row_keys = self._row_keys(changes, arrivals)
+        ranking = self._ranking
+        row_keys = order_keys(
+            changes, ranking.order_by, arrivals, newest_first=ranking.newest_first
+        )
         if self._arrivals is None:
             return self._appended(changes, named, partitions, before, row_keys)
         new, old = pa.array(added), pa.array(removed)
@@ -188,16 +196,6 @@ class Ranked(Operator):
             keys.take(pa.array(before.positions[displaced])), before.row_keys.take(gone)
         )
         return heads
-
-    def _row_keys(self, changes: Changes, arrivals: np.ndarray) -> pa.Array:
-        """Encode where rows stand in their partitions."""
-        order = self._ranking.order_by
-        return encoded(
-            [*changes.columns([key.column for key in order]), pa.array(arrivals)],
-            descending=[*(key.descending for key in order), self._ranking.newest_first],
-            nulls_first=[*(key.nulls_first for key in order), True],
-            equal_zeros=True,
-        )
 
     def _more(
         self, keys: pa.Array, holes: np.ndarray, known: pa.Array

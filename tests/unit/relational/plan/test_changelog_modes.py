@@ -3,8 +3,9 @@
 import pytest
 
 from pkray.relational.plan.changelog_modes import changelog_modes
-from pkray.relational.plan.expressions import SortKey
+from pkray.relational.plan.expressions import Frame, SortKey, WindowCall
 from pkray.relational.plan.nodes import (
+    BIGINT,
     Deduplicate,
     Distinct,
     IntervalJoin,
@@ -42,6 +43,11 @@ def windowed(node: Node) -> Node:
     )
 
 
+def over(function: str, order: tuple[SortKey, ...]) -> Over:
+    call = WindowCall(function, ("b",) if function == "lead" else (), BIGINT, Frame.WHOLE)
+    return Over(APPEND, ("a",), order, (("n", call),))
+
+
 CASES = [
     ("a source of rows", APPEND, "[I]"),
     ("a source of changes", KEYED, "[I,UA,D]"),
@@ -71,7 +77,9 @@ CASES = [
     ("first rows in order", Limit(Sort(APPEND, BY_B), 2), "[I,UA,D]"),
     ("any rows", Limit(APPEND, 2), "[I]"),
     ("any rows of changes", Limit(KEYED, 2), "[I,UA,D]"),
-    ("over", Over(APPEND, ("a",), BY_B, ()), "[I]"),
+    ("over, in any order", over("row_number", BY_B), "[I,UA,D]"),
+    ("over, as rows come", over("row_number", ()), "[I]"),
+    ("over, with later rows", over("lead", ()), "[I,UA,D]"),
     (
         "interval join",
         IntervalJoin(APPEND, APPEND, JoinKind.LEFT, ("a",), ("a",), NAMES, "t", "t", 0, 9),
