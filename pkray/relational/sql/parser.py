@@ -68,12 +68,12 @@ def parse_trees(text: str, dialect: Dialect, shift: int = 0) -> list[exp.Expr]:
     Raises:
         QueryError: it is not understood; with line and column.
     """
-    tokens = tokenize(text, dialect)
+    tokens = tokenize(text, dialect, shift)
     return [parse_tokens(chunk, text, dialect, shift) for chunk in _chunks(tokens)]
 
 
-def tokenize(text: str, dialect: Dialect) -> list[Token]:
-    """Cut text into tokens."""
+def tokenize(text: str, dialect: Dialect, shift: int = 0) -> list[Token]:
+    """Cut text into tokens; `shift` is that of `parse_trees`."""
     try:
         tokens = DIALECTS[dialect]().tokenize(text)
     except TokenError as error:
@@ -81,19 +81,32 @@ def tokenize(text: str, dialect: Dialect) -> list[Token]:
         raise QueryError(
             "the text ends within a string, a quoted name or a comment: close it",
             line=line,
-            column=column,
+            column=column - (shift if line == 1 else 0),
         ) from error
     if text.lstrip().startswith("/*+"):  # the tokenizer takes it for a comment
         before = text[: text.index("/*+")].split("\n")
         raise QueryError(MISPLACED_HINT, line=len(before), column=len(before[-1]) + 1)
-    for token in tokens:
-        if token.token_type in (TokenType.PARAMETER, TokenType.PLACEHOLDER):
+    for previous, token in zip([None, *tokens[:-1]], tokens, strict=True):
+        if token.token_type in _PARAMETERS or _is_named(previous, token, text):
+            column = token.col - (token.end - token.start)
             raise UnsupportedError(
                 f"parameters such as {token.text} are not offered: write the value itself",
                 line=token.line,
-                column=token.col - (token.end - token.start),
+                column=column - (shift if token.line == 1 else 0),
             )
     return tokens
+
+
+_PARAMETERS = (TokenType.PARAMETER, TokenType.PLACEHOLDER)
+_VALUES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING)
+
+
+def _is_named(before: Token | None, token: Token, text: str) -> bool:
+    """Whether it begins ``:name``, where a value is expected."""
+    if token.token_type != TokenType.COLON or not text[token.end + 1 : token.end + 2].isalpha():
+        return False
+    ends = (*_VALUES, TokenType.R_PAREN, TokenType.R_BRACKET)
+    return before is not None and before.token_type not in ends
 
 
 def parse_tokens(tokens: list[Token], text: str, dialect: Dialect, shift: int = 0) -> exp.Expr:

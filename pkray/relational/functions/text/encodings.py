@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
 from pkray.relational.functions.casts.writing import write
 from pkray.relational.functions.coercion import (
     BYTES,
@@ -19,7 +20,7 @@ from pkray.relational.functions.coercion import (
     any_nullable,
     cast_to,
 )
-from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.function import Function, Resolver, Value, define, never
 from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.numbers.bits import digits_text
 from pkray.relational.functions.signatures import (
@@ -385,3 +386,33 @@ text_function(
     "soundex", "soundex(text) -> STRING", "Give the code of how an English word sounds.", [text],
     _soundex,
 )  # fmt: skip
+
+
+# Flink's names
+
+
+def _from_base64(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("from_base64", arguments, 1, 1)
+    return cast_to(function.resolve("unbase64", arguments, dialect), STRING)
+
+
+def _to_base64(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("to_base64", arguments, 1, 1)
+    return function.resolve("base64", arguments, dialect)
+
+
+for _name, _about, _resolve in (
+    ("to_base64", "Write text in base 64.", _to_base64),
+    ("from_base64", "Read text that is written in base 64.", _from_base64),
+):
+    define(
+        Function(
+            _name,
+            f"{_name}(text) -> STRING",
+            _about,
+            _resolve,
+            never,
+            dialects=frozenset((Dialect.FLINK,)),
+            family="text",
+        )
+    )

@@ -5,7 +5,7 @@ import re
 import pytest
 from sqlglot import exp
 
-from pkray.errors import QueryError
+from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.sql.dialects import DIALECTS
 from pkray.relational.sql.hints import hint_options
@@ -99,3 +99,12 @@ def test_a_long_chain_of_ors_is_no_deep_nesting() -> None:
         "SELECT * FROM t WHERE " + " OR ".join(f"a = {n}" for n in range(3000)), Dialect.SPARK
     )
     assert len(list(tree.find_all(exp.EQ))) == 3000
+
+
+@pytest.mark.parametrize(
+    ("text", "column"), [("a = ?", 5), ("a > 1 AND b IN (?, 2)", 17), ("a = :b", 5)]
+)
+def test_a_parameter_is_refused_with_its_place_in_what_was_written(text: str, column: int) -> None:
+    with pytest.raises(UnsupportedError, match="parameters such as") as refused:
+        parse_expression(text, Dialect.SPARK)
+    assert (refused.value.values["line"], refused.value.values["column"]) == (1, column)

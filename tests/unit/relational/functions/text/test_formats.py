@@ -72,6 +72,8 @@ def test_a_function_gives_its_value(call: str, expected: Any) -> None:
         ("TYPEOF(1)", "INT NOT NULL"),
         ("TYPEOF(SIGN(-7))", "INT NOT NULL"),
         ("SIGN(-7)", -1),
+        ("TO_BASE64('a b')", "YSBi"),
+        ("FROM_BASE64('YSBi')", "a b"),
         ("SIGN(CAST(-2.5 AS DECIMAL(5, 2)))", Decimal("-1.00")),
         ("SIGN(CAST(0.5 AS DOUBLE))", 1.0),
     ],
