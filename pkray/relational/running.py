@@ -13,6 +13,7 @@ from pkray.errors import OptionError, QueryError
 from pkray.relational.functions.time.now import at_instant
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import (
+    Calc,
     Filter,
     IntervalJoin,
     Join,
@@ -79,7 +80,7 @@ def _now() -> int:
 
 
 def _at(plan: Node, found: Mapping[TableSource, TableSource], micros: int) -> Node:
-    return plan.transform(lambda node: _timed(_pinned(node, found), micros))
+    return plan.transform(lambda node: timed(_pinned(node, found), micros))
 
 
 def _at_one_instant(found: dict[TableSource, TableSource]) -> dict[TableSource, TableSource]:
@@ -138,15 +139,23 @@ def _pinned(node: Node, found: Mapping[TableSource, TableSource]) -> Node:
     return node
 
 
-def _timed(node: Node, micros: int) -> Node:
-    """Put the time where a node's expressions ask for it; in microseconds since 1970."""
-    match node:
-        case Filter() | Join() | IntervalJoin() | TemporalJoin():
-            condition = at_instant(node.condition, micros)
-            return node if condition is node.condition else replace(node, condition=condition)
-        case Project():
-            columns = tuple((name, at_instant(value, micros)) for name, value in node.columns)
-            pairs = zip(columns, node.columns, strict=True)
-            same = all(new is old for (_, new), (_, old) in pairs)
-            return node if same else replace(node, columns=columns)
-    return node
+def timed(node: Node, micros: int) -> Node:
+    """Put the time where a node's expressions ask for it.
+
+    Args:
+        micros: since 1970-01-01 00:00:00 UTC.
+
+    Returns:
+        the node itself where they do not.
+    """
+    changed: dict[str, Any] = {}
+    if isinstance(node, Filter | Calc | Join | IntervalJoin | TemporalJoin):
+        condition = at_instant(node.condition, micros)
+        if condition is not node.condition:
+            changed["condition"] = condition
+    if isinstance(node, Project):
+        columns = tuple((name, at_instant(value, micros)) for name, value in node.columns)
+        pairs = zip(columns, node.columns, strict=True)
+        if any(new is not old for (_, new), (_, old) in pairs):
+            changed["columns"] = columns
+    return replace(node, **changed) if changed else node

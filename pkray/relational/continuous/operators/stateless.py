@@ -36,6 +36,7 @@ from pkray.relational.plan.nodes import (
     Values,
     WatermarkAssign,
 )
+from pkray.relational.running import timed
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 NUMBER = "$number"
@@ -44,11 +45,15 @@ NUMBER = "$number"
 
 @operates(Filter, Project, Calc, Expand, Unnest)
 class Stateless(Operator):
-    """Takes rows through the step that the local engine takes them through."""
+    """Takes rows through the step that the local engine takes them through.
+
+    What asks for the time gets the epoch's, which is the same when the epoch is run again.
+    """
 
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
         self._step = numbered_step(node)
+        self._tells_time = timed(node, 0) is not node
         completed = isinstance(_below_calcs(node), Normalize) and context.inputs[0].before
         self._parts_updates = completed and isinstance(node, Filter | Project)
 
@@ -57,7 +62,10 @@ class Stateless(Operator):
         if not len(changes):
             return Changes.none(self.node.fields)
         numbers = pa.array(np.arange(len(changes)))
-        made = self._step(
+        step = self._step
+        if self._tells_time:
+            step = numbered_step(timed(self.node, 1000 * epoch.time))
+        made = step(
             pa.RecordBatch.from_arrays(
                 [*changes.rows.columns, numbers],
                 names=[*changes.rows.schema.names, NUMBER],

@@ -38,3 +38,11 @@ def test_an_update_that_leaves_the_filter_keeps_its_retraction_alone() -> None:
     run.push("t", [{"k": 3, "_row_kind": "+I"}])
     made = run.push("t", [{"k": 3, "_row_kind": "-U"}, {"k": 1, "_row_kind": "+U"}])
     assert kinds_of(made) == [("-U", (3,))]
+
+
+def test_rows_are_told_the_time_of_their_epoch() -> None:
+    t = changelog({"k": "INT"}, mode="insert", name="t")
+    text = "SELECT unix_timestamp() AS s, k FROM t WHERE current_timestamp < TIMESTAMP '1970-01-02'"
+    run = Continuous(query(text, t=t), {"t": t})
+    made = [run.push("t", [{"k": 1, "_row_kind": "+I"}], time) for time in (7_000, 86_400_000)]
+    assert [kinds_of(each) for each in made] == [[("+I", (7, 1))], []]
