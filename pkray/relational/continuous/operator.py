@@ -27,8 +27,10 @@ from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state import State, StateSpec
+from pkray.relational.dialect import Dialect
 from pkray.relational.plan.changelog_modes import ChangelogMode
-from pkray.relational.plan.nodes import Node, Scan, Values
+from pkray.relational.plan.expressions import Cast, ColumnRef
+from pkray.relational.plan.nodes import Calc, Filter, Node, Over, Project, Scan, Values
 from pkray.relational.sources.source import Source
 
 OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}
@@ -148,7 +150,7 @@ def operator_of(node: Node) -> type[Operator]:
     )
 
 
-def check_operators(plan: Node) -> None:
+def check_operators(plan: Node, dialect: str) -> None:
     """Check that every node of a physical plan runs continuously.
 
     Raises:
@@ -157,3 +159,33 @@ def check_operators(plan: Node) -> None:
     for node in plan.walk():
         if not isinstance(node, Scan | Values):
             operator_of(node)
+        if dialect == Dialect.FLINK and isinstance(node, Filter | Calc):
+            _check_ranks(node)
+
+
+def _check_ranks(node: Filter | Calc) -> None:
+    """Refuse rows by their RANK(), which the flink dialect has in bounded queries alone."""
+    for column in sorted(node.condition.columns()):
+        function = _window_function(node.input, column)
+        if function in ("rank", "dense_rank"):
+            raise UnsupportedError(
+                f"rows by their {function.upper()}() are not kept continuously in the flink "
+                "dialect: use ROW_NUMBER(), or the spark dialect",
+                node="Over",
+            )
+
+
+def _window_function(node: Node, column: str) -> str:
+    """Name the window function that a column is computed by; empty if it is by none."""
+    while len(node.inputs) == 1 and column in node.fields:
+        if isinstance(node, Over) and column in dict(node.calls):
+            return dict(node.calls)[column].function
+        if isinstance(node, Project):
+            value = dict(node.columns)[column]
+            while isinstance(value, Cast):
+                value = value.operand
+            if not isinstance(value, ColumnRef):
+                return ""
+            column = value.name
+        (node,) = node.inputs
+    return ""

@@ -326,7 +326,7 @@ def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) ->
         UnsupportedError: a node does not run continuously.
     """
     for root in roots:
-        check_operators(root)
+        check_operators(root, definition.dialect)
     store = _store(catalog)
     if not store.create(definition):
         there = store.read(definition.name)

@@ -105,7 +105,7 @@ def open_stream(
     outlet = QueueOutlet(Messages(root.fields, encoding))
     settings = RunSettings(clock=clock) if clock else RunSettings()
     if name is None:
-        check_operators(root)
+        check_operators(root, str(relation.dialect))
         plan = RunnablePlan((root,), (encoding != "upsert",), _ttl(relation))
         return ResultStream(Run(plan, [outlet], NoLog(), States(), settings), outlet, trigger)
     catalog = _catalog(relation, name)

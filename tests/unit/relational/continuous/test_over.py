@@ -3,8 +3,11 @@ from typing import Any
 
 import pytest
 
+from pkray.errors import UnsupportedError
 from pkray.relational import changelog, query
+from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.state import State
+from pkray.relational.plan.physical import to_physical
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
 
 COLUMNS = {"id": "INT", "k": "INT", "s": "STRING", "x": "DOUBLE", "n": "BIGINT"}
@@ -114,3 +117,17 @@ def test_near_frames_read_no_more_of_a_long_partition_than_they_see(
     run.push("t", changes(("+I", 3000, 1, 1), ("-D", 1500, 1, 1), ("+I", -1, 1, 1)))
     run.check()
     assert read < 20
+
+
+def test_rows_by_their_rank_are_refused_in_the_flink_dialect_alone() -> None:
+    text = (
+        "SELECT id FROM (SELECT *, rank() OVER (PARTITION BY k ORDER BY s) AS r FROM t) WHERE r < 3"
+    )
+    for dialect in ("spark", "flink"):
+        t = changelog(COLUMNS, name="t", dialect=dialect)
+        plan = to_physical(query(text, dialect=dialect, t=t).plan, before=True)
+        if dialect == "spark":
+            check_operators(plan, dialect)
+        else:
+            with pytest.raises(UnsupportedError, match=r"RANK\(\).*use ROW_NUMBER"):
+                check_operators(plan, dialect)
