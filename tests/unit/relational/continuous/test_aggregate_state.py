@@ -14,6 +14,7 @@ from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.operators.calls import _narrowed
 from pkray.relational.continuous.operators.groups import Groups
 from pkray.relational.plan.expressions import AggregateCall
+from pkray.relational.plan.state import states
 from pkray.relational.udf import udaf
 from pkray.schema.types import DataType
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
@@ -90,6 +91,26 @@ def test_values_in_order_of_arrival_follow_rows_that_are_only_added() -> None:
 def test_rows_that_are_only_added_leave_one_state(aggregates: str) -> None:
     run = run_of(f"SELECT k, {aggregates} FROM t GROUP BY k", KV, mode="insert")
     assert len(run.graph.states()) == 1
+
+
+@pytest.mark.parametrize("mode", ["insert", "all"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "AVG(v)",
+        "STDDEV(v)",
+        "COUNT_IF(v > 1)",
+        "MAX(v)",
+        "LAST(v)",
+        "MEDIAN(v)",
+        "COUNT(DISTINCT v)",
+    ],
+)
+def test_plans_say_which_groups_keep_their_values(call: str, mode: str) -> None:
+    run = run_of(f"SELECT k, {call} AS a FROM t GROUP BY k", KV, mode=mode)
+    (said,) = (state for node in run.plan.walk() for state in states(node))
+    kept = len(run.graph.states()) > 1
+    assert said.grows_with == ("groups and their distinct values" if kept else "groups")
 
 
 def test_distinct_calls_with_several_filters_share_their_values() -> None:
