@@ -5,10 +5,10 @@
     name, arguments ──resolve──▶ Call with casts ──kernel──▶ Arrow arrays
                                         └────────spark───▶ Spark SQL
 
-- **function** (`function`): one entry of a table; a module a family (``text.strings``,
-  ``json.functions`` …) adds its own when it is imported.
+- **function** (`function`): one entry of a table; the modules of a family, such as ``text`` or
+  ``nested``, add theirs (`Family.add`) when they are imported.
 - **resolver**: checks a call's arguments, casts them by the dialect's rules (`coercion`) and gives
-  the result's type.
+  the result's type. `signatures.takes` makes one of `Parameter`s.
 - **kernel**: computes a batch from arrays and scalars, without a loop over rows.
 - **aggregate** (`aggregates`): a value a group, or a row of a window.
 """

@@ -11,10 +11,13 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Function, Resolver, Value, define, never
+from pkray.relational.functions.function import Family, Resolver, Value, never
 from pkray.relational.functions.signatures import boolean, check_count, takes, text, wrong_argument
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataType
+
+CONDITIONAL = Family("conditional")
+NESTED = Family("nested")
 
 
 def _raise(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -29,17 +32,14 @@ def _raised(message: str) -> Expression:
     return Call(STRING, "raise_error", (said,))
 
 
-define(
-    Function(
-        "raise_error",
-        "raise_error(message) -> STRING",
-        "Stop the query with a message.",
-        takes("raise_error", text, gives=STRING, nullable=True),
-        _raise,
-        lambda call, arguments: f"CAST(raise_error({arguments[0]}) AS STRING)",
-        family="conditional",
-        deterministic=False,
-    )
+CONDITIONAL.add(
+    "raise_error",
+    "raise_error(message) -> STRING",
+    "Stop the query with a message.",
+    takes("raise_error", text, gives=STRING, nullable=True),
+    _raise,
+    spark=lambda call, arguments: f"CAST(raise_error({arguments[0]}) AS STRING)",
+    deterministic=False,
 )
 
 
@@ -55,15 +55,12 @@ def _assert_true(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
     return case_of([holds], [untyped_null(), failure], dialect)
 
 
-define(
-    Function(
-        "assert_true",
-        "assert_true(condition [, message]) -> STRING",
-        "Stop the query where a condition is not true; NULL elsewhere.",
-        _assert_true,
-        never,
-        family="conditional",
-    )
+CONDITIONAL.add(
+    "assert_true",
+    "assert_true(condition [, message]) -> STRING",
+    "Stop the query where a condition is not true; NULL elsewhere.",
+    _assert_true,
+    never,
 )
 
 
@@ -102,15 +99,12 @@ def _typeof(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return Literal(STRING.with_nullable(False), said)
 
 
-define(
-    Function(
-        "typeof",
-        "typeof(x) -> STRING",
-        "Name the type of a value.",
-        _typeof,
-        never,
-        family="conditional",
-    )
+CONDITIONAL.add(
+    "typeof",
+    "typeof(x) -> STRING",
+    "Name the type of a value.",
+    _typeof,
+    never,
 )
 
 
@@ -128,16 +122,13 @@ def _element(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return case_of([too_many], [failure, element], dialect)
 
 
-define(
-    Function(
-        "element",
-        "element(ARRAY) -> element",
-        "Give the one element of an array; NULL of an empty one, a failure of a longer one.",
-        _element,
-        never,
-        dialects=frozenset((Dialect.FLINK,)),
-        family="nested",
-    )
+NESTED.add(
+    "element",
+    "element(ARRAY) -> element",
+    "Give the one element of an array; NULL of an empty one, a failure of a longer one.",
+    _element,
+    never,
+    dialects=frozenset((Dialect.FLINK,)),
 )
 
 
@@ -154,14 +145,11 @@ for _name, _remedy in (
     ("json_object", "write to_json(named_struct('a', a))"),
     ("json_array", "write to_json(array(a, b))"),
 ):
-    define(
-        Function(
-            _name,
-            f"{_name}(…)",
-            f"Is refused: {_remedy}.",
-            _refused(_name.upper(), _remedy),
-            never,
-            dialects=frozenset((Dialect.FLINK,)),
-            family="conditional",
-        )
+    CONDITIONAL.add(
+        _name,
+        f"{_name}(…)",
+        f"Is refused: {_remedy}.",
+        _refused(_name.upper(), _remedy),
+        never,
+        dialects=frozenset((Dialect.FLINK,)),
     )

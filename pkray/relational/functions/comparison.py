@@ -21,13 +21,15 @@ from pkray.relational.functions.coercion import (
     is_untyped_null,
     wider,
 )
-from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.function import Family, Resolver, Value
 from pkray.relational.functions.signatures import anything, boolean, check_count, takes, text
 from pkray.relational.functions.text.patterns import by_pattern, like_regex, match_regex, plain_like
 from pkray.relational.functions.values import as_array
 from pkray.relational.local.keys import codes
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, TIMESTAMPS, DataType
+
+COMPARISON = Family("comparison")
 
 _EQUALITIES = ("equal", "not_equal", "not_distinct")
 Compare: TypeAlias = Callable[[Value, Value], Value]
@@ -171,32 +173,26 @@ for _name, _symbol, _word in (
     ("greater", ">", "are in descending order"),
     ("greater_equal", ">=", "are equal or in descending order"),
 ):
-    define(
-        Function(
-            _name,
-            f"left {_symbol} right -> BOOLEAN",
-            f"Tell whether two values {_word}; NaN is equal to itself and greater than all else.",
-            _compares(_name),
-            _compare,
-            operator(_symbol),
-            synonyms=(_symbol,),
-            family="comparison",
-            fallible=False,
-        )
-    )
-
-define(
-    Function(
-        "not_distinct",
-        "left <=> right -> BOOLEAN",
-        "Tell whether two values are equal or both NULL.",
-        _compares("not_distinct", distinct=True),
-        _not_distinct,
-        operator("<=>"),
-        synonyms=("<=>", "equal_null"),
-        family="comparison",
+    COMPARISON.add(
+        _name,
+        f"left {_symbol} right -> BOOLEAN",
+        f"Tell whether two values {_word}; NaN is equal to itself and greater than all else.",
+        _compares(_name),
+        _compare,
+        spark=operator(_symbol),
+        synonyms=(_symbol,),
         fallible=False,
     )
+
+COMPARISON.add(
+    "not_distinct",
+    "left <=> right -> BOOLEAN",
+    "Tell whether two values are equal or both NULL.",
+    _compares("not_distinct", distinct=True),
+    _not_distinct,
+    spark=operator("<=>"),
+    synonyms=("<=>", "equal_null"),
+    fallible=False,
 )
 
 
@@ -224,69 +220,54 @@ def _or(call: Call, values: Sequence[Value], rows: int) -> Value:
     return reduce(pc.or_kleene, values)
 
 
-define(
-    Function(
-        "and",
-        "left AND right -> BOOLEAN",
-        "Tell whether all conditions are true.",
-        _joined("and"),
-        _and,
-        operator("AND"),
-        family="comparison",
-        fallible=False,
-    )
+COMPARISON.add(
+    "and",
+    "left AND right -> BOOLEAN",
+    "Tell whether all conditions are true.",
+    _joined("and"),
+    _and,
+    spark=operator("AND"),
+    fallible=False,
 )
-define(
-    Function(
-        "or",
-        "left OR right -> BOOLEAN",
-        "Tell whether a condition is true.",
-        _joined("or"),
-        _or,
-        operator("OR"),
-        family="comparison",
-        fallible=False,
-    )
+COMPARISON.add(
+    "or",
+    "left OR right -> BOOLEAN",
+    "Tell whether a condition is true.",
+    _joined("or"),
+    _or,
+    spark=operator("OR"),
+    fallible=False,
 )
-define(
-    Function(
-        "not",
-        "NOT condition -> BOOLEAN",
-        "Tell whether a condition is false.",
-        takes("not", boolean, gives=BOOLEAN),
-        lambda call, values, rows: pc.invert(values[0]),
-        lambda call, arguments: f"(NOT {arguments[0]})",
-        family="comparison",
-        fallible=False,
-    )
+COMPARISON.add(
+    "not",
+    "NOT condition -> BOOLEAN",
+    "Tell whether a condition is false.",
+    takes("not", boolean, gives=BOOLEAN),
+    lambda call, values, rows: pc.invert(values[0]),
+    spark=lambda call, arguments: f"(NOT {arguments[0]})",
+    fallible=False,
 )
 
 
-define(
-    Function(
-        "is_null",
-        "value IS NULL -> BOOLEAN",
-        "Tell whether a value is NULL.",
-        takes("is_null", anything, gives=BOOLEAN, nullable=False),
-        lambda call, values, rows: pc.is_null(values[0]),
-        lambda call, arguments: f"({arguments[0]} IS NULL)",
-        synonyms=("isnull",),
-        family="comparison",
-        fallible=False,
-    )
+COMPARISON.add(
+    "is_null",
+    "value IS NULL -> BOOLEAN",
+    "Tell whether a value is NULL.",
+    takes("is_null", anything, gives=BOOLEAN, nullable=False),
+    lambda call, values, rows: pc.is_null(values[0]),
+    spark=lambda call, arguments: f"({arguments[0]} IS NULL)",
+    synonyms=("isnull",),
+    fallible=False,
 )
-define(
-    Function(
-        "is_not_null",
-        "value IS NOT NULL -> BOOLEAN",
-        "Tell whether a value is not NULL.",
-        takes("is_not_null", anything, gives=BOOLEAN, nullable=False),
-        lambda call, values, rows: pc.is_valid(values[0]),
-        lambda call, arguments: f"({arguments[0]} IS NOT NULL)",
-        synonyms=("isnotnull",),
-        family="comparison",
-        fallible=False,
-    )
+COMPARISON.add(
+    "is_not_null",
+    "value IS NOT NULL -> BOOLEAN",
+    "Tell whether a value is not NULL.",
+    takes("is_not_null", anything, gives=BOOLEAN, nullable=False),
+    lambda call, values, rows: pc.is_valid(values[0]),
+    spark=lambda call, arguments: f"({arguments[0]} IS NOT NULL)",
+    synonyms=("isnotnull",),
+    fallible=False,
 )
 
 
@@ -322,17 +303,14 @@ def _in(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
 
 
-define(
-    Function(
-        "in",
-        "value IN (value, …) -> BOOLEAN",
-        "Tell whether a value is one of others.",
-        _resolve_in,
-        _in,
-        lambda call, arguments: f"({arguments[0]} IN ({', '.join(arguments[1:])}))",
-        family="comparison",
-        fallible=False,
-    )
+COMPARISON.add(
+    "in",
+    "value IN (value, …) -> BOOLEAN",
+    "Tell whether a value is one of others.",
+    _resolve_in,
+    _in,
+    spark=lambda call, arguments: f"({arguments[0]} IN ({', '.join(arguments[1:])}))",
+    fallible=False,
 )
 
 
@@ -393,26 +371,20 @@ for _name, _about in (
     ("like", "Match text with a pattern in which % is any text and _ any character."),
     ("ilike", "Match text with a LIKE pattern, whatever the case of letters."),
 ):
-    define(
-        Function(
-            _name,
-            f"text {_name.upper()} pattern [ESCAPE character] -> BOOLEAN",
-            _about,
-            _likes(_name),
-            _like,
-            _spark_like,
-            family="comparison",
-        )
+    COMPARISON.add(
+        _name,
+        f"text {_name.upper()} pattern [ESCAPE character] -> BOOLEAN",
+        _about,
+        _likes(_name),
+        _like,
+        spark=_spark_like,
     )
-define(
-    Function(
-        "rlike",
-        "text RLIKE pattern -> BOOLEAN",
-        "Tell whether a regular expression matches a part of text.",
-        takes("rlike", text, text, gives=BOOLEAN),
-        _rlike,
-        operator("RLIKE"),
-        synonyms=("regexp_like", "regexp"),
-        family="comparison",
-    )
+COMPARISON.add(
+    "rlike",
+    "text RLIKE pattern -> BOOLEAN",
+    "Tell whether a regular expression matches a part of text.",
+    takes("rlike", text, text, gives=BOOLEAN),
+    _rlike,
+    spark=operator("RLIKE"),
+    synonyms=("regexp_like", "regexp"),
 )

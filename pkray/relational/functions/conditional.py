@@ -21,10 +21,12 @@ from pkray.relational.functions.coercion import (
     is_untyped_null,
     untyped_null,
 )
-from pkray.relational.functions.function import Function, Resolver, Value, define, never
+from pkray.relational.functions.function import Family, Resolver, Value, never
 from pkray.relational.functions.signatures import boolean, check_count, floating, takes
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Case, Expression, Literal
+
+CONDITIONAL = Family("conditional")
 
 
 def _coalesce(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -144,16 +146,13 @@ def _nanvl(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return case_of([wanted], [values[1], values[0]], dialect)
 
 
-define(
-    Function(
-        "coalesce",
-        "coalesce(value, …) -> value",
-        "Give the first value that is not NULL.",
-        _coalesce,
-        _coalesced,
-        family="conditional",
-        fallible=False,
-    )
+CONDITIONAL.add(
+    "coalesce",
+    "coalesce(value, …) -> value",
+    "Give the first value that is not NULL.",
+    _coalesce,
+    _coalesced,
+    fallible=False,
 )
 for _name, _usage, _about, _resolver, _synonyms in (
     ("nvl", "nvl(value, value) -> value", "Give the second value where the first is NULL.",
@@ -173,17 +172,19 @@ for _name, _usage, _about, _resolver, _synonyms in (
     ("nanvl", "nanvl(number, number) -> DOUBLE", "Give the second number where the first is NaN.",
      _nanvl, ()),
 ):  # fmt: skip
-    define(
-        Function(_name, _usage, _about, _resolver, never, synonyms=_synonyms, family="conditional")
+    CONDITIONAL.add(
+        _name,
+        _usage,
+        _about,
+        _resolver,
+        never,
+        synonyms=_synonyms,
     )
-define(
-    Function(
-        "isnan",
-        "isnan(number) -> BOOLEAN",
-        "Tell whether a number is NaN; false for NULL.",
-        takes("isnan", floating, gives=BOOLEAN, nullable=False),
-        lambda call, values, rows: pc.fill_null(pc.is_nan(values[0]), False),
-        family="conditional",
-        fallible=False,
-    )
+CONDITIONAL.add(
+    "isnan",
+    "isnan(number) -> BOOLEAN",
+    "Tell whether a number is NaN; false for NULL.",
+    takes("isnan", floating, gives=BOOLEAN, nullable=False),
+    lambda call, values, rows: pc.fill_null(pc.is_nan(values[0]), False),
+    fallible=False,
 )

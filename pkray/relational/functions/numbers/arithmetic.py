@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pkray.relational.functions.coercion import FLOATS
 from pkray.relational.functions.comparison import operator
-from pkray.relational.functions.function import Function, Value, define
+from pkray.relational.functions.function import Family, Value
 from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.numbers.operators import (
     WRAPPING,
@@ -22,6 +22,8 @@ from pkray.relational.functions.numbers.operators import (
 )
 from pkray.relational.functions.values import checked
 from pkray.relational.plan.expressions import Call
+
+ARITHMETIC = Family("arithmetic")
 
 _EXACT: dict[str, Exact] = {
     "add": decimals.add,
@@ -55,47 +57,38 @@ def _operate_wrapping(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 def define_operator(name: str, symbol: str, about: str, kernel: Any, wrapping: Any) -> None:
     """Define an operator, and the same that wraps."""
-    define(
-        Function(
-            name,
-            f"number {symbol} number -> number",
-            about,
-            operates(name),
-            kernel,
-            operator(symbol),
-            synonyms=(symbol,),
-            family="arithmetic",
-            typing=of_decimals(name),
-        )
+    ARITHMETIC.add(
+        name,
+        f"number {symbol} number -> number",
+        about,
+        operates(name),
+        kernel,
+        of_decimals(name),
+        spark=operator(symbol),
+        synonyms=(symbol,),
     )
-    define(
-        Function(
-            name + WRAPPING,
-            "",
-            f"{about[:-1]}; integers lose their high bits, decimals that are too large are NULL.",
-            None,
-            wrapping,
-            spark_wrapping(symbol),
-            family="arithmetic",
-            fallible=name in ("divide", "mod"),
-            typing=of_decimals(name),
-        )
+    ARITHMETIC.add(
+        name + WRAPPING,
+        "",
+        f"{about[:-1]}; integers lose their high bits, decimals that are too large are NULL.",
+        None,
+        wrapping,
+        of_decimals(name),
+        spark=spark_wrapping(symbol),
+        fallible=name in ("divide", "mod"),
     )
 
 
 define_operator("add", "+", "Add two numbers.", _operate, _operate_wrapping)
 define_operator("subtract", "-", "Subtract a number.", _operate, _operate_wrapping)
 define_operator("multiply", "*", "Multiply two numbers.", _operate, _operate_wrapping)
-define(
-    Function(
-        "normalize_zero",
-        "",
-        "Turn -0.0 into 0.0, so that both are one key.",
-        None,
-        lambda call, values, rows: pc.add(values[0], pa.scalar(0.0, values[0].type)),
-        lambda call, arguments: f"({arguments[0]} + CAST(0 AS {call.type.root}))",
-        family="arithmetic",
-        fallible=False,
-        typing=lambda arguments: arguments[0].type,
-    )
+ARITHMETIC.add(
+    "normalize_zero",
+    "",
+    "Turn -0.0 into 0.0, so that both are one key.",
+    None,
+    lambda call, values, rows: pc.add(values[0], pa.scalar(0.0, values[0].type)),
+    lambda arguments: arguments[0].type,
+    spark=lambda call, arguments: f"({arguments[0]} + CAST(0 AS {call.type.root}))",
+    fallible=False,
 )

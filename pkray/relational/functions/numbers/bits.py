@@ -22,7 +22,7 @@ from pkray.relational.functions.coercion import (
     wider,
 )
 from pkray.relational.functions.comparison import operator
-from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.function import Family, Resolver, Value
 from pkray.relational.functions.kernels import by_arrow, by_numpy
 from pkray.relational.functions.signatures import (
     bigint,
@@ -34,6 +34,8 @@ from pkray.relational.functions.signatures import (
 )
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of, refuse
 from pkray.relational.plan.expressions import Call, Expression, Literal
+
+MATHEMATICS = Family("mathematics")
 
 
 def _bitwise(name: str) -> Resolver:
@@ -58,30 +60,24 @@ for _name, _symbol, _about, _compute in (
     ("bitwise_or", "|", "Give the bits that one of two integers has.", pc.bit_wise_or),
     ("bitwise_xor", "^", "Give the bits in which two integers differ.", pc.bit_wise_xor),
 ):
-    define(
-        Function(
-            _name,
-            f"integer {_symbol} integer -> integer",
-            _about,
-            _bitwise(_name),
-            by_arrow(_compute),
-            operator(_symbol),
-            synonyms=(_symbol,),
-            family="mathematics",
-            fallible=False,
-        )
-    )
-define(
-    Function(
-        "bitwise_not",
-        "~ integer -> integer",
-        "Turn each bit of an integer.",
-        takes("bitwise_not", whole, gives=lambda arguments: arguments[0].type),
-        by_arrow(pc.bit_wise_not),
-        lambda call, arguments: f"(~ {arguments[0]})",
-        family="mathematics",
+    MATHEMATICS.add(
+        _name,
+        f"integer {_symbol} integer -> integer",
+        _about,
+        _bitwise(_name),
+        by_arrow(_compute),
+        spark=operator(_symbol),
+        synonyms=(_symbol,),
         fallible=False,
     )
+MATHEMATICS.add(
+    "bitwise_not",
+    "~ integer -> integer",
+    "Turn each bit of an integer.",
+    takes("bitwise_not", whole, gives=lambda arguments: arguments[0].type),
+    by_arrow(pc.bit_wise_not),
+    spark=lambda call, arguments: f"(~ {arguments[0]})",
+    fallible=False,
 )
 
 
@@ -113,16 +109,13 @@ for _name, _about in (
     ("shiftright", "Shift the bits of an integer to the right; the sign stays."),
     ("shiftrightunsigned", "Shift the bits of an integer to the right; zeros come in."),
 ):
-    define(
-        Function(
-            _name,
-            f"{_name}(integer, bits INT) -> integer",
-            _about,
-            takes(_name, _shifted, integer, gives=lambda arguments: arguments[0].type),
-            _shift,
-            family="mathematics",
-            fallible=False,
-        )
+    MATHEMATICS.add(
+        _name,
+        f"{_name}(integer, bits INT) -> integer",
+        _about,
+        takes(_name, _shifted, integer, gives=lambda arguments: arguments[0].type),
+        _shift,
+        fallible=False,
     )
 _NIBBLES = np.array([bin(number).count("1") for number in range(256)], np.int32)
 
@@ -134,31 +127,25 @@ def _bit_count(call: Call, values: Sequence[Value], rows: int) -> Value:
     return from_numpy(result, values, pa.int32(), rows)
 
 
-define(
-    Function(
-        "bit_count",
-        "bit_count(integer) -> INT",
-        "Count the bits that are set.",
-        takes("bit_count", bigint, gives=INT),
-        _bit_count,
-        family="mathematics",
-        fallible=False,
-    )
+MATHEMATICS.add(
+    "bit_count",
+    "bit_count(integer) -> INT",
+    "Count the bits that are set.",
+    takes("bit_count", bigint, gives=INT),
+    _bit_count,
+    fallible=False,
 )
 _FACTORIALS = np.array([math.factorial(number) for number in range(21)], np.int64)
-define(
-    Function(
-        "factorial",
-        "factorial(number INT) -> BIGINT",
-        "Give the factorial of 0 to 20; NULL for other numbers.",
-        takes("factorial", integer, gives=BIGINT, nullable=True),
-        by_numpy(
-            lambda number: _FACTORIALS[np.clip(number, 0, 20)],
-            null_where=lambda number: (number < 0) | (number > 20),
-        ),
-        family="mathematics",
-        fallible=False,
-    )
+MATHEMATICS.add(
+    "factorial",
+    "factorial(number INT) -> BIGINT",
+    "Give the factorial of 0 to 20; NULL for other numbers.",
+    takes("factorial", integer, gives=BIGINT, nullable=True),
+    by_numpy(
+        lambda number: _FACTORIALS[np.clip(number, 0, 20)],
+        null_where=lambda number: (number < 0) | (number > 20),
+    ),
+    fallible=False,
 )
 
 
@@ -185,16 +172,13 @@ def digits_text(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.if_else(values[0].is_valid(), trimmed, pa.scalar(None, pa.string()))
 
 
-define(
-    Function(
-        "bin",
-        "bin(number BIGINT) -> STRING",
-        "Write an integer in binary digits.",
-        takes("bin", bigint, gives=STRING),
-        digits_text,
-        family="mathematics",
-        fallible=False,
-    )
+MATHEMATICS.add(
+    "bin",
+    "bin(number BIGINT) -> STRING",
+    "Write an integer in binary digits.",
+    takes("bin", bigint, gives=STRING),
+    digits_text,
+    fallible=False,
 )
 
 
@@ -263,13 +247,10 @@ def _resolve_conv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expres
     return Call(STRING, "conv", (value, *bases))
 
 
-define(
-    Function(
-        "conv",
-        "conv(digits STRING, from INT, to INT) -> STRING",
-        "Write a number, given in digits of one base, in digits of another.",
-        _resolve_conv,
-        _conv,
-        family="mathematics",
-    )
+MATHEMATICS.add(
+    "conv",
+    "conv(digits STRING, from INT, to INT) -> STRING",
+    "Write a number, given in digits of one base, in digits of another.",
+    _resolve_conv,
+    _conv,
 )

@@ -12,7 +12,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BIGINT, DOUBLE, FLOATS, any_nullable, cast_to
 from pkray.relational.functions.comparison import operator
-from pkray.relational.functions.function import Function, Value, define
+from pkray.relational.functions.function import Family, Value
 from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.numbers.arithmetic import define_operator
 from pkray.relational.functions.numbers.operators import (
@@ -30,6 +30,8 @@ from pkray.relational.functions.numbers.operators import (
 from pkray.relational.functions.values import all_scalars, checked, from_numpy, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import INTEGERS
+
+ARITHMETIC = Family("arithmetic")
 
 
 def _divide(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -139,63 +141,48 @@ def _resolve_div(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
 define_operator(
     "mod", "%", "Give the rest of a division, with the sign of the dividend.", _mod, _mod_wrapping
 )
-define(
-    Function(
-        "divide",
-        "number / number -> DOUBLE | DECIMAL",
-        "Divide a number; integers give DOUBLE (in the flink dialect an integer).",
-        _resolve_divide,
-        _divide,
-        operator("/"),
-        synonyms=("/",),
-        family="arithmetic",
-        typing=of_decimals("divide"),
-    )
+ARITHMETIC.add(
+    "divide",
+    "number / number -> DOUBLE | DECIMAL",
+    "Divide a number; integers give DOUBLE (in the flink dialect an integer).",
+    _resolve_divide,
+    _divide,
+    of_decimals("divide"),
+    spark=operator("/"),
+    synonyms=("/",),
 )
-define(
-    Function(
-        "divide_wrapping",
-        "",
-        "Divide numbers; decimals that are too large are NULL, a float divided by zero infinite.",
-        None,
-        _divide_wrapping,
-        function.NO_SPARK,
-        family="arithmetic",
-        typing=of_decimals("divide"),
-    )
+ARITHMETIC.add(
+    "divide_wrapping",
+    "",
+    "Divide numbers; decimals that are too large are NULL, a float divided by zero infinite.",
+    None,
+    _divide_wrapping,
+    of_decimals("divide"),
+    spark=function.NO_SPARK,
 )
-define(
-    Function(
-        "divide_truncating",
-        "",
-        "Divide integers; the quotient is cut towards zero and wraps.",
-        None,
-        _divide_truncating,
-        lambda call, arguments: low_bits(f"({arguments[0]} div {arguments[1]})", call.type),
-        family="arithmetic",
-        typing=lambda arguments: result_type(arguments, None),
-    )
+ARITHMETIC.add(
+    "divide_truncating",
+    "",
+    "Divide integers; the quotient is cut towards zero and wraps.",
+    None,
+    _divide_truncating,
+    lambda arguments: result_type(arguments, None),
+    spark=lambda call, arguments: low_bits(f"({arguments[0]} div {arguments[1]})", call.type),
 )
-define(
-    Function(
-        "div",
-        "number div number -> BIGINT",
-        "Divide to a whole number, cut towards zero.",
-        _resolve_div,
-        _div,
-        operator("div"),
-        family="arithmetic",
-    )
+ARITHMETIC.add(
+    "div",
+    "number div number -> BIGINT",
+    "Divide to a whole number, cut towards zero.",
+    _resolve_div,
+    _div,
+    spark=operator("div"),
 )
-define(
-    Function(
-        "pmod",
-        "pmod(number, number) -> number",
-        "Give the rest of a division, not negative for a positive divisor.",
-        lambda arguments, dialect: _positive_rest(arguments, dialect),
-        _pmod,
-        family="arithmetic",
-    )
+ARITHMETIC.add(
+    "pmod",
+    "pmod(number, number) -> number",
+    "Give the rest of a division, not negative for a positive divisor.",
+    lambda arguments, dialect: _positive_rest(arguments, dialect),
+    _pmod,
 )
 
 

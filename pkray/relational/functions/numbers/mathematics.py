@@ -24,11 +24,13 @@ from pkray.relational.functions.coercion import (
     untyped_null,
 )
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Function, Resolver, Value, define, never
+from pkray.relational.functions.function import Family, Resolver, Value, never
 from pkray.relational.functions.kernels import by_arrow, by_numpy
 from pkray.relational.functions.signatures import bigint, check_count, double, takes, wrong_argument
 from pkray.relational.functions.values import from_numpy, numpy_of
 from pkray.relational.plan.expressions import Call, Expression, Literal
+
+MATHEMATICS = Family("mathematics")
 
 # One DOUBLE to one DOUBLE
 
@@ -62,16 +64,13 @@ _OF_DOUBLES: tuple[tuple[str, str, Any], ...] = (
     ("cot", "cotangent", by_numpy(lambda number: 1 / np.tan(number))),
 )
 for _name, _what, _kernel in _OF_DOUBLES:
-    define(
-        Function(
-            _name,
-            f"{_name}(number DOUBLE) -> DOUBLE",
-            f"Give the {_what} of a number.".replace(", of", " of"),
-            takes(_name, double, gives=DOUBLE),
-            _kernel,
-            family="mathematics",
-            fallible=False,
-        )
+    MATHEMATICS.add(
+        _name,
+        f"{_name}(number DOUBLE) -> DOUBLE",
+        f"Give the {_what} of a number.".replace(", of", " of"),
+        takes(_name, double, gives=DOUBLE),
+        _kernel,
+        fallible=False,
     )
 _LOGARITHMS: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (
     ("ln", "natural logarithm", by_numpy(np.log, null_where=_not_positive), ()),
@@ -85,16 +84,13 @@ _LOGARITHMS: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (
     ),
 )
 for _name, _what, _kernel, _synonyms in _LOGARITHMS:
-    define(
-        Function(
-            _name,
-            f"{_name}(number DOUBLE) -> DOUBLE",
-            f"Give the {_what}; NULL where there is none.",
-            takes(_name, double, gives=DOUBLE, nullable=True),
-            _kernel,
-            family="mathematics",
-            fallible=False,
-        )
+    MATHEMATICS.add(
+        _name,
+        f"{_name}(number DOUBLE) -> DOUBLE",
+        f"Give the {_what}; NULL where there is none.",
+        takes(_name, double, gives=DOUBLE, nullable=True),
+        _kernel,
+        fallible=False,
     )
 
 
@@ -105,53 +101,41 @@ def _log(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return takes(name, *parameters, gives=DOUBLE, nullable=True)(arguments, dialect)
 
 
-define(
-    Function(
-        "log",
-        "log([base DOUBLE,] number DOUBLE) -> DOUBLE",
-        "Give the logarithm to a base, e if there is none; NULL where there is none.",
-        _log,
-        by_numpy(
-            lambda base, number: np.log(number) / np.log(base),
-            null_where=lambda base, number: (base <= 0) | (number <= 0),
-        ),
-        family="mathematics",
-        fallible=False,
-    )
+MATHEMATICS.add(
+    "log",
+    "log([base DOUBLE,] number DOUBLE) -> DOUBLE",
+    "Give the logarithm to a base, e if there is none; NULL where there is none.",
+    _log,
+    by_numpy(
+        lambda base, number: np.log(number) / np.log(base),
+        null_where=lambda base, number: (base <= 0) | (number <= 0),
+    ),
+    fallible=False,
 )
-define(
-    Function(
-        "power",
-        "power(base DOUBLE, exponent DOUBLE) -> DOUBLE",
-        "Raise a number to a power.",
-        takes("power", double, double, gives=DOUBLE),
-        by_arrow(pc.power),
-        synonyms=("pow",),
-        family="mathematics",
-        fallible=False,
-    )
+MATHEMATICS.add(
+    "power",
+    "power(base DOUBLE, exponent DOUBLE) -> DOUBLE",
+    "Raise a number to a power.",
+    takes("power", double, double, gives=DOUBLE),
+    by_arrow(pc.power),
+    synonyms=("pow",),
+    fallible=False,
 )
-define(
-    Function(
-        "atan2",
-        "atan2(y DOUBLE, x DOUBLE) -> DOUBLE",
-        "Give the angle of a point.",
-        takes("atan2", double, double, gives=DOUBLE),
-        by_arrow(lambda y, x: pc.atan2(pc.add(y, 0.0), pc.add(x, 0.0))),  # as if -0.0 were 0.0
-        family="mathematics",
-        fallible=False,
-    )
+MATHEMATICS.add(
+    "atan2",
+    "atan2(y DOUBLE, x DOUBLE) -> DOUBLE",
+    "Give the angle of a point.",
+    takes("atan2", double, double, gives=DOUBLE),
+    by_arrow(lambda y, x: pc.atan2(pc.add(y, 0.0), pc.add(x, 0.0))),  # as if -0.0 were 0.0
+    fallible=False,
 )
-define(
-    Function(
-        "hypot",
-        "hypot(a DOUBLE, b DOUBLE) -> DOUBLE",
-        "Give the length of the hypotenuse.",
-        takes("hypot", double, double, gives=DOUBLE),
-        by_numpy(np.hypot),
-        family="mathematics",
-        fallible=False,
-    )
+MATHEMATICS.add(
+    "hypot",
+    "hypot(a DOUBLE, b DOUBLE) -> DOUBLE",
+    "Give the length of the hypotenuse.",
+    takes("hypot", double, double, gives=DOUBLE),
+    by_numpy(np.hypot),
+    fallible=False,
 )
 
 
@@ -162,19 +146,14 @@ def _sign(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return cast_to(value, own) if dialect is Dialect.FLINK and own.root in NUMBERS else value
 
 
-define(
-    Function(
-        "sign",
-        "sign(number) -> DOUBLE (spark), the number's type (flink)",
-        "Give -1, 0 or 1 by the sign of a number.",
-        _sign,
-        lambda call, values, rows: pc.if_else(
-            pc.equal(values[0], 0.0), values[0], pc.sign(values[0])
-        ),
-        synonyms=("signum",),
-        family="mathematics",
-        fallible=False,
-    )
+MATHEMATICS.add(
+    "sign",
+    "sign(number) -> DOUBLE (spark), the number's type (flink)",
+    "Give -1, 0 or 1 by the sign of a number.",
+    _sign,
+    lambda call, values, rows: pc.if_else(pc.equal(values[0], 0.0), values[0], pc.sign(values[0])),
+    synonyms=("signum",),
+    fallible=False,
 )
 
 
@@ -186,13 +165,19 @@ def _constant(name: str, value: float) -> Resolver:
     return resolve
 
 
-define(
-    Function(
-        "pi", "pi() -> DOUBLE", "Give π.", _constant("pi", math.pi), never, family="mathematics"
-    )
+MATHEMATICS.add(
+    "pi",
+    "pi() -> DOUBLE",
+    "Give π.",
+    _constant("pi", math.pi),
+    never,
 )
-define(
-    Function("e", "e() -> DOUBLE", "Give e.", _constant("e", math.e), never, family="mathematics")
+MATHEMATICS.add(
+    "e",
+    "e() -> DOUBLE",
+    "Give e.",
+    _constant("e", math.e),
+    never,
 )
 
 
@@ -203,17 +188,14 @@ def _random(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     )
 
 
-define(
-    Function(
-        "rand",
-        "",
-        "Refuse to make random numbers.",
-        _random,
-        never,
-        synonyms=("random", "randn", "uuid"),
-        family="mathematics",
-        deterministic=False,
-    )
+MATHEMATICS.add(
+    "rand",
+    "",
+    "Refuse to make random numbers.",
+    _random,
+    never,
+    synonyms=("random", "randn", "uuid"),
+    deterministic=False,
 )
 
 
@@ -259,16 +241,13 @@ def _choose_extreme(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 for _name in ("greatest", "least"):
-    define(
-        Function(
-            _name,
-            f"{_name}(value, value, …) -> value",
-            f"Give the {_name} value; NULLs are left out.",
-            _extreme(_name),
-            _choose_extreme,
-            family="mathematics",
-            fallible=False,
-        )
+    MATHEMATICS.add(
+        _name,
+        f"{_name}(value, value, …) -> value",
+        f"Give the {_name} value; NULLs are left out.",
+        _extreme(_name),
+        _choose_extreme,
+        fallible=False,
     )
 
 
@@ -288,14 +267,11 @@ def _width_bucket(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.if_else(missing, pa.scalar(None, pa.int64()), array)
 
 
-define(
-    Function(
-        "width_bucket",
-        "width_bucket(value DOUBLE, low DOUBLE, high DOUBLE, buckets BIGINT) -> BIGINT",
-        "Number the bucket, of equal ones between two bounds, that a value falls into.",
-        takes("width_bucket", double, double, double, bigint, gives=BIGINT, nullable=True),
-        _width_bucket,
-        family="mathematics",
-        fallible=False,
-    )
+MATHEMATICS.add(
+    "width_bucket",
+    "width_bucket(value DOUBLE, low DOUBLE, high DOUBLE, buckets BIGINT) -> BIGINT",
+    "Number the bucket, of equal ones between two bounds, that a value falls into.",
+    takes("width_bucket", double, double, double, bigint, gives=BIGINT, nullable=True),
+    _width_bucket,
+    fallible=False,
 )

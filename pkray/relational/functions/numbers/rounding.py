@@ -21,13 +21,15 @@ from pkray.relational.functions.coercion import (
     cast_to,
     is_untyped_null,
 )
-from pkray.relational.functions.function import NO_SPARK, Function, Resolver, Value, define
+from pkray.relational.functions.function import NO_SPARK, Family, Resolver, Value
 from pkray.relational.functions.kernels import by_arrow
 from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.signatures import check_count, number
 from pkray.relational.functions.values import as_array, checked, from_numpy, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
+
+MATHEMATICS = Family("mathematics")
 
 _MODES = {
     "round": decimals.HALF_UP,
@@ -148,16 +150,13 @@ for _name, _about in (
     ("bround", "Round a number to digits after the point (0 by default), half to the even digit."),
     ("truncate", "Cut a number after digits behind the point (0 by default)."),
 ):
-    define(
-        Function(
-            _name,
-            f"{_name}(number [, digits INT]) -> number",
-            _about,
-            _rounds(_name),
-            _round,
-            NO_SPARK if _name == "truncate" else None,
-            family="mathematics",
-        )
+    MATHEMATICS.add(
+        _name,
+        f"{_name}(number [, digits INT]) -> number",
+        _about,
+        _rounds(_name),
+        _round,
+        spark=NO_SPARK if _name == "truncate" else None,
     )
 
 
@@ -202,38 +201,29 @@ for _name, _about in (
     ("ceil", "Give the least whole number that is not below a number."),
     ("floor", "Give the greatest whole number that is not above a number."),
 ):
-    define(
-        Function(
-            _name,
-            f"{_name}(number [, digits INT]) -> BIGINT | DECIMAL",
-            _about,
-            _rounds_to_whole(_name),
-            _to_whole,
-            synonyms=("ceiling",) if _name == "ceil" else (),
-            family="mathematics",
-        )
+    MATHEMATICS.add(
+        _name,
+        f"{_name}(number [, digits INT]) -> BIGINT | DECIMAL",
+        _about,
+        _rounds_to_whole(_name),
+        _to_whole,
+        synonyms=("ceiling",) if _name == "ceil" else (),
     )
-    define(
-        Function(
-            _name + "_to",
-            "",
-            f"{_about[:-1]}, with digits after the point.",
-            None,
-            _round,
-            lambda call, arguments: f"{call.function[:-3]}({', '.join(arguments)})",
-            family="mathematics",
-        )
+    MATHEMATICS.add(
+        _name + "_to",
+        "",
+        f"{_about[:-1]}, with digits after the point.",
+        None,
+        _round,
+        spark=lambda call, arguments: f"{call.function[:-3]}({', '.join(arguments)})",
     )
-    define(
-        Function(
-            _name + "_floating",
-            "",
-            f"{_about[:-1]}, as a number of the same type.",
-            None,
-            by_arrow(pc.ceil if _name == "ceil" else pc.floor),
-            NO_SPARK,
-            family="mathematics",
-            fallible=False,
-            typing=lambda arguments: arguments[0].type,
-        )
+    MATHEMATICS.add(
+        _name + "_floating",
+        "",
+        f"{_about[:-1]}, as a number of the same type.",
+        None,
+        by_arrow(pc.ceil if _name == "ceil" else pc.floor),
+        lambda arguments: arguments[0].type,
+        spark=NO_SPARK,
+        fallible=False,
     )

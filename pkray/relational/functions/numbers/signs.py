@@ -8,12 +8,14 @@ import pyarrow.compute as pc
 
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import FLOATS
-from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.function import Family, Resolver, Value
 from pkray.relational.functions.numbers.operators import WRAPPING, low_bits, widened
 from pkray.relational.functions.signatures import check_count, number, takes
 from pkray.relational.functions.values import checked
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import INTEGERS
+
+ARITHMETIC = Family("arithmetic")
 
 # One number
 
@@ -56,29 +58,23 @@ for _name, _usage, _about, _kernel, _spark in (
     ("negative", "- number -> number", "Turn the sign of a number.", _negative, _minus),
     ("abs", "abs(number) -> number", "Give a number without its sign.", _abs, None),
 ):
-    define(
-        Function(
-            _name,
-            _usage,
-            _about,
-            _one_number(_name),
-            _kernel,
-            _spark,
-            family="arithmetic",
-        )
+    ARITHMETIC.add(
+        _name,
+        _usage,
+        _about,
+        _one_number(_name),
+        _kernel,
+        spark=_spark,
     )
-    define(
-        Function(
-            _name + WRAPPING,
-            "",
-            f"{_about[:-1]}; the least integer stays.",
-            None,
-            _kernel,
-            _spark_one_wrapping,
-            family="arithmetic",
-            fallible=False,
-            typing=lambda arguments: arguments[0].type,
-        )
+    ARITHMETIC.add(
+        _name + WRAPPING,
+        "",
+        f"{_about[:-1]}; the least integer stays.",
+        None,
+        _kernel,
+        lambda arguments: arguments[0].type,
+        spark=_spark_one_wrapping,
+        fallible=False,
     )
 
 
@@ -91,14 +87,11 @@ def _as_given(call: Call, values: Sequence[Value], rows: int) -> Value:
     return values[0]
 
 
-define(
-    Function(
-        "positive",
-        "+ number -> number",
-        "Give a number as it is.",
-        _resolve_positive,
-        _as_given,
-        family="arithmetic",
-        fallible=False,
-    )
+ARITHMETIC.add(
+    "positive",
+    "+ number -> number",
+    "Give a number as it is.",
+    _resolve_positive,
+    _as_given,
+    fallible=False,
 )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BIGINT, cast_to
-from pkray.relational.functions.function import Function, Resolver, define, never
+from pkray.relational.functions.function import Family, Resolver, never
 from pkray.relational.functions.signatures import check_count
 from pkray.relational.functions.values import zero
 from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
+
+ARITHMETIC = Family("arithmetic")
 
 _WIDE = DataType("DECIMAL", precision=19, scale=0)
 
@@ -53,25 +55,19 @@ def _tries_to_divide(name: str) -> Resolver:
 
 
 for _name, _symbol in (("add", "+"), ("subtract", "-"), ("multiply", "*")):
-    define(
-        Function(
-            f"try_{_name}",
-            f"try_{_name}(number, number) -> number",
-            f"Compute number {_symbol} number; NULL where it overflows.",
-            _tries(_name),
-            never,
-            family="arithmetic",
-        )
+    ARITHMETIC.add(
+        f"try_{_name}",
+        f"try_{_name}(number, number) -> number",
+        f"Compute number {_symbol} number; NULL where it overflows.",
+        _tries(_name),
+        never,
     )
 for _name, _symbol, _synonyms in (("divide", "/", ()), ("mod", "%", ("try_remainder",))):
-    define(
-        Function(
-            f"try_{_name}",
-            f"try_{_name}(number, number) -> number",
-            f"Compute number {_symbol} number; NULL where the divisor is 0.",
-            _tries_to_divide(_name),
-            never,
-            synonyms=_synonyms,
-            family="arithmetic",
-        )
+    ARITHMETIC.add(
+        f"try_{_name}",
+        f"try_{_name}(number, number) -> number",
+        f"Compute number {_symbol} number; NULL where the divisor is 0.",
+        _tries_to_divide(_name),
+        never,
+        synonyms=_synonyms,
     )

@@ -13,14 +13,8 @@ from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.casts.writing import write
-from pkray.relational.functions.coercion import (
-    BYTES,
-    INT,
-    STRING,
-    any_nullable,
-    cast_to,
-)
-from pkray.relational.functions.function import Function, Resolver, Value, define, never
+from pkray.relational.functions.coercion import BYTES, INT, STRING, any_nullable, cast_to
+from pkray.relational.functions.function import Family, Resolver, Value, never
 from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.numbers.bits import digits_text
 from pkray.relational.functions.signatures import (
@@ -32,13 +26,13 @@ from pkray.relational.functions.signatures import (
     takes,
     text,
 )
-from pkray.relational.functions.text.slices import (
-    join_bytes,
-)
+from pkray.relational.functions.text.slices import join_bytes
 from pkray.relational.functions.text.text_function import text_function
 from pkray.relational.functions.values import as_array, by_distinct, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
+
+TEXT = Family("text")
 
 
 def _ascii(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -117,16 +111,13 @@ def _hex_digits(call: Call, values: Sequence[Value], rows: int) -> Value:
     return _made(values[0], array, letters, starts * 2, pa.string())
 
 
-define(
-    Function(
-        "hex",
-        "hex(number BIGINT | text | bytes) -> STRING",
-        "Write an integer, or bytes, in hexadecimal digits.",
-        _hex,
-        _hex_digits,
-        family="text",
-        fallible=False,
-    )
+TEXT.add(
+    "hex",
+    "hex(number BIGINT | text | bytes) -> STRING",
+    "Write an integer, or bytes, in hexadecimal digits.",
+    _hex,
+    _hex_digits,
+    fallible=False,
 )
 
 
@@ -235,27 +226,21 @@ def _decode(call: Call, values: Sequence[Value], rows: int) -> Value:
         raise EvaluationError(problem, function="decode") from None
 
 
-define(
-    Function(
-        "encode",
-        "encode(text, charset) -> BYTES",
-        "Give the bytes of text.",
-        _in_charset("encode", text, BYTES),
-        _encode,
-        family="text",
-        fallible=False,
-    )
+TEXT.add(
+    "encode",
+    "encode(text, charset) -> BYTES",
+    "Give the bytes of text.",
+    _in_charset("encode", text, BYTES),
+    _encode,
+    fallible=False,
 )
-define(
-    Function(
-        "decode_text",
-        "",
-        "Read bytes as text.",
-        _in_charset("decode_text", binary, STRING),
-        _decode,
-        lambda call, arguments: f"decode({', '.join(arguments)})",
-        family="text",
-    )
+TEXT.add(
+    "decode_text",
+    "",
+    "Read bytes as text.",
+    _in_charset("decode_text", binary, STRING),
+    _decode,
+    spark=lambda call, arguments: f"decode({', '.join(arguments)})",
 )
 
 
@@ -307,15 +292,12 @@ def _formatted_floats(value: Value, array: pa.Array, digits: int) -> Value:
     return found[0] if isinstance(value, pa.Scalar) else found
 
 
-define(
-    Function(
-        "format_number",
-        "format_number(number, digits INT) -> STRING",
-        "Write a number with commas between thousands, rounded to digits after the point.",
-        _format_number,
-        _formatted,
-        family="text",
-    )
+TEXT.add(
+    "format_number",
+    "format_number(number, digits INT) -> STRING",
+    "Write a number with commas between thousands, rounded to digits after the point.",
+    _format_number,
+    _formatted,
 )
 
 
@@ -340,18 +322,15 @@ def _spark_flink_text(call: Call, arguments: Sequence[str]) -> str:
     return f"date_format({arguments[0]}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
 
 
-define(
-    Function(
-        "flink_text",
-        "",
-        "Write booleans in capitals, and timestamps with all digits of their precision.",
-        None,
-        _flink_text,
-        _spark_flink_text,
-        family="text",
-        fallible=False,
-        typing=lambda arguments: STRING.with_nullable(arguments[0].type.nullable),
-    )
+TEXT.add(
+    "flink_text",
+    "",
+    "Write booleans in capitals, and timestamps with all digits of their precision.",
+    None,
+    _flink_text,
+    lambda arguments: STRING.with_nullable(arguments[0].type.nullable),
+    spark=_spark_flink_text,
+    fallible=False,
 )
 
 
@@ -405,14 +384,11 @@ for _name, _about, _resolve in (
     ("to_base64", "Write text in base 64.", _to_base64),
     ("from_base64", "Read text that is written in base 64.", _from_base64),
 ):
-    define(
-        Function(
-            _name,
-            f"{_name}(text) -> STRING",
-            _about,
-            _resolve,
-            never,
-            dialects=frozenset((Dialect.FLINK,)),
-            family="text",
-        )
+    TEXT.add(
+        _name,
+        f"{_name}(text) -> STRING",
+        _about,
+        _resolve,
+        never,
+        dialects=frozenset((Dialect.FLINK,)),
     )

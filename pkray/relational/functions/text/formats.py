@@ -11,17 +11,14 @@ import pyarrow as pa
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
-from pkray.relational.functions.coercion import (
-    INT,
-    STRING,
-    as_decimal,
-    cast_to,
-)
-from pkray.relational.functions.function import Function, Resolver, Value, define, never
+from pkray.relational.functions.coercion import INT, STRING, as_decimal, cast_to
+from pkray.relational.functions.function import Family, Resolver, Value, never
 from pkray.relational.functions.signatures import check_count, text, wrong_argument
 from pkray.relational.functions.values import by_distinct
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
+
+TEXT = Family("text")
 
 # format_string
 
@@ -114,16 +111,13 @@ def _wide(said: Expression, width: int, side: str, filling: str, dialect: Dialec
     return function.resolve(side, (said, wide, _literal(filling)), dialect)
 
 
-define(
-    Function(
-        "format_string",
-        "format_string(format, x, …) -> STRING",
-        "Write values by a format such as 'row %d: %s'.",
-        _format_string,
-        never,
-        synonyms=("printf",),
-        family="text",
-    )
+TEXT.add(
+    "format_string",
+    "format_string(format, x, …) -> STRING",
+    "Write values by a format such as 'row %d: %s'.",
+    _format_string,
+    never,
+    synonyms=("printf",),
 )
 
 # to_char and to_number
@@ -269,17 +263,14 @@ def _char(call: Call, values: Sequence[Value], rows: int) -> Value:
     return by_distinct(values[0], form.written, pa.string(), rows)
 
 
-define(
-    Function(
-        "to_char",
-        "to_char(number | time, format) -> STRING",
-        "Write a number by a format such as '999,990.00', or a time by a pattern.",
-        _to_char,
-        _char,
-        synonyms=("to_varchar",),
-        family="text",
-        fallible=False,
-    )
+TEXT.add(
+    "to_char",
+    "to_char(number | time, format) -> STRING",
+    "Write a number by a format such as '999,990.00', or a time by a pattern.",
+    _to_char,
+    _char,
+    synonyms=("to_varchar",),
+    fallible=False,
 )
 
 
@@ -312,14 +303,11 @@ def _number(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 for _name, _else in (("to_number", ""), ("try_to_number", "; NULL where it is not written so")):
-    define(
-        Function(
-            _name,
-            f"{_name}(text, format) -> DECIMAL",
-            f"Read a number by a format such as '999,990.00'{_else}.",
-            _reads_numbers(_name),
-            _number,
-            family="text",
-            fallible=_name == "to_number",
-        )
+    TEXT.add(
+        _name,
+        f"{_name}(text, format) -> DECIMAL",
+        f"Read a number by a format such as '999,990.00'{_else}.",
+        _reads_numbers(_name),
+        _number,
+        fallible=_name == "to_number",
     )

@@ -14,21 +14,16 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Function, Value, define, never
-from pkray.relational.functions.signatures import (
-    check_count,
-    integer,
-    text,
-)
+from pkray.relational.functions.function import Family, Value, never
+from pkray.relational.functions.signatures import check_count, integer, text
 from pkray.relational.functions.text.patterns import match_regex, regex
-from pkray.relational.functions.text.slices import (
-    characters_before,
-    per_constants,
-)
+from pkray.relational.functions.text.slices import characters_before, per_constants
 from pkray.relational.functions.text.text_function import text_function
 from pkray.relational.functions.values import as_array, by_distinct, from_numpy
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataType
+
+TEXT = Family("text")
 
 
 def named_group(pattern: str, wanted: int) -> str:
@@ -148,15 +143,12 @@ def _regexp_substr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expre
     return case_of([matches], [found, untyped_null()], dialect)
 
 
-define(
-    Function(
-        "regexp_substr",
-        "regexp_substr(text, pattern) -> STRING",
-        "Give the first match of a regular expression; NULL where there is none.",
-        _regexp_substr,
-        never,
-        family="text",
-    )
+TEXT.add(
+    "regexp_substr",
+    "regexp_substr(text, pattern) -> STRING",
+    "Give the first match of a regular expression; NULL where there is none.",
+    _regexp_substr,
+    never,
 )
 
 

@@ -14,20 +14,10 @@ import pyarrow.compute as pc
 from pkray.errors import EvaluationError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
-from pkray.relational.functions.coercion import (
-    BOOLEAN,
-    INT,
-    STRING,
-    cast_to,
-    untyped_null,
-)
+from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Function, Value, define, never
-from pkray.relational.functions.signatures import (
-    check_count,
-    integer,
-    text,
-)
+from pkray.relational.functions.function import Family, Value, never
+from pkray.relational.functions.signatures import check_count, integer, text
 from pkray.relational.functions.text.patterns import regex
 from pkray.relational.functions.text.slices import (
     characters_before,
@@ -40,6 +30,8 @@ from pkray.relational.functions.text.text_function import mask_of, text_function
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataType
+
+TEXT = Family("text")
 
 _FAR = pa.scalar(2**31 - 1, pa.int64())
 
@@ -92,15 +84,12 @@ def _instr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return function.resolve("locate", arguments[::-1], dialect)
 
 
-define(
-    Function(
-        "instr",
-        "instr(text, part) -> INT",
-        "Give the position (from 1) of a part in text; 0 where it is not there.",
-        _instr,
-        never,
-        family="text",
-    )
+TEXT.add(
+    "instr",
+    "instr(text, part) -> INT",
+    "Give the position (from 1) of a part in text; 0 where it is not there.",
+    _instr,
+    never,
 )
 
 
@@ -339,15 +328,12 @@ def _find_in_set(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
     return cast_to(function.resolve("array_position", (parts, arguments[0]), dialect), INT)
 
 
-define(
-    Function(
-        "find_in_set",
-        "find_in_set(text, list) -> INT",
-        "Give the place (from 1) of text in a list such as 'a,b,c'; 0 where it is not there.",
-        _find_in_set,
-        never,
-        family="text",
-    )
+TEXT.add(
+    "find_in_set",
+    "find_in_set(text, list) -> INT",
+    "Give the place (from 1) of text in a list such as 'a,b,c'; 0 where it is not there.",
+    _find_in_set,
+    never,
 )
 
 
@@ -358,15 +344,12 @@ def _elt(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return function.resolve("element_at", (values, place), dialect)
 
 
-define(
-    Function(
-        "elt",
-        "elt(n INT, x, …) -> x",
-        "Give the n-th of the values, from 1.",
-        _elt,
-        never,
-        family="text",
-    )
+TEXT.add(
+    "elt",
+    "elt(n INT, x, …) -> x",
+    "Give the n-th of the values, from 1.",
+    _elt,
+    never,
 )
 
 
@@ -392,14 +375,11 @@ def _split_index(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
     return case_of([missing, empty], [untyped_null(), untyped_null(), found], dialect)
 
 
-define(
-    Function(
-        "split_index",
-        "split_index(text, separator, place INT) -> STRING",
-        "Give a part of divided text, counted from 0; NULL where there is none.",
-        _split_index,
-        never,
-        dialects=frozenset((Dialect.FLINK,)),
-        family="text",
-    )
+TEXT.add(
+    "split_index",
+    "split_index(text, separator, place INT) -> STRING",
+    "Give a part of divided text, counted from 0; NULL where there is none.",
+    _split_index,
+    never,
+    dialects=frozenset((Dialect.FLINK,)),
 )

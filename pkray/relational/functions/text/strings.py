@@ -11,14 +11,8 @@ import pyarrow.compute as pc
 
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
-from pkray.relational.functions.coercion import (
-    BYTES,
-    INT,
-    STRING,
-    cast_to,
-    is_null_literal,
-)
-from pkray.relational.functions.function import Function, Resolver, Value, define
+from pkray.relational.functions.coercion import BYTES, INT, STRING, cast_to, is_null_literal
+from pkray.relational.functions.function import Family, Resolver, Value
 from pkray.relational.functions.signatures import (
     binary,
     check_count,
@@ -27,16 +21,13 @@ from pkray.relational.functions.signatures import (
     text,
     text_or_bytes,
 )
-from pkray.relational.functions.text.slices import (
-    is_ascii,
-    lengths_of,
-    per_constants,
-    sliced,
-)
+from pkray.relational.functions.text.slices import is_ascii, lengths_of, per_constants, sliced
 from pkray.relational.functions.text.text_function import mask_of, plainly, text_function
 from pkray.relational.functions.values import all_scalars, as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import BINARIES, DataType
+
+TEXT = Family("text")
 
 SPACE = " "
 TEXTS = DataType("ARRAY", element=STRING)
@@ -109,16 +100,13 @@ def _reverse(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return takes("reverse", text, gives=STRING)(arguments, dialect)
 
 
-define(
-    Function(
-        "reverse",
-        "reverse(text) -> STRING",
-        "Turn text (or an array) round.",
-        _reverse,
-        plainly(pc.utf8_reverse),
-        family="text",
-        fallible=False,
-    )
+TEXT.add(
+    "reverse",
+    "reverse(text) -> STRING",
+    "Turn text (or an array) round.",
+    _reverse,
+    plainly(pc.utf8_reverse),
+    fallible=False,
 )
 
 
@@ -192,16 +180,13 @@ def _pads(name: str) -> Resolver:
 
 
 for _name, _where in (("lpad", "left"), ("rpad", "right")):
-    define(
-        Function(
-            _name,
-            f"{_name}(text, length INT [, filling]) -> STRING",
-            f"Fill text up on the {_where} to a length, or cut it to that.",
-            _pads(_name),
-            _pad,
-            family="text",
-            fallible=False,
-        )
+    TEXT.add(
+        _name,
+        f"{_name}(text, length INT [, filling]) -> STRING",
+        f"Fill text up on the {_where} to a length, or cut it to that.",
+        _pads(_name),
+        _pad,
+        fallible=False,
     )
 
 
@@ -288,17 +273,14 @@ def _concatenated(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.binary_join_element_wise(*values, pa.scalar("", values[0].type))
 
 
-define(
-    Function(
-        "concat",
-        "concat(text, …) -> STRING",
-        "Join texts (or BYTES, or arrays); NULL if one is NULL.",
-        _concat,
-        _concatenated,
-        synonyms=("||",),
-        family="text",
-        fallible=False,
-    )
+TEXT.add(
+    "concat",
+    "concat(text, …) -> STRING",
+    "Join texts (or BYTES, or arrays); NULL if one is NULL.",
+    _concat,
+    _concatenated,
+    synonyms=("||",),
+    fallible=False,
 )
 
 
@@ -337,16 +319,13 @@ def _joined(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.binary_join_element_wise(first, *parts[1:], separator, null_handling="skip")
 
 
-define(
-    Function(
-        "concat_ws",
-        "concat_ws(separator, text | ARRAY<STRING>, …) -> STRING",
-        "Join texts (and those of arrays) that are not NULL with a separator between them.",
-        _concat_ws,
-        _joined,
-        family="text",
-        fallible=False,
-    )
+TEXT.add(
+    "concat_ws",
+    "concat_ws(separator, text | ARRAY<STRING>, …) -> STRING",
+    "Join texts (and those of arrays) that are not NULL with a separator between them.",
+    _concat_ws,
+    _joined,
+    fallible=False,
 )
 text_function(
     "repeat", "repeat(text, count INT) -> STRING", "Repeat text.", [text, integer],

@@ -7,15 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pkray.relational.functions.coercion import (
-    STRING,
-)
-from pkray.relational.functions.function import Function, Value, define
-from pkray.relational.functions.signatures import (
-    Gives,
-    Parameter,
-    takes,
-)
+from pkray.relational.functions.coercion import STRING
+from pkray.relational.functions.function import Family, Value
+from pkray.relational.functions.signatures import Gives, Parameter, takes
+
+TEXT = Family("text")
 
 
 def text_function(
@@ -33,18 +29,15 @@ def text_function(
     spark: Any = None,
 ) -> None:
     """Define a function whose parameters do not depend on each other."""
-    define(
-        Function(
-            name,
-            usage,
-            about,
-            takes(name, *parameters, gives=gives, least=least, nullable=nullable),
-            kernel,
-            spark,
-            synonyms=synonyms,
-            family="text",
-            fallible=fallible,
-        )
+    TEXT.add(
+        name,
+        usage,
+        about,
+        takes(name, *parameters, gives=gives, least=least, nullable=nullable),
+        kernel,
+        spark=spark,
+        synonyms=synonyms,
+        fallible=fallible,
     )
 
 
