@@ -13,7 +13,7 @@ from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
 from pkray.relational.plan.lints import Lint, lints
 from pkray.relational.plan.nodes import Exchange, Node
 from pkray.relational.plan.physical import to_physical
-from pkray.relational.plan.state import State, state_ttls, states, ttl_of
+from pkray.relational.plan.state import State, kept_states, state_ttls, states, ttl_of
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Explanation:
             str(self._modes[id(node)]),
             best_key(node, unique_keys(node)),
             best_key(node, upsert_keys(node)),
-            states(node),
+            kept_states(node, self._ttl),
             state_ttls(node, self._ttl),
             lints(node, self._ttl),
             "spark" if _is_stateless(node) else "operators",

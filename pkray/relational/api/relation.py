@@ -539,7 +539,8 @@ class Relation(Queried):
         return rewriting.windowed(self, window)
 
     def hint(self, name: str, options: Mapping[str, str] | None = None) -> Relation:
-        """Add a hint: ``OPTIONS`` of a table's read, or ``STATE_TTL`` by alias or column.
+        """Add a hint: ``OPTIONS`` of a table's read; by alias or column ``STATE_TTL``, or
+        ``STATEFUL`` (``true``: joins keep the rows of the table, though they could look them up).
 
         Raises:
             QueryError: no such hint, or OPTIONS of what is no table.

@@ -106,10 +106,13 @@ def hinted(relation: Queried, name: str, options: Mapping[str, str]) -> Any:
         assert table is not None
         table.set("hints", [*(table.args.get("hints") or []), hint])
         return relation._made(made, relation._writer(), passed)
-    if kind != "STATE_TTL":
-        raise QueryError(f"no hint is called {name!r}: known are OPTIONS and STATE_TTL")
+    if kind not in ("STATE_TTL", "STATEFUL"):
+        raise QueryError(f"no hint is called {name!r}: known are OPTIONS, STATE_TTL and STATEFUL")
     if not options:
-        raise OptionError("STATE_TTL lacks its options: {'table': '1 d'}", arguments=("options",))
+        value = "1 d" if kind == "STATE_TTL" else "true"
+        raise OptionError(
+            f"{kind} lacks its options: {{'table': {value!r}}}", arguments=("options",)
+        )
     free = isinstance(relation.tree, exp.Select) and not relation.tree.args.get("hint")
     made = composing.changeable(relation.tree) if free else star(subquery(relation.tree))
     made.set("hint", hint)

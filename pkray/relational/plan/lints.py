@@ -21,7 +21,7 @@ from pkray.relational.plan.nodes import (
     TemporalJoin,
     TopN,
 )
-from pkray.relational.plan.state import NEVER, state_ttls, states
+from pkray.relational.plan.state import NEVER, kept_states, state_ttls
 
 _ORDERED = ("first", "last", "any_value", "listagg", "collect_list", "array_agg")
 _RANKINGS = ("rank", "dense_rank", "row_number", "percent_rank", "cume_dist", "ntile")
@@ -53,9 +53,9 @@ def lints(node: Node, default_ttl: str = NEVER) -> tuple[Lint, ...]:
 
 def _unbounded(node: Node, default_ttl: str) -> Iterator[Lint]:
     ttls = iter(state_ttls(node, default_ttl))
-    for state in states(node):
-        bounded = state.grows_with == "one row" or state.cleaned_by != "ttl"
-        if state.cleaned_by == "ttl" and next(ttls) == NEVER and not bounded:
+    for state in kept_states(node, default_ttl):
+        grows = state.grows_with != "one row" and state.shape != "source"
+        if state.cleaned_by == "ttl" and next(ttls) == NEVER and grows:
             yield Lint(
                 "unbounded-state",
                 f"{state.name} grows with {state.grows_with}: set table.exec.state.ttl or a "

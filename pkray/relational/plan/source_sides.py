@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pkray.relational.plan.expressions import ColumnRef
+from pkray.relational.plan.expressions import TRUE, ColumnRef
 from pkray.relational.plan.nodes import (
     Calc,
     Exchange,
@@ -19,6 +18,7 @@ from pkray.relational.plan.nodes import (
 
 STATEFUL = "STATEFUL"
 """The hint under which a join keeps the rows of a side, though a source could find them."""
+_OFF = (("keep", "false"), ("ttl", "0 ms"))
 _KINDS = (
     JoinKind.INNER,
     JoinKind.LEFT,
@@ -51,7 +51,7 @@ class SourceSide:
     primary_key: tuple[str, ...]
 
 
-def source_side(node: Join | TemporalJoin, index: int) -> SourceSide | None:
+def _source_side(node: Join | TemporalJoin, index: int) -> SourceSide | None:
     """Say how the rows of a side are found in a source; None: they are not.
 
     Args:
@@ -62,7 +62,7 @@ def source_side(node: Join | TemporalJoin, index: int) -> SourceSide | None:
     path: list[Calc] = []
     each: Node = node.inputs[index]
     while not isinstance(each, Scan):
-        if isinstance(each, Hint) and each.name.upper() == STATEFUL:
+        if isinstance(each, Hint) and _keeps(each):
             return None
         if isinstance(each, Calc):
             path.append(each)
@@ -91,6 +91,28 @@ def source_side(node: Join | TemporalJoin, index: int) -> SourceSide | None:
     return None
 
 
-def source_sides(node: Join) -> Sequence[SourceSide | None]:
-    """Say of both sides of a join how their rows are found in sources."""
-    return source_side(node, 0), source_side(node, 1)
+def _keeps(hint: Hint) -> bool:
+    """Whether a hint wants a state."""
+    names = (STATEFUL, "STATE_TTL")
+    return hint.name.upper() in names and any(each not in _OFF for each in hint.options)
+
+
+def source_sides(node: Join | TemporalJoin) -> tuple[SourceSide | None, SourceSide | None]:
+    """Say of both sides of a join how their rows are found in sources; None: they are kept.
+
+    A semi, anti or mark join by keys alone needs counts of keys on the right. It reads sources
+    where both find rows by those keys, and on the right one row at most.
+    """
+    left, right = _source_side(node, 0), _source_side(node, 1)
+    if isinstance(node, TemporalJoin):
+        return None, right
+    if node.kind.keeps_right:
+        return left, right
+    if right is not None and not right.finds:
+        right = None  # an index needs columns that the join does not
+    if node.condition != TRUE:
+        return left, right
+    if left is None or right is None or not left.finds:
+        return None, None
+    is_one = set(right.key) >= set(right.scan.source.primary_key)
+    return (left, right) if is_one else (None, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pkray.options.values import duration_text
 from pkray.relational.plan.changelog_modes import change_kinds
@@ -31,6 +31,7 @@ from pkray.relational.plan.nodes import (
     Window,
     WindowKind,
 )
+from pkray.relational.plan.source_sides import SourceSide, source_sides
 from pkray.relational.plan.windowing import is_windowed
 
 NEVER = "0 ms"
@@ -43,8 +44,9 @@ class State:
 
     Attributes:
         name: as compiled plans call it.
-        shape: ``fold`` (a value a key), ``ordered`` (rows of a key by their order) or
-            ``two-sided`` (the rows of one side of a join).
+        shape: ``fold`` (a value a key), ``ordered`` (rows of a key by their order),
+            ``two-sided`` (the rows of one side of a join) or ``source`` (nothing: the rows of a
+            side are read from a table).
         key: the columns by which it is kept.
         grows_with: what it has a row for.
         cleaned_by: ``ttl`` or ``watermark``; state that the watermark cleans has no TTL.
@@ -109,6 +111,30 @@ def state_ttls(node: Node, default: str = NEVER) -> tuple[str, ...]:
         for index, state in enumerate(states(node))
         if state.cleaned_by == "ttl"
     )
+
+
+def kept_states(node: Node, default: str = NEVER) -> tuple[State, ...]:
+    """List the tables of state as `states`, and say which sides of a join are read from sources.
+
+    Args:
+        default: as of `state_ttls`; what may expire is kept.
+    """
+    found = states(node)
+    if not isinstance(node, Join) or {NEVER} != set(state_ttls(node, default)):
+        return found
+    sides = source_sides(node)
+    return tuple(_read(state, side) for state, side in zip(found, sides, strict=True))
+
+
+def _read(state: State, side: SourceSide | None) -> State:
+    if side is None:
+        return state
+    table = side.scan.source.name
+    if side.finds:
+        return replace(
+            state, shape="source", key=side.key, grows_with=f"nothing: {table} has the rows"
+        )
+    return replace(state, grows_with=f"primary keys of {table}, which has the rows")
 
 
 def _hinted(node: Node) -> Iterator[tuple[str, str]]:

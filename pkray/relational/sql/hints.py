@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from pkray.errors import QueryError
 
 MISPLACED_HINT = "a hint stands after SELECT or after the name of a table that is read"
-HINTS = ("STATE_TTL", "OPTIONS")
+HINTS = ("STATE_TTL", "STATEFUL", "OPTIONS")
 
 
 def hint_options(hint: exp.Anonymous) -> dict[str, str]:
@@ -35,7 +35,7 @@ def read_hint(token: Token, parser: SparkParser) -> exp.Hint:
         name = tokens[index].text.upper()
         if name not in HINTS:
             raise QueryError(
-                f"no hint is called {tokens[index].text}: known are {' and '.join(HINTS)}, as in "
+                f"no hint is called {tokens[index].text}: known are {', '.join(HINTS)}, as in "
                 "/*+ OPTIONS('key' = 'value') */",
                 **where,
             )

@@ -14,7 +14,6 @@ from pkray.relational.continuous.operators.join_sides import (
     Held,
     JoinSide,
     SideSpec,
-    row_key,
 )
 from pkray.relational.continuous.operators.stateless import NUMBER, numbered_step
 from pkray.relational.continuous.source_rows import SourceRows
@@ -22,7 +21,7 @@ from pkray.relational.continuous.state import Found, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.keys import Codes
 from pkray.relational.plan.nodes import Join, TemporalJoin
-from pkray.relational.plan.source_sides import SourceSide, source_side
+from pkray.relational.plan.source_sides import SourceSide, source_sides
 
 _MANY = 1 << 40
 """More equal rows than are ever retracted: a source takes away nothing that was not there."""
@@ -30,27 +29,25 @@ _MANY = 1 << 40
 
 def sourced_side(node: Join | TemporalJoin, spec: SideSpec, context: Context) -> SourcedSide | None:
     """Make a side that reads its rows from their source; None where it has to keep them."""
-    side = source_side(node, spec.index)
+    side = source_sides(node)[spec.index]
     rows = None if side is None or context.expires else context.rows_of(side.scan.source)
     if side is None or rows is None:
         return None
     if side.finds:
         return SourcedSide(spec, context, side, rows)
     names = spec.input.fields.names
-    primary = [names.index(name) for name in side.primary_key]
-    if row_key(spec.input) is None or not set(primary) <= set(spec.places):
-        return None
-    return IndexedSide(spec, context, side, rows, [spec.places.index(each) for each in primary])
+    primary = [spec.places.index(names.index(name)) for name in side.primary_key]
+    return IndexedSide(spec, context, side, rows, primary)
 
 
 def is_free_of_state(node: Join, context: Context) -> bool:
-    """Whether sources find the rows of both sides by the join key, on the right one row a key."""
-    left, right = source_side(node, 0), source_side(node, 1)
-    if left is None or right is None or context.expires:
+    """Whether both sides are read from sources that find them by the join key."""
+    if context.expires:
         return False
-    one = set(right.key) >= set(right.scan.source.primary_key)
-    found = (context.rows_of(each.scan.source) is not None for each in (left, right))
-    return left.finds and right.finds and one and all(found)
+    return all(
+        side is not None and side.finds and context.rows_of(side.scan.source) is not None
+        for side in source_sides(node)
+    )
 
 
 class SourcedSide(JoinSide):

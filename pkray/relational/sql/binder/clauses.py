@@ -33,19 +33,29 @@ def check_clauses(select: exp.Select) -> None:
         raise QueryError("SELECT names no columns", **position(select))
 
 
-def state_hints(select: exp.Select) -> dict[str, str]:
-    """Read the STATE_TTL of tables, by alias."""
+def state_hints(select: exp.Select) -> dict[str, dict[str, str]]:
+    """Read what hints say of the state of tables: options by the hint's name, by alias."""
     hint = select.args.get("hint")
-    found: dict[str, str] = {}
+    found: dict[str, dict[str, str]] = {}
     for call in hint.expressions if hint is not None else ():
-        if call.name != "STATE_TTL":
+        if call.name not in ("STATE_TTL", "STATEFUL"):
             raise QueryError(
                 f"hint {call.name} stands after the name of a table, not after SELECT",
                 **position(select),
             )
-        for alias, ttl in hint_options(call).items():
-            found[alias] = _ttl(select, alias, ttl)
+        for alias, value in hint_options(call).items():
+            read = _ttl if call.name == "STATE_TTL" else _boolean
+            found.setdefault(alias, {})[call.name] = read(select, alias, value)
     return found
+
+
+def _boolean(select: exp.Select, alias: str, value: str) -> str:
+    if value.lower() not in ("true", "false"):
+        raise QueryError(
+            f"hint STATEFUL of {alias} cannot be {value!r}: write 'true' or 'false'",
+            **position(select),
+        )
+    return value.lower()
 
 
 def _ttl(select: exp.Select, alias: str, ttl: str) -> str:

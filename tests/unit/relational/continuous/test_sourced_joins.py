@@ -1,11 +1,14 @@
 import random
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import pkray
 from pkray.relational import changelog, query
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from tests.effort import EFFORT
@@ -129,3 +132,49 @@ def test_a_side_with_a_foreign_key_keeps_its_primary_keys_alone() -> None:
     run, _ = sourced(KINDS["inner"].format(on="l.k = r.id"), "lr")
     (state,) = run.graph.states().values()
     assert state.spec.columns.names == ["id"]
+
+
+def test_a_hint_keeps_the_rows_of_a_side() -> None:
+    text = "SELECT /*+ STATEFUL('r' = 'true') */ l.id, w FROM l JOIN r ON l.id = r.id"
+    run, _ = sourced(text, "lr")
+    (state,) = run.graph.states().values()
+    assert state.spec.index == 1
+
+
+def test_an_explanation_says_which_table_has_the_rows_of_a_side() -> None:
+    run, _ = sourced(KINDS["inner"].format(on="l.k = r.id"), "lr")
+    text = str(run.relation.explain())
+    assert "leftState: two-sided by (k, id), grows with primary keys of l, which has" in text
+    assert "rightState: source by (id), grows with nothing: r has the rows" in text
+    assert "rightState grows" not in text
+
+
+def test_a_side_that_may_expire_is_kept() -> None:
+    text = "SELECT /*+ STATE_TTL('l' = '1 d', 'r' = '1 d') */ l.id, w FROM l JOIN r ON l.id = r.id"
+    run, _ = sourced(text, "lr")
+    assert len(run.graph.states()) == 2
+    assert "has the rows" not in str(run.relation.explain())
+
+
+def test_a_join_reads_the_rows_of_tables(tmp_path: Path) -> None:
+    with pkray.connect(tmp_path) as catalog:
+        for name, value in (("l", "v"), ("r", "w")):
+            catalog.sql(
+                f"CREATE TABLE {name} (id BIGINT, {value} BIGINT) TBLPROPERTIES ("
+                "'primary-key' = 'id', 'changelog-producer' = 'lookup', 'bucket' = '1')"
+            )
+        relation = catalog.sql("SELECT l.id, v, w FROM l LEFT JOIN r ON l.id = r.id")
+        content: Counter[tuple[int | None, ...]] = Counter()
+        with relation.stream() as stream:
+            for left, right in (([0, 1, 2, 3], [0, 1]), ([1, 2], [2, 4]), ([4], [0, 5])):
+                for name, value, ids in (("l", "v", left), ("r", "w", right)):
+                    with catalog.load_table(f"default.{name}").open_writer() as writer:
+                        made = [len(content) * 10 + each for each in ids]
+                        writer.write(pa.table({"id": ids, value: made}))
+                        writer.commit()
+                while (batch := stream.poll()) is not None:
+                    for each in batch.to_pylist():
+                        sign = 1 if each["_row_kind"][0] == "+" else -1
+                        content[each["id"], each["v"], each["w"]] += sign
+                bounded = relation.to_arrow(engine="local").to_pylist()
+                assert +content == Counter(tuple(row.values()) for row in bounded)

@@ -100,6 +100,8 @@ REFUSED = [
     ),
     ("SELECT /*+ STATE_TTL('q' = '1d') */ * FROM a", 1, None, "STATE_TTL names q"),
     ("SELECT /*+ STATE_TTL('a' = 'soon') */ * FROM a", 1, None, "cannot be 'soon'"),
+    ("SELECT /*+ STATEFUL('q' = 'true') */ * FROM a", 1, None, "STATEFUL names q"),
+    ("SELECT /*+ STATEFUL('a' = '1 d') */ * FROM a", 1, None, "cannot be '1 d'"),
     ("SELECT -DATE '2020-01-01' FROM a", 1, None, "argument 1 of negative is DATE"),
     ("SELECT SUM(k) OVER FROM a", 1, 8, "OVER lacks its window"),
     ("SELECT SUM(k) OVER (ROWS) FROM a", 1, None, "a frame cannot start there"),

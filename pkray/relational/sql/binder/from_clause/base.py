@@ -54,7 +54,7 @@ class FromBase(ABC):
         select: exp.Select,
         correlation: Correlation | None,
         settle: Callable[[Expression], Expression],
-        hints: Mapping[str, str],
+        hints: Mapping[str, Mapping[str, str]],
     ) -> None:
         self.queries = queries
         self.dialect = queries.dialect
@@ -107,9 +107,10 @@ class FromBase(ABC):
                     **position(self.select),
                 )
             self.sources.aliases.add(alias)
-            known = {self.scope.key(name): ttl for name, ttl in self.hints.items()}
-            if self.scope.key(alias) in known:
-                node = Hint(node, "STATE_TTL", (("ttl", known[self.scope.key(alias)]),))
+            known = {self.scope.key(name): hints for name, hints in self.hints.items()}
+            for name, value in known.get(self.scope.key(alias), {}).items():
+                option = "ttl" if name == "STATE_TTL" else "keep"
+                node = Hint(node, name, ((option, value),))
         return Item(node, list(columns))
 
     def check_inner(self, tree: exp.Expr) -> None:

@@ -60,10 +60,10 @@ class FromBinder(FromBase):
 
     def _check_hints(self) -> None:
         known = {self.scope.key(alias) for alias in self.sources.aliases}
-        for alias in self.hints:
+        for alias, hints in self.hints.items():
             if self.scope.key(alias) not in known:
                 raise QueryError(
-                    f"hint STATE_TTL names {alias}, which is no table of this query; "
+                    f"hint {next(iter(hints))} names {alias}, which is no table of this query; "
                     f"there are {', '.join(sorted(self.sources.aliases))}",
                     **position(self.select),
                 )
