@@ -36,6 +36,7 @@ def ray_cluster():
                     "kill_worker_timeout_milliseconds": 500,  # of a process that is stopped; 5 s
                 },
             )
+        ray._private.worker._global_node.kill_log_monitor()  # nobody reads what it looks for
     yield
     if started:
         ray.shutdown()
