@@ -4,6 +4,7 @@ from decimal import Decimal
 import pytest
 
 from pkray.relational import changelog, query
+from tests.effort import examples
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory
 
 COLUMNS = {
@@ -49,7 +50,7 @@ def row(rng: random.Random) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(examples(2)))
 @pytest.mark.parametrize("inserts", [True, False])
 @pytest.mark.parametrize("kind", AGGREGATES)
 def test_aggregates_equal_the_bounded_run_at_every_epoch(

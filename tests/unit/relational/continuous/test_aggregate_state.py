@@ -17,6 +17,7 @@ from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.state import states
 from pkray.relational.udf import udaf
 from pkray.schema.types import DataType
+from tests.effort import examples
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
 
 
@@ -33,7 +34,7 @@ KV = {"k": "STRING", "v": "BIGINT"}
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(examples(3)))
 def test_values_in_order_of_arrival_lose_the_oldest_of_equal_rows(seed: int, parts: int) -> None:
     text = (
         "SELECT k, FIRST(v) AS f, LAST(v) AS l, FIRST(v, TRUE) AS fn, COLLECT_LIST(v) AS c, "
