@@ -16,6 +16,7 @@ from pkray.relational.local.batches import (
     in_one_piece,
     spread,
     typed,
+    whole,
     with_schema,
 )
 from pkray.relational.local.engine import Engine, operator
@@ -52,12 +53,18 @@ def computed(
     partitions: Partitions, table: pa.Table, calls: Sequence[tuple[str, WindowCall]]
 ) -> list[pa.Array]:
     """Compute calls, a value a row of the table that was partitioned."""
-    columns = []
-    for _, call in calls:
-        arguments = [partitions.in_order(table[argument]) for argument in call.arguments]
-        values = _computed(partitions, call, arguments)
-        columns.append(typed(partitions.at_rows(values), call.type.arrow))
-    return columns
+    return [
+        computed_call(partitions, call, [whole(table[argument]) for argument in call.arguments])
+        for _, call in calls
+    ]
+
+
+def computed_call(
+    partitions: Partitions, call: WindowCall, arguments: Sequence[pa.Array]
+) -> pa.Array:
+    """Compute one call, a value a row, from its arguments at the rows."""
+    values = _computed(partitions, call, [partitions.in_order(each) for each in arguments])
+    return typed(partitions.at_rows(values), call.type.arrow)
 
 
 def _computed(partitions: Partitions, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:

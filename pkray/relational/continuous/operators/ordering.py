@@ -16,6 +16,8 @@ from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.expressions import SortKey
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
+ARRIVAL_BYTES = 9
+"""At the end of a row key: when the row arrived."""
 _ARRIVAL = pa.schema([pa.field("arrival", pa.int64())])
 
 

@@ -8,6 +8,7 @@ compared.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,15 @@ from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.relational.continuous.changes import Changes, netted
 from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
+from pkray.relational.continuous.operators.carried import (
+    Carried,
+    reach,
+    reach_of,
+    runs_on,
+    sees_peers,
+)
 from pkray.relational.continuous.operators.ordering import (
+    ARRIVAL_BYTES,
     Arrivals,
     Effect,
     concat_rows,
@@ -30,42 +39,15 @@ from pkray.relational.continuous.state import StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.frames import Partitions
 from pkray.relational.local.keys import codes
-from pkray.relational.local.over import NUMBERINGS, computed
-from pkray.relational.plan.expressions import WindowCall
-from pkray.relational.plan.nodes import Over
+from pkray.relational.local.over import computed
+from pkray.relational.plan.expressions import Frame, WindowCall
+from pkray.relational.plan.nodes import BIGINT, Over
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
+_ALL = 1 << 40
+"""As many rows as there are."""
 _WINDOW = "$window"
 """The column that tells stretches of rows apart that are computed by themselves."""
-
-
-class Reach(NamedTuple):
-    """How many rows before and after a row its values depend on."""
-
-    before: int
-    after: int
-
-
-def reach(calls: Sequence[tuple[str, WindowCall]]) -> Reach | None:
-    """Find how far calls look; None: through the whole partition."""
-    each = [_reach(call) for _, call in calls]
-    if any(one is None for one in each):
-        return None
-    known = [one for one in each if one is not None]
-    return Reach(
-        max((one.before for one in known), default=0), max((one.after for one in known), default=0)
-    )
-
-
-def _reach(call: WindowCall) -> Reach | None:
-    if call.function in ("lag", "lead"):
-        offset = int(call.parameters[0].value) if call.parameters else 1
-        ahead = offset if call.function == "lead" else -offset
-        return None if call.ignore_nulls else Reach(max(-ahead, 0), max(ahead, 0))
-    start, end = call.frame.start, call.frame.end
-    if call.function in NUMBERINGS or call.frame.unit != "rows" or start is None or end is None:
-        return None
-    return Reach(max(-int(start), 0), max(int(end), 0))
 
 
 class _Items(NamedTuple):
@@ -85,39 +67,92 @@ class _Items(NamedTuple):
     near: np.ndarray
 
 
-@operates(Over)
-class Windowed(Operator):
-    """Adds a column a window function."""
+class _Windowed(Operator):
+    """Adds a column a window function: what its kinds share."""
 
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
         self._schema = node.input.fields.arrow
-        self._reach = reach(node.calls)
-        self._rows = context.open_state(StateSpec(self._schema, by_row=True))
+        self._rows = context.open_state(StateSpec(self._kept(), by_row=True))
         self._arrivals = None if context.inputs[0].is_append else Arrivals(context)
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs
-        if not len(changes):
-            return Changes.none(self.node.fields)
         arrivals = epoch.arrival + np.arange(len(changes))
         if self._arrivals is None:
             effect = Effect(np.arange(len(changes)), np.zeros(0, np.int64), arrivals)
         else:
             effect = self._arrivals.take(changes, arrivals)
-        told = self._told(self._items(changes, effect))
-        return paired(netted(told, None)) if len(effect.removed) else told
-
-    def _items(self, changes: Changes, effect: Effect) -> _Items:
-        """Read the rows that matter, and bring the state to what it is after the changes."""
+        if not len(effect.added) + len(effect.removed):
+            return Changes.none(self.node.fields)
         keys = encoded(changes.columns(self.node.partition_by), len(changes))
         row_keys = order_keys(changes, self.node.order_by, effect.arrivals)
+        told = self._told(*self._run(changes, effect, keys, row_keys))
+        return paired(netted(told, None)) if len(effect.removed) else told
+
+    def _kept(self) -> pa.Schema:
+        """Name the columns that the state has."""
+        return self._schema
+
+    @abstractmethod
+    def _run(
+        self, changes: Changes, effect: Effect, keys: pa.Array, row_keys: pa.Array
+    ) -> tuple[_Items, list[pa.Array], list[pa.Array]]:
+        """Read the rows that matter, and bring the state to what it is after the changes.
+
+        Args:
+            keys, row_keys: where the row of each change stands.
+
+        Returns:
+            The rows; the values of the calls before, and after, a value a row that is there.
+        """
+
+    def _told(
+        self, items: _Items, before: Sequence[pa.Array], after: Sequence[pa.Array]
+    ) -> Changes:
+        """Tell the rows that go, those that come, and those whose values differ."""
+        place = np.cumsum(items.was) - 1, np.cumsum(items.is_there) - 1
+        updated = _differ(items, before, after)
+        leave = np.flatnonzero((items.was & ~items.is_there) | updated)
+        enter = np.flatnonzero((items.is_there & ~items.was) | updated)
+        if not self.context.mode.before:
+            leave = np.flatnonzero(items.was & ~items.is_there)
+        order = np.argsort(np.concatenate([leave * 2, enter * 2 + 1]), kind="stable")
+        rows = np.concatenate([leave, enter])[order]
+        kinds = np.concatenate(
+            [
+                np.where(updated[leave], UPDATE_BEFORE, DELETE),
+                np.where(updated[enter], UPDATE_AFTER, INSERT),
+            ]
+        )[order].astype(np.int8)
+        columns = [column.take(pa.array(rows)) for column in items.rows.columns]
+        for one, two in zip(before, after, strict=True):
+            values = [
+                one.take(pa.array(place[0][leave])),
+                two.take(pa.array(place[1][enter])),
+            ]
+            columns.append(pa.concat_arrays(values).take(pa.array(order)))
+        return Changes(batch_of(columns, self.node.fields.arrow, len(rows)), kinds)
+
+
+@operates(Over, when=lambda node: not runs_on(node.calls))
+class Windowed(_Windowed):
+    """Adds window functions, computed again around changes, or over whole partitions."""
+
+    def __init__(self, node: Any, context: Context) -> None:
+        super().__init__(node, context)
+        self._reach = reach(node.calls)
+
+    def _run(
+        self, changes: Changes, effect: Effect, keys: pa.Array, row_keys: pa.Array
+    ) -> tuple[_Items, list[pa.Array], list[pa.Array]]:
         items = self._read(changes, effect, keys, row_keys)
         new, old = pa.array(effect.added), pa.array(effect.removed)
         rows = changes.take(effect.added).rows
         self._rows.put(keys.take(new), rows.columns, row_keys.take(new))
         self._rows.remove(keys.take(old), row_keys.take(old))
-        return items
+        before = self._values(items, np.flatnonzero(items.was))
+        return items, before, self._values(items, np.flatnonzero(items.is_there))
 
     def _read(self, changes: Changes, effect: Effect, keys: pa.Array, row_keys: pa.Array) -> _Items:
         named = keys.dictionary_encode()
@@ -215,39 +250,132 @@ class Windowed(Operator):
         partitions = Partitions(table, [_WINDOW], self.node.order_by)
         return computed(partitions, table, self.node.calls)
 
-    def _told(self, items: _Items) -> Changes:
-        """Tell the rows that go, those that come, and those whose values differ."""
-        old, new = np.flatnonzero(items.was), np.flatnonzero(items.is_there)
-        before, after = self._values(items, old), self._values(items, new)
-        place = np.cumsum(items.was) - 1, np.cumsum(items.is_there) - 1
-        stays = np.flatnonzero(items.was & items.is_there & items.near)
-        halves = [
-            pa.concat_arrays(
-                [one.take(pa.array(place[0][stays])), two.take(pa.array(place[1][stays]))]
-            )
-            for one, two in zip(before, after, strict=True)
-        ]
-        same = codes(halves, 2 * len(stays)).of_row if halves else np.zeros(2 * len(stays))
-        differs = stays[same[: len(stays)] != same[len(stays) :]]
-        updated = np.zeros(len(items.was), bool)
-        updated[differs] = True
-        leave = np.flatnonzero((items.was & ~items.is_there) | updated)
-        enter = np.flatnonzero((items.is_there & ~items.was) | updated)
-        if not self.context.mode.before:
-            leave = np.flatnonzero(items.was & ~items.is_there)
-        order = np.argsort(np.concatenate([leave * 2, enter * 2 + 1]), kind="stable")
-        rows = np.concatenate([leave, enter])[order]
-        kinds = np.concatenate(
+
+@operates(Over, when=lambda node: runs_on(node.calls))
+class Running(_Windowed):
+    """Adds window functions that go on from the row before: sums, counts and numbers so far.
+
+    The state keeps their values beside each row. From the first row that changes on, those of a
+    partition are computed again, on from the values of the row before.
+    """
+
+    def __init__(self, node: Any, context: Context) -> None:
+        self._calls = _with_numbers(node.calls)
+        self._back = max([1, *(each.before for _, call in node.calls if (each := reach_of(call)))])
+        self._by_peers = any(sees_peers(call) for _, call in node.calls)
+        super().__init__(node, context)
+
+    def _kept(self) -> pa.Schema:
+        values = [pa.field(f"${i}", call.type.arrow) for i, (_, call) in enumerate(self._calls)]
+        return pa.schema([*self._schema, *values])
+
+    def _run(
+        self, changes: Changes, effect: Effect, keys: pa.Array, row_keys: pa.Array
+    ) -> tuple[_Items, list[pa.Array], list[pa.Array]]:
+        changed = pa.array(np.concatenate([effect.added, effect.removed]))
+        named = keys.take(changed).dictionary_encode()
+        partitions = np.asarray(named.indices).astype(np.int64)
+        places = row_keys.take(changed)
+        bounds = self._bounds(partitions, places)
+        back = self._rows.rows_of(named.dictionary, last=self._back, bounds=bounds)
+        on = self._rows.rows_of(named.dictionary, first=_ALL, bounds=bounds)
+        assert back.row_keys is not None
+        assert on.row_keys is not None
+        added = changes.take(effect.added).rows
+        nothing = [pa.nulls(added.num_rows, call.type.arrow) for _, call in self._calls]
+        new = batch_of([*added.columns, *nothing], self._kept(), added.num_rows)
+        rows = concat_rows(self._kept(), [back.rows, on.rows, new])
+        of_row = np.concatenate([back.positions, on.positions, partitions[: len(effect.added)]])
+        all_keys = pa.concat_arrays([back.row_keys, on.row_keys, places[: len(effect.added)]])
+        order, _ = NormalizedKeys([pa.array(of_row), all_keys]).sort(stable=True)
+        all_keys = all_keys.take(pa.array(order))
+        known = len(back.positions) + len(on.positions)
+        gone = np.asarray(pc.is_in(all_keys, places[len(effect.added) :]))
+        rows = rows.take(pa.array(order))
+        width = len(self._schema)
+        items = _Items(
+            batch_of(rows.columns[:width], self._schema, len(order)),
+            of_row[order],
+            order < known,
+            ~gone,
+            order >= len(back.positions),
+        )
+        old = pa.array(np.flatnonzero(items.was))
+        before = [column.take(old) for column in rows.columns[width:]]
+        after = self._values(items, rows.columns[width:])
+        self._store(items, named.dictionary, all_keys, before, after)
+        self._rows.remove(
+            named.dictionary.take(pa.array(items.windows[gone])), all_keys.filter(pa.array(gone))
+        )
+        return items, before[: len(self.node.calls)], after[: len(self.node.calls)]
+
+    def _bounds(self, partitions: np.ndarray, places: pa.Array) -> pa.Array:
+        """Find where the first changed row of each partition stands, or the first of its peers."""
+        order, _ = NormalizedKeys([pa.array(partitions), places]).sort()
+        first = np.flatnonzero(np.diff(partitions[order], prepend=-1))
+        bounds = places.take(pa.array(order[first]))
+        return pc.binary_slice(bounds, 0, -ARRIVAL_BYTES) if self._by_peers else bounds
+
+    def _store(
+        self,
+        items: _Items,
+        keys: pa.Array,
+        row_keys: pa.Array,
+        before: Sequence[pa.Array],
+        after: Sequence[pa.Array],
+    ) -> None:
+        written = _differ(items, before, after) | (items.is_there & ~items.was)
+        chosen = pa.array(np.flatnonzero(written))
+        places = pa.array((np.cumsum(items.is_there) - 1)[written])
+        self._rows.put(
+            keys.take(pa.array(items.windows[written])),
             [
-                np.where(updated[leave], UPDATE_BEFORE, DELETE),
-                np.where(updated[enter], UPDATE_AFTER, INSERT),
-            ]
-        )[order].astype(np.int8)
-        columns = [column.take(pa.array(rows)) for column in items.rows.columns]
-        for one, two in zip(before, after, strict=True):
-            values = [
-                one.take(pa.array(place[0][leave])),
-                two.take(pa.array(place[1][enter])),
-            ]
-            columns.append(pa.concat_arrays(values).take(pa.array(order)))
-        return Changes(batch_of(columns, self.node.fields.arrow, len(rows)), kinds)
+                *(column.take(chosen) for column in items.rows.columns),
+                *(values.take(places) for values in after),
+            ],
+            row_keys.take(chosen),
+        )
+
+    def _values(self, items: _Items, kept: Sequence[pa.Array]) -> list[pa.Array]:
+        """Compute the calls over the rows that are there.
+
+        Args:
+            kept: the calls' values as the state has them, a value a row.
+        """
+        chosen = np.flatnonzero(items.is_there)
+        rows = items.rows.take(pa.array(chosen)) if len(self._schema) else items.rows
+        windows, goes_on = items.windows[chosen], ~items.near[chosen]
+        table = pa.table([*rows.columns, pa.array(windows)], names=[*self._schema.names, _WINDOW])
+        ends = np.searchsorted(windows[goes_on], windows, side="right") - 1
+        last = np.append(np.flatnonzero(goes_on), 0)[ends]
+        follows = np.zeros(len(chosen), bool)
+        if goes_on.any():
+            follows = (ends >= 0) & (windows[last] == windows)
+        carried = Carried(
+            Partitions(table, [_WINDOW], self.node.order_by), table, goes_on, last, follows
+        )
+        values = [column.take(pa.array(chosen)) for column in kept]
+        return [
+            carried.value(call, own, values[-1])
+            for (_, call), own in zip(self._calls, values, strict=True)
+        ]
+
+
+def _with_numbers(calls: Sequence[tuple[str, WindowCall]]) -> list[tuple[str, WindowCall]]:
+    """Keep the number of each row last, from which ranks go on."""
+    number = WindowCall("row_number", (), BIGINT, Frame("rows", None, 0))
+    return [*calls, ("", number)]
+
+
+def _differ(items: _Items, before: Sequence[pa.Array], after: Sequence[pa.Array]) -> np.ndarray:
+    """Whether each row stays and its values differ."""
+    stays = np.flatnonzero(items.was & items.is_there & items.near)
+    old = pa.array((np.cumsum(items.was) - 1)[stays])
+    new = pa.array((np.cumsum(items.is_there) - 1)[stays])
+    differs = np.zeros(len(items.was), bool)
+    if len(stays) and before:
+        pairs = zip(before, after, strict=True)
+        halves = [pa.concat_arrays([one.take(old), two.take(new)]) for one, two in pairs]
+        same = codes(halves, 2 * len(stays)).of_row
+        differs[stays[same[: len(stays)] != same[len(stays) :]]] = True
+    return differs

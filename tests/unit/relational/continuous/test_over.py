@@ -6,7 +6,7 @@ import pytest
 from pkray.errors import UnsupportedError
 from pkray.relational import changelog, query
 from pkray.relational.continuous.operator import check_operators
-from pkray.relational.continuous.state import State
+from pkray.relational.continuous.state import Found, State
 from pkray.relational.plan.physical import to_physical
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
 
@@ -24,6 +24,16 @@ CALLS = {
     "(ORDER BY s)",
     "numbers": f"row_number() OVER ({TOTAL}), rank() OVER ({BY_K} s), dense_rank() OVER "
     f"({BY_K} s), ntile(3) OVER ({TOTAL})",
+    "numbers so far": f"row_number() OVER ({TOTAL}), rank() OVER ({BY_K} s), dense_rank() OVER "
+    f"({BY_K} s)",
+    "so far": f"sum(n) OVER ({TOTAL} ROWS UNBOUNDED PRECEDING), count(*) OVER ({TOTAL} ROWS "
+    f"UNBOUNDED PRECEDING), lag(n, 2) OVER ({TOTAL})",
+    "so far, with peers": f"sum(n) OVER ({BY_K} s), sum(x) OVER ({BY_K} s), count(x) OVER ({BY_K} "
+    f"s), min(n) OVER ({BY_K} s), max(x) OVER ({BY_K} s), min(s) OVER ({BY_K} s)",
+    "decimals so far": f"sum(CAST(n AS DECIMAL(9, 2))) OVER ({TOTAL}), first_value(n) OVER "
+    f"({TOTAL}), max(s) OVER ({TOTAL})",
+    "so far as rows came": "count(*) OVER (PARTITION BY k ORDER BY id, s, n, x ROWS UNBOUNDED "
+    "PRECEDING), rank() OVER (ORDER BY n)",
     "running": f"sum(n) OVER ({BY_K} s), count(x) OVER ({TOTAL} ROWS UNBOUNDED PRECEDING), "
     f"min(n) OVER ({BY_K} s DESC)",
     "by range": f"sum(n) OVER ({BY_K} n RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
@@ -99,24 +109,40 @@ def test_rows_that_are_equal_in_order_stand_as_they_came() -> None:
     assert set(run.content) == {(7, 1), (3, 2), (5, 3)}
 
 
-def test_near_frames_read_no_more_of_a_long_partition_than_they_see(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run = run_of(LAST_TWO)
-    run.push("t", changes(*(("+I", id_, 1, 1) for id_ in range(3000))))
-    read = 0
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Notes how many rows each read of a state gives."""
+    counts: list[int] = []
     rows_of = State.rows_of
 
-    def counted(self: State, *keys: Any, **how: Any) -> Any:
-        nonlocal read
+    def counted(self: State, *keys: Any, **how: Any) -> Found:
         found = rows_of(self, *keys, **how)
-        read += len(found.positions)
+        counts.append(len(found.positions))
         return found
 
     monkeypatch.setattr(State, "rows_of", counted)
+    return counts
+
+
+def test_near_frames_read_no_more_of_a_long_partition_than_they_see(read: list[int]) -> None:
+    run = run_of(LAST_TWO)
+    run.push("t", changes(*(("+I", id_, 1, 1) for id_ in range(3000))))
+    read.clear()
     run.push("t", changes(("+I", 3000, 1, 1), ("-D", 1500, 1, 1), ("+I", -1, 1, 1)))
     run.check()
-    assert read < 20
+    assert sum(read) < 20
+
+
+def test_sums_so_far_go_on_from_the_row_before(read: list[int]) -> None:
+    run = run_of(
+        "SELECT id, sum(n) OVER (PARTITION BY k ORDER BY id), rank() OVER (PARTITION BY k "
+        "ORDER BY id) FROM t"
+    )
+    run.push("t", changes(*(("+I", id_, 1, 1) for id_ in range(3000))))
+    read.clear()
+    made = run.push("t", changes(("+I", 3000, 1, 5), ("-D", 2999, 1, 1)))
+    assert set(kinds_of(made)) == {("-D", (2999, 3000, 3000)), ("+I", (3000, 3004, 3000))}
+    assert sum(read) < 5
 
 
 def test_rows_by_their_rank_are_refused_in_the_flink_dialect_alone() -> None:
