@@ -45,8 +45,7 @@ def distance_from(word: np.ndarray, low: int) -> np.ndarray:
 def _stable_argsort(values: np.ndarray) -> np.ndarray:
     """Sort as numpy does, in half the time where the values are not sorted runs already."""
     count = len(values)
-    descents = np.count_nonzero(values[1:] < values[:-1])
-    if descents * 64 <= count or values.dtype.itemsize <= 2 or count >= 1 << 31:
+    if _is_sorted_runs(values) or values.dtype.itemsize <= 2 or count >= 1 << 31:
         return np.argsort(values, kind="stable")
     order = np.argsort(values)
     differs = neighbours_differ(values[order])
@@ -62,6 +61,12 @@ def _stable_argsort(values: np.ndarray) -> np.ndarray:
     return packed
 
 
+def _is_sorted_runs(values: np.ndarray) -> bool:
+    """Whether values are few sorted runs one after another: merging them is ten times as fast as
+    sorting."""
+    return bool(np.count_nonzero(values[1:] < values[:-1]) * 64 <= len(values))
+
+
 def _sorted_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Sort as `sort_values`, stable, where a value and its place fit one word: twice as fast."""
     low, high = int(values.min()), int(values.max())
@@ -73,7 +78,7 @@ def _sorted_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | N
     for start in range(0, len(words), _BLOCK):
         block = words[start : start + _BLOCK]
         block |= np.arange(start, start + len(block), dtype=np.uint64)
-    words.sort()
+    words.sort(kind="stable" if _is_sorted_runs(words) else None)
     order = (words & np.uint64((1 << place_bits) - 1)).view(np.int64)
     words >>= np.uint64(place_bits)
     return order, neighbours_differ(words)
