@@ -31,11 +31,13 @@ from pkray.relational.running import prepare
 from pkray.relational.sources import Source, Watermark
 from pkray.relational.sources.pushdown import pushed
 from pkray.relational.sources.rows import conformed, fields_of
+from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.relational.spark_sql.constants import quoted
 from pkray.relational.spark_sql.query import SparkSql
+from pkray.spark.between_source import BetweenRequest
 from pkray.spark.raw_files import raw_rows
-from pkray.spark.source import SplitsRequest, read_planned
+from pkray.spark.source import SplitsRequest, read, read_request
 from pkray.spark.types import exchange_schema, incoming_schema, spark_schema
 
 if TYPE_CHECKING:
@@ -140,9 +142,12 @@ def _rows(session: SparkSession, scan: Scan, told: _Told) -> DataFrame:
     source, columns = scan.source, scan.fields.names
     if isinstance(source, DataFrameSource):
         return source.in_session(session)
-    if isinstance(source, TableSource) and not source.reads_changes and not source.was_empty:
+    if isinstance(source, TableSource) and not source.was_empty:
         names = list(columns or source.primary_key[:1])
         return _rows_of_table(session, source, names, scan.condition, told)
+    if isinstance(source, SystemSource):
+        names = list(columns or source.fields.names[:1])
+        return read(session, source.table, columns=names, **source.at)
     batches = list(source.batches(columns, scan.condition))
     schema = pa.schema([scan.fields.arrow.field(name) for name in columns])
     rows = pa.Table.from_batches(batches, schema)
@@ -157,8 +162,13 @@ def _rows_of_table(
     session: SparkSession, source: TableSource, names: list[str], condition: Expression, told: _Told
 ) -> DataFrame:
     """Read a table's files: by Spark where they need no merging, the others as a table."""
+    predicate = pushed(condition, source.schema).predicate
+    if source.reads_changes:
+        table = source.table
+        changed = BetweenRequest(table.location, table.schema, tuple(names), predicate)
+        return read_request(session, changed)
     view = source.view or source.table.at(**source.at)
-    splits = view.plan(names, pushed(condition, source.schema).predicate)
+    splits = view.plan(names, predicate)
     needed = [name for name in source.schema.names if name in {*names, *told.columns}]
     location = source.table.location
     raw, others = raw_rows(session, location, view.schema, needed, splits)
@@ -166,7 +176,7 @@ def _rows_of_table(
     chosen = None if kept is None else kept.select(*[quoted(name) for name in names])
     if chosen is not None and not others:
         return chosen
-    merged = read_planned(session, SplitsRequest(view.schema, tuple(names), tuple(others)))
+    merged = read_request(session, SplitsRequest(view.schema, tuple(names), tuple(others)))
     return merged if chosen is None else chosen.union(merged)
 
 

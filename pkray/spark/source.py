@@ -21,6 +21,7 @@ from pkray.scan.split import Split, arrow_schema
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
 from pkray.spark.arguments import Session, check_session, check_table
+from pkray.spark.between_source import BetweenRequest
 from pkray.spark.bound_source import load
 from pkray.spark.failure import typed
 from pkray.spark.pushdown import narrowed
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from pkray.table.table import Table
 
-Request: TypeAlias = "ReadRequest | SplitsRequest | SystemRequest"
+Request: TypeAlias = "ReadRequest | SplitsRequest | SystemRequest | BetweenRequest"
 FORMAT = "pkray"
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _VIEW = "CREATE TEMPORARY VIEW v USING pkray OPTIONS (path '…', `table` 'shop.orders')"
@@ -223,7 +224,7 @@ class RequestSource(TableSource):
 class SplitPartition(InputPartition):
     """A split as a Spark partition."""
 
-    def __init__(self, split: Split | SystemRequest) -> None:
+    def __init__(self, split: Split | SystemRequest | BetweenRequest) -> None:
         super().__init__(split)
         self.split = split
 
@@ -249,8 +250,8 @@ class TableReader(DataSourceReader):
                 yield to_exchange(batch, self._exchange)
 
 
-def read_planned(spark: SparkSession, request: SplitsRequest) -> DataFrame:
-    """Read splits that have been planned, a Spark partition each."""
+def read_request(spark: SparkSession, request: SplitsRequest | BetweenRequest) -> DataFrame:
+    """Read what a request says."""
     register(spark)
     return load(spark, spark.read, RequestSource, request)
 

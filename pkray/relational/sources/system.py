@@ -22,8 +22,8 @@ class SystemSource(Source):
     """
 
     def __init__(self, table: SystemTable, at: dict[str, Any] | None = None) -> None:
-        self._table = table
-        self._at = dict(at or {})
+        self.table = table
+        self.at = dict(at or {})
         self._found = table.arrow_schema
         self._fields = fields_of(self._found)
         self.name = table.name
@@ -51,9 +51,9 @@ class SystemSource(Source):
         """Read rows; a condition leaves none out."""
         read = list(columns) or [self._fields.names[0]]  # without columns, rows would be lost
         wanted = self._fields.only(read)
-        for batch in self._table.to_batches(read, **self._at):
+        for batch in self.table.to_batches(read, **self.at):
             rows = conformed(pa.Table.from_batches([batch]), wanted)
             yield from rows.select(list(columns)).to_batches()
 
     def _identity(self) -> tuple[object, ...]:
-        return (self._table.table.location.url, self.name, *sorted(self._at.items()))
+        return (self.table.table.location.url, self.name, *sorted(self.at.items()))

@@ -133,7 +133,9 @@ class TableSource(Source):
         """Read rows, merged by key; files that hold no row of the condition are left out."""
         kept = pushed(condition or TRUE, self.schema).predicate
         if self.reads_changes:
-            yield from self.table.to_batches(list(columns), kept)
+            read = list(columns) or [self.schema.names[0]]  # without columns, rows would be lost
+            for batch in self.table.to_batches(read, kept):
+                yield batch.select(list(columns))
         else:
             yield from self._now.to_batches(list(columns), kept)
 

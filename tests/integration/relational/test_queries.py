@@ -126,6 +126,7 @@ def test_changes_between_snapshots_are_read_by_options(catalog, orders):
     orders.upsert(rows([{"id": 9, "region": "w", "amount": "0.10"}]))
     changed = orders.relation().hint("OPTIONS", {"incremental-between": "1,2"})
     assert found(changed.select("id")) == [(9,)]
+    assert changed.count() == 1
 
 
 def test_system_tables_are_queried(catalog, orders):

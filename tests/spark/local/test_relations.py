@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import pkray
 import pkray.spark
 from pkray.errors import UnsupportedError
+from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.spark import relations
 from tests.golden.case import Case
@@ -163,3 +164,24 @@ def test_columns_that_spark_reads_otherwise_are_left_to_the_table(spark, catalog
     table.upsert([{"k": 1, "t": datetime(2026, 1, 2, 3), "a": [1, None]}])
     rows = table.relation().to_arrow(engine="spark").to_pylist()
     assert rows == [{"k": 1, "t": datetime(2026, 1, 2, 3), "a": [1, None]}]
+
+
+def test_changes_and_system_tables_are_read_by_executors(spark, catalog, monkeypatch) -> None:
+    table = catalog.create_table("db.t", {"k": "BIGINT", "v": "STRING"}, primary_keys=["k"])
+    table.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
+    table.upsert([{"k": 2, "v": "c"}, {"k": 3, "v": "d"}])
+    queries = (
+        "SELECT * FROM db.t /*+ OPTIONS('incremental-between'='1,2') */ WHERE k > 2",
+        "SELECT count(*) AS n FROM db.t /*+ OPTIONS('incremental-between'='1,2') */",
+        "SELECT snapshot_id, commit_kind, commit_time FROM db.`t$snapshots` WHERE snapshot_id > 1",
+        "SELECT count(*) AS n FROM db.`t$files`",
+    )
+    expected = [catalog.sql(query).to_arrow() for query in queries]
+    assert expected[0].to_pylist() == [{"k": 3, "v": "d"}]
+
+    def refused(*arguments):
+        raise AssertionError("the driver reads the rows")
+
+    monkeypatch.setattr(TableSource, "batches", refused)
+    monkeypatch.setattr(SystemSource, "batches", refused)
+    assert [catalog.sql(query).to_arrow(engine="spark") for query in queries] == expected
