@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -11,7 +10,7 @@ from pkray.errors import EvaluationError
 from pkray.relational.plan.expressions import Call, Case, Cast, Expression, Literal
 from pkray.relational.plan.fields import Fields
 from pkray.relational.programs import Program, as_array_of
-from pkray.rows.python_values import to_python
+from pkray.rows.python_values import row_text
 
 
 class CompiledExpressions:
@@ -53,16 +52,10 @@ class CompiledExpressions:
             else:
                 return _as_evaluation_error(error)  # of all rows together
         known = _as_evaluation_error(error)
-        content = {
-            name: to_python(batch.column(number)[low])
-            for name, number in self._program.names.items()
-            if not name.startswith("$")
-        }
-        said = ", ".join(f"{name} = {_shown(value)}" for name, value in content.items())
+        said = row_text(batch, low)
         if not said:
             return known
-        said = said if len(said) <= 300 else said[:299] + "…"
-        values = {**known.values, "row": low, "content": content}
+        values = {**known.values, "row": low}
         return EvaluationError(f"{known.message}; the row has {said}", **values)
 
     def _failure(self, batch: pa.RecordBatch, start: int, end: int) -> Exception | None:
@@ -72,10 +65,6 @@ class CompiledExpressions:
         except (EvaluationError, pa.ArrowInvalid) as error:
             return error
         return None
-
-
-def _shown(value: Any) -> str:
-    return "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)
 
 
 def _as_evaluation_error(error: Exception) -> EvaluationError:

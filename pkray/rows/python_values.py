@@ -218,3 +218,18 @@ def to_python_list(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     except (OverflowError, ValueError):
         values = [to_python(each) for each in column]
     return values
+
+
+def row_text(rows: pa.RecordBatch | pa.Table, row: int) -> str:
+    """Write a row for a message: ``k = 2, s = 'a'``; hidden columns ($…) are left out."""
+    values = {
+        name: to_python(rows.column(place)[row])
+        for place, name in enumerate(rows.schema.names)
+        if not name.startswith("$")
+    }
+    said = ", ".join(f"{name} = {_shown(value)}" for name, value in values.items())
+    return said if len(said) <= 300 else said[:299] + "…"
+
+
+def _shown(value: Any) -> str:
+    return "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)

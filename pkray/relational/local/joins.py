@@ -38,6 +38,7 @@ from pkray.relational.local.sizes import rows_about
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Join, JoinKind
+from pkray.rows.python_values import row_text
 from pkray.storage.spill import SpilledBatches
 
 PROBE_ROWS = 1 << 20
@@ -374,7 +375,7 @@ class Met:
         if kind is JoinKind.ANTI:
             return gathered(self.left, np.flatnonzero(~found & ~self.unknown))
         if kind is JoinKind.SINGLE and (self.found > 1).any():
-            raise _several()
+            raise _several(self.left, self.found > 1)
         alone = np.flatnonzero(~found) if kind is not JoinKind.INNER else np.zeros(0, np.int64)
         left = gathered(self.left, alone)
         nulls = [pa.nulls(len(alone), field.type) for field in self.sides.right.arrow]
@@ -431,7 +432,7 @@ def completed(
     if kind is JoinKind.MARK:
         return left.append_column("$mark", pa.array(found))
     if kind is JoinKind.SINGLE and len(rows) > int(found.sum()):
-        raise _several()
+        raise _several(left, np.bincount(rows) > 1)
     if len(rows) == int(found.sum()):  # the left rows can stay where they are
         chosen = np.zeros(left.num_rows, np.int64)
         chosen[rows] = others
@@ -443,10 +444,12 @@ def completed(
     return _side_by_side(gathered(left, np.concatenate([rows, alone])), added)
 
 
-def _several() -> EvaluationError:
+def _several(left: pa.Table, wrong: np.ndarray) -> EvaluationError:
+    """Make the error for the first row that has several."""
+    said = row_text(left, int(np.flatnonzero(wrong)[0]))
     return EvaluationError(
         "a subquery that stands for one value gives more than one row: aggregate it, "
-        "or write LIMIT 1"
+        "or write LIMIT 1" + (f"; it does for the row with {said}" if said else "")
     )
 
 

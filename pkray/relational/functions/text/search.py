@@ -340,14 +340,15 @@ TEXT.add(
 def _elt(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("elt", arguments, 2, None)
     place = cast_to(arguments[0], INT)
-    values = function.resolve("array", arguments[1:], dialect)
+    texts = [text.taken("elt", arguments, number, dialect) for number in range(1, len(arguments))]
+    values = function.resolve("array", tuple(texts), dialect)
     return function.resolve("element_at", (values, place), dialect)
 
 
 TEXT.add(
     "elt",
-    "elt(n INT, x, …) -> x",
-    "Give the n-th of the values, from 1.",
+    "elt(n INT, text, …) -> STRING",
+    "Give the n-th of some texts, from 1.",
     _elt,
     never,
 )
