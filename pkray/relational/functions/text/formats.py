@@ -75,6 +75,9 @@ def _formatted(found: re.Match[str], value: Expression, dialect: Dialect) -> Exp
         said = cast_to(cast_to(value, exact), STRING)
     elif kind in "xX":
         said = function.resolve("hex", (value,), dialect)
+        width_of = {"TINYINT": 2, "SMALLINT": 4, "INT": 8}.get(value.type.root, 16)
+        count = Literal(INT.with_nullable(False), width_of)
+        said = function.resolve("right", (said, count), dialect)
         said = function.resolve("lower", (said,), dialect) if kind == "x" else said
     else:
         said = cast_to(value, STRING)
@@ -83,7 +86,8 @@ def _formatted(found: re.Match[str], value: Expression, dialect: Dialect) -> Exp
             said = function.resolve("left", (said, most), dialect)
     if zeros and kind in "df" and width:
         return _with_zeros(said, width, dialect)
-    said = function.resolve("coalesce", (said, _literal("null")), dialect)
+    missing = "null"[: int(digits)] if digits is not None else "null"
+    said = function.resolve("coalesce", (said, _literal(missing)), dialect)
     return _wide(said, width, "rpad" if "-" in found["flags"] else "lpad", " ", dialect)
 
 
