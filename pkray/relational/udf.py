@@ -24,7 +24,7 @@ for any part of the rows; it must not keep state.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -38,7 +38,7 @@ from pkray.relational.api.syntax import UserCall
 from pkray.relational.functions.coercion import cast_to
 from pkray.relational.plan.expressions import Expression, UdfCall
 from pkray.relational.plan.fields import Field
-from pkray.schema.types import DataType
+from pkray.schema.types import DataField, DataType
 
 ROW = "_row"
 """The column of a table function's result that says of which row (from 0) each row is."""
@@ -207,6 +207,40 @@ class Udf:
 
     def _error(self, reason: str) -> EvaluationError:
         return EvaluationError(f"the function {self.name!r} failed: {reason}", function=self.name)
+
+
+def rows_as_lists(table: Udf) -> Udf:
+    """Make a table function a scalar one, which gives an ARRAY of its rows for each row."""
+    element = DataType("ROW", nullable=False, fields=table.type.fields)
+    kind = DataType("ARRAY", nullable=False, element=element)
+    names = [column.name for column in table.columns]
+
+    def listed(*arguments: pa.Array) -> pa.Array:
+        rows = len(arguments[0])
+        numbers, columns = table.expand(arguments, rows)
+        ends = np.cumsum(np.bincount(numbers, minlength=rows))
+        offsets = pa.array(np.concatenate(([0], ends)).astype(np.int32))
+        return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(columns, names))
+
+    return replace(table, kind=UdfKind.SCALAR, function=listed, type=kind, columns=())
+
+
+def lists_as_groups(aggregate: Udf, types: Sequence[DataType]) -> Udf:
+    """Make an aggregate a scalar function of an ARRAY of ROWs: the arguments of a group's rows.
+
+    Args:
+        types: of the arguments.
+    """
+    fields = tuple(DataField(place, f"arg{place}", each) for place, each in enumerate(types))
+    element = DataType("ROW", nullable=False, fields=fields)
+    given = DataType("ARRAY", nullable=False, element=element)
+
+    def grouped(lists: pa.Array) -> pa.Array:
+        columns = pc.list_flatten(lists).flatten()
+        groups = np.asarray(pc.list_parent_indices(lists)).astype(np.int64)
+        return aggregate.aggregate(groups, len(lists), columns)
+
+    return replace(aggregate, kind=UdfKind.SCALAR, function=grouped, arguments=(given,))
 
 
 def _spread(argument: pa.Array | pa.Scalar, rows: int) -> pa.Array:

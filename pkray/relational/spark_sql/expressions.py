@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pkray.relational.functions.function import NO_SPARK, function
@@ -69,6 +70,17 @@ class ExpressionWriter:
             return self._kernel(value)
 
     def _kernel(self, value: Call | UdfCall) -> str:
+        return self.in_python(
+            value,
+            [self.expression(each) for each in value.arguments if not isinstance(each, Literal)],
+        )
+
+    def in_python(self, value: Call | UdfCall, arguments: Sequence[str]) -> str:
+        """Write a call that runs in Python.
+
+        Args:
+            arguments: texts of those that are no constants.
+        """
         places = tuple(
             each if isinstance(each, Literal) else ColumnRef(each.type, f"arg{index}")
             for index, each in enumerate(value.arguments)
@@ -78,9 +90,6 @@ class ExpressionWriter:
         known = [name for name, each in self.kernels.items() if each == shape]
         name = known[0] if known else f"{self.prefix}_function_{len(self.kernels)}"
         self.kernels[name] = shape
-        arguments = [
-            self.expression(each) for each in value.arguments if not isinstance(each, Literal)
-        ]
         return f"{name}({', '.join(arguments)})"
 
     def _cast(self, value: Cast) -> str:

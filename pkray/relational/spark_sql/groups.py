@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pkray.errors import UnsupportedError
-from pkray.relational.plan.expressions import AggregateCall, Call
+from pkray.relational.plan.expressions import AggregateCall, Call, ColumnRef, UdfCall
 from pkray.relational.plan.nodes import Aggregate, Distinct, Expand, Node, Project
 from pkray.relational.spark_sql.constants import (
     FLOATS,
@@ -14,6 +14,7 @@ from pkray.relational.spark_sql.constants import (
     wrapped,
 )
 from pkray.relational.spark_sql.writer import Writer, write
+from pkray.relational.udf import lists_as_groups
 
 
 @write.register
@@ -51,7 +52,7 @@ def _aggregate(node: Aggregate, writer: Writer) -> str:
     exact = [name for name in node.keys if _needs_bits(node.input, name)]
     columns = [f"first({quoted(k)}) AS {quoted(k)}" if k in exact else quoted(k) for k in node.keys]
     columns += [
-        f"{aggregate(call, node.input)} AS {quoted(name)}" for name, call in node.aggregates
+        f"{_value(call, node.input, writer)} AS {quoted(name)}" for name, call in node.aggregates
     ]
     keys = [f"CAST({quoted(k)} AS STRING)" if k in exact else quoted(k) for k in node.keys]
     if not columns:
@@ -60,6 +61,19 @@ def _aggregate(node: Aggregate, writer: Writer) -> str:
         return f"SELECT DISTINCT {', '.join(columns)} FROM {below}"
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
     return f"SELECT {', '.join(columns)} FROM {below}{grouped}"
+
+
+def _value(call: AggregateCall, below: Node, writer: Writer) -> str:
+    if call.udf is None or call.order_by or not call.arguments:
+        return aggregate(call, below)
+    made = lists_as_groups(call.udf, [below.fields[name].type for name in call.arguments])
+    parts = (f"'arg{place}', {quoted(name)}" for place, name in enumerate(call.arguments))
+    collect = "collect_set" if call.distinct else "collect_list"
+    tail = f" FILTER (WHERE {quoted(call.filter)})" if call.filter else ""
+    collected = f"{collect}(named_struct({', '.join(parts)})){tail}"
+    assert made.arguments is not None
+    lists = UdfCall(call.type, made, (ColumnRef(made.arguments[0], "lists"),))
+    return writer.in_python(lists, [collected])
 
 
 def _needs_bits(node: Node, name: str) -> bool:

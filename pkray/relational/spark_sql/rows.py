@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pkray.errors import UnsupportedError
-from pkray.relational.plan.expressions import ColumnRef, SortKey
+from pkray.relational.plan.expressions import ColumnRef, SortKey, UdfCall
 from pkray.relational.plan.nodes import (
     Filter,
     Limit,
@@ -17,6 +16,7 @@ from pkray.relational.plan.nodes import (
 )
 from pkray.relational.spark_sql.constants import literal, names_of, null_of, order_of, quoted
 from pkray.relational.spark_sql.writer import Writer, write
+from pkray.relational.udf import rows_as_lists
 
 
 @write.register
@@ -75,13 +75,17 @@ def _limit(node: Limit, writer: Writer) -> str:
 
 @write.register
 def _unnest(node: Unnest, writer: Writer) -> str:
-    if node.udf is not None:
-        raise UnsupportedError(
-            f"the table function {node.udf.name} does not run on Spark: use engine='local'",
-            node="Unnest",
-        )
     outer = "OUTER " if node.outer else ""
     call = f"{node.function}({names_of(node.arguments)})"
+    if node.udf is not None:
+        made = rows_as_lists(node.udf)
+        fields = node.input.fields
+        arguments = tuple(ColumnRef(fields[name].type, name) for name in node.arguments)
+        call = f"inline({writer.expression(UdfCall(made.type, made, arguments))})"
+    elif node.function == "sequence_rows":
+        start, stop, step = (quoted(name) for name in node.arguments)
+        numbers = f"sequence({start}, {stop}, {step})"
+        call = f"explode(if(({stop} - {start}) * sign({step}) < 0, array(), {numbers}))"
     view = f"LATERAL VIEW {outer}{call} e AS {names_of(node.names)}"
     return f"SELECT * FROM {writer.name(node.input)} {view}"
 

@@ -147,7 +147,9 @@ def test_a_single_join_gives_the_value_or_null() -> None:
 @pytest.mark.parametrize("keys", [0, 1])
 def test_a_single_join_refuses_two_rows_for_one(keys: int) -> None:
     plan = joined(JoinKind.SINGLE, [(1, 0, 0)], [(1, 5, 6), (1, 7, 8)], keys)
-    with pytest.raises(EvaluationError, match=r"more than one row.*; it does for the row with k = 1, j = 0, v = 0"):
+    with pytest.raises(
+        EvaluationError, match=r"more than one row.*; it does for the row with k = 1, j = 0, v = 0"
+    ):
         result(plan)
 
 
