@@ -29,8 +29,10 @@ from pkray.relational.continuous.operators.ordering import (
 from pkray.relational.continuous.state import Found, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.keys import argsort, codes, ranks
-from pkray.relational.plan.expressions import SortKey
-from pkray.relational.plan.nodes import Deduplicate, Limit, Sort, TopN
+from pkray.relational.plan.changelog_modes import change_kinds
+from pkray.relational.plan.expressions import ColumnRef, SortKey
+from pkray.relational.plan.keys import best_key, upsert_keys
+from pkray.relational.plan.nodes import Aggregate, Deduplicate, Limit, Node, Project, Sort, TopN
 from pkray.relational.plan.windowing import is_windowed
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
@@ -110,6 +112,7 @@ class Ranked(Operator):
         self._schema = node.input.fields.arrow
         self._rows = context.open_state(StateSpec(self._schema, by_row=True))
         self._arrivals = None if context.inputs[0].is_append else Arrivals(context)
+        self._key = _risen_by(node) if isinstance(node, TopN) else ()
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         return self.taken(inputs[0], epoch)[1]
@@ -262,7 +265,8 @@ class Ranked(Operator):
         numbers = np.maximum(heads.before, heads.after)[rows]
         order = np.lexsort((numbers, enters, heads.partitions[rows]))
         kinds = np.where(enters[order], INSERT, DELETE).astype(np.int8)
-        return self._made(heads.rows, rows[order], kinds, numbers[order])
+        told = self._made(heads.rows, rows[order], kinds, numbers[order])
+        return _updated(told, self._key) if self._key else told
 
     def _by_number(self, heads: _Heads) -> Changes:
         """Tell the rows that had a number and those that have it now, number by number."""
@@ -305,6 +309,53 @@ class Ranked(Operator):
         if getattr(self.node, "rank_name", None):
             columns.append(pa.array(numbers))
         return Changes(batch_of(columns, self.node.fields.arrow, len(kinds)), kinds)
+
+
+def _risen_by(node: TopN) -> tuple[str, ...]:
+    """Name the key of rows that only rise in the order as they are updated, so that a row that is
+    among the first stays there; empty if they may fall, or have no key."""
+    keys = [key for key in upsert_keys(node.input) if key >= set(node.partition_by)]
+    if change_kinds(node.input) != {"I", "U"} or len(node.order_by) != 1 or not keys:
+        return ()
+    (order,) = node.order_by
+    rising = {"count": True, "max": True, "min": False}
+    function = _aggregate(node.input, order.column)
+    return (
+        best_key(node.input, frozenset(keys)) or ()
+        if rising.get(function) == order.descending
+        else ()
+    )
+
+
+def _aggregate(node: Node, column: str) -> str:
+    """Name the aggregate function that a column is computed by; empty if it is by none."""
+    while len(node.inputs) == 1 and column in node.fields:
+        if isinstance(node, Aggregate):
+            call = dict(node.aggregates).get(column)
+            return call.function if call else ""
+        if isinstance(node, Project):
+            value = dict(node.columns)[column]
+            if not isinstance(value, ColumnRef):
+                return ""
+            column = value.name
+        (node,) = node.inputs
+    return ""
+
+
+def _updated(changes: Changes, key: Sequence[str]) -> Changes:
+    """Make updates of a row that leaves and one of its key that enters."""
+    if changes.adds.all() or not changes.adds.any():
+        return changes
+    groups = codes(changes.columns(key), len(changes)).of_row
+    first, last = np.full(groups.max() + 1, -1), np.full(groups.max() + 1, -1)
+    first[groups[~changes.adds]] = np.flatnonzero(~changes.adds)
+    last[groups[changes.adds]] = np.flatnonzero(changes.adds)
+    both = (first >= 0) & (last >= 0)
+    kinds = changes.kinds.copy()
+    kinds[first[both]], kinds[last[both]] = UPDATE_BEFORE, UPDATE_AFTER
+    places = np.arange(len(groups)) * 2
+    places[first[both]] = places[last[both]] - 1
+    return Changes(changes.rows, kinds).take(np.argsort(places, kind="stable"))
 
 
 @operates(Limit)

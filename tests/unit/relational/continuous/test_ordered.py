@@ -158,3 +158,16 @@ def test_the_first_row_by_event_time_waits_for_watermarks() -> None:
     t = changelog({"k": "INT", "at": "TIMESTAMP(3)"}, watermark="at", name="t")
     with pytest.raises(UnsupportedError, match="this Deduplicate does not run continuously"):
         Continuous(query(text, t=t), {"t": t})
+
+
+def test_a_row_that_rises_among_the_first_is_updated() -> None:
+    text = (
+        "SELECT k, c FROM (SELECT *, row_number() OVER (ORDER BY c DESC) AS n FROM "
+        "(SELECT k, count(*) AS c FROM t GROUP BY k)) WHERE n <= 2"
+    )
+    run = run_of(text, "insert")
+    run.push("t", changes(("+I", 1, 1, "a"), ("+I", 2, 2, "a"), ("+I", 3, 2, "a")))
+    made = run.push("t", changes(("+I", 4, 1, "a")))
+    assert kinds_of(made) == [("-U", (1, 1)), ("+U", (1, 2))]
+    made = run.push("t", changes(*(("+I", each, 3, "a") for each in (5, 6, 7))))
+    assert kinds_of(made) == [("-D", (1, 2)), ("+I", (3, 3))]
