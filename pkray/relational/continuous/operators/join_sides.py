@@ -170,11 +170,17 @@ class JoinSide(ABC):
         count = len(changes)
         keys = encoded(changes.columns(self._keys), count)
         row_keys = encoded(changes.columns(key), count)
-        groups = codes([row_keys] if self._key is None else [keys, row_keys], count)
-        first = groups.first_rows()
-        found = self._standing(changes, keys, row_keys, groups)
-        plan = self._counted if self._key is None else self._replaced
-        rows, numbers, signs, kinds, causes, after = plan(changes, groups.of_row, first, found)
+        if self._all_are_new(changes):
+            every, one = np.arange(count), np.ones(count, np.int64)
+            moves = self._kept(changes), every, one, changes.kinds, every, one
+        else:
+            groups = codes([row_keys], count)
+            if self._key is not None and groups.count < count:
+                groups = codes([keys, row_keys], count)
+            found = self._standing(changes, keys, row_keys, groups)
+            plan = self._counted if self._key is None else self._replaced
+            moves = plan(changes, groups.of_row, groups.first_rows(), found)
+        rows, numbers, signs, kinds, causes, after = moves
         order = np.argsort(causes * 2 + (signs > 0), kind="stable")
         causes = causes[order]
         distinct = keys.take(pa.array(causes)).dictionary_encode()
@@ -193,6 +199,10 @@ class JoinSide(ABC):
             matching[causes],
             tuple(column.take(pa.array(named)) for column in changes.columns(self._keys)),
         )
+
+    def _all_are_new(self, changes: Changes) -> bool:
+        """Whether it is known that all changes add rows that are not there."""
+        return False
 
     @abstractmethod
     def _standing(

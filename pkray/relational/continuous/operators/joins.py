@@ -38,6 +38,8 @@ class Joins(Operator):
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         if not (isinstance(self._join, Pairing) and self._join.reads_sources):
             return self._join.apply(inputs)
+        if self._join.begins:
+            return self._join.apply(inputs)
         # sources are read as they are before and after the epoch, not between its parts
         self._waiting.append(inputs)
         if not epoch.ends:

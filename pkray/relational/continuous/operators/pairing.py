@@ -76,14 +76,29 @@ class Pairing:
         """Whether rows are read from a source, as of the whole epoch."""
         return any(isinstance(each, SourcedSide) for each in self._held)
 
+    @property
+    def begins(self) -> bool:
+        """Whether the side that goes last had no rows before the epoch, and the other one needs
+        nothing but its source: then only the rows of the last side give anything.
+        """
+        first, last = (self._held[index] for index in self._order)
+        sourced = isinstance(first, SourcedSide) and not first.is_indexed
+        new = isinstance(last, SourcedSide) and last.source.begins
+        return sourced and new and not first.keeps_unmatched
+
+    @property
+    def _order(self) -> tuple[int, int]:
+        """List the sides as they are taken: new rows of the one that is padded meet their matches
+        at once, and are not padded before.
+        """
+        return (_LEFT, _RIGHT) if self.node.kind is JoinKind.RIGHT else (_RIGHT, _LEFT)
+
     def apply(self, inputs: Sequence[Changes]) -> Changes:
         """Take the changes of both sides."""
-        # the side that is not padded goes first: new rows of the other one then meet their matches
-        # at once, and are not padded before
-        order = (_LEFT, _RIGHT) if self.node.kind is JoinKind.RIGHT else (_RIGHT, _LEFT)
+        order = self._order[1:] if self.begins else self._order
         doubtful: list[tuple[pa.Array, pa.Array]] = []
         made = [
-            self._joined(index, inputs[index], doubtful, is_first=index == order[0])
+            self._joined(index, inputs[index], doubtful, is_first=index == self._order[0])
             for index in order
         ]
         for keys, row_keys in doubtful:

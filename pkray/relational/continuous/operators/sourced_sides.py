@@ -57,7 +57,10 @@ class SourcedSide(JoinSide):
 
     Attributes:
         source: the rows of the source.
+        is_indexed: whether join keys and their primary keys are kept.
     """
+
+    is_indexed = False
 
     def __init__(
         self, spec: SideSpec, context: Context, side: SourceSide, rows: SourceRows
@@ -84,6 +87,9 @@ class SourcedSide(JoinSide):
 
     def retally(self, held: Held, rows: np.ndarray, tallies: np.ndarray) -> None:
         return
+
+    def _all_are_new(self, changes: Changes) -> bool:
+        return changes.is_append
 
     def _standing(
         self, changes: Changes, keys: pa.Array, row_keys: pa.Array, groups: Codes
@@ -124,6 +130,8 @@ class SourcedSide(JoinSide):
 
 class IndexedSide(SourcedSide):
     """A side that keeps the primary keys of each join key: its source finds its rows by those."""
+
+    is_indexed = True
 
     def __init__(
         self,
