@@ -136,6 +136,8 @@ def netted(changes: Changes, key: Sequence[str] | None) -> Changes:
 
 
 def _netted_rows(changes: Changes) -> Changes:
+    if changes.is_append:
+        return changes
     groups = codes(changes.rows.columns, len(changes)).of_row
     if len(np.unique(groups)) == len(groups):
         return changes

@@ -1,9 +1,10 @@
 """The sides of joins: their rows by join key and row, and what an epoch changes in them.
 
-A row is told from others of its join key by the side's key, where the changes of its input can be
-followed by one; it then replaces what stands there. Otherwise the whole row is its key, and how
-many equal rows there are is kept beside it. For sides whose rows are given by whether they have
-matches, how many is kept as well.
+Rows of a side that takes nothing back are told apart by their arrival. Of other sides a row is told
+from others of its join key by the side's key, where the changes of its input can be followed by
+one; it then replaces what stands there. Otherwise the whole row is its key, and how many equal rows
+there are is kept beside it. For sides whose rows are given by whether they have matches, how many
+is kept as well.
 """
 
 from __future__ import annotations
@@ -160,16 +161,26 @@ class JoinSide(ABC):
         self._null_safe = spec.null_safe
         self._key = row_key(spec.input)
         self._expires = context.expires
+        self._appends = context.inputs[spec.index].is_append
+        self._counts = self._key is None and not self._appends
 
-    def delta(self, changes: Changes) -> Delta:
-        """Work out what changes do to the rows; reads the state and leaves it as it is."""
+    def delta(self, changes: Changes, arrival: int) -> Delta:
+        """Work out what changes do to the rows; reads the state and leaves it as it is.
+
+        Args:
+            arrival: the number of the first change; no two calls have the same one.
+        """
         matching = self._matching(changes)
         if not self.keeps_unmatched:
             changes, matching = changes.where(matching), matching[matching]
         key = changes.rows.schema.names if self._key is None else self._key
         count = len(changes)
         keys = encoded(changes.columns(self._keys), count)
-        row_keys = encoded(changes.columns(key), count)
+        if self._appends:  # nothing is taken back: each row is by itself
+            arrivals = pa.repeat(pa.scalar(arrival, pa.int64()), count)
+            row_keys = encoded([arrivals, pa.array(np.arange(count, dtype=np.int32))])
+        else:
+            row_keys = encoded(changes.columns(key), count)
         if self._all_are_new(changes):
             every, one = np.arange(count), np.ones(count, np.int64)
             moves = self._kept(changes), every, one, changes.kinds, every, one
@@ -202,7 +213,7 @@ class JoinSide(ABC):
 
     def _all_are_new(self, changes: Changes) -> bool:
         """Whether it is known that all changes add rows that are not there."""
-        return False
+        return self._appends
 
     @abstractmethod
     def _standing(

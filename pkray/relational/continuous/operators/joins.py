@@ -37,9 +37,9 @@ class Joins(Operator):
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         if not (isinstance(self._join, Pairing) and self._join.reads_sources):
-            return self._join.apply(inputs)
+            return self._join.apply(inputs, epoch.arrival)
         if self._join.begins:
-            return self._join.apply(inputs)
+            return self._join.apply(inputs, epoch.arrival)
         # sources are read as they are before and after the epoch, not between its parts
         self._waiting.append(inputs)
         if not epoch.ends:
@@ -49,5 +49,6 @@ class Joins(Operator):
             [
                 concatenated(each.fields, [part[index] for part in parts])
                 for index, each in enumerate(self.node.inputs)
-            ]
+            ],
+            epoch.arrival,
         )

@@ -36,7 +36,7 @@ class KeptSide(JoinSide):
         super().__init__(spec, context)
         self.tallies = tuple(tallies)
         columns = [spec.input.fields.arrow.field(place) for place in spec.places]
-        if self._key is None:
+        if self._counts:
             columns.append(pa.field(COUNT, pa.int64()))
         columns += [pa.field(each, pa.int64()) for each in tallies]
         opened = StateSpec(pa.schema(columns), by_row=True, index=spec.index, name=name)
@@ -61,7 +61,7 @@ class KeptSide(JoinSide):
         self._state.remove(keys.take(gone), delta.row_keys.take(gone))
         chosen = pa.array(np.flatnonzero(kept))
         values = [column.take(chosen) for column in delta.rows.columns]
-        if self._key is None:
+        if self._counts:
             values.append(pa.array(delta.after[kept]))
         values += [pa.array(each[kept]) for each in tallies]
         self._state.put(keys.take(chosen), values, delta.row_keys.take(chosen))
@@ -69,7 +69,7 @@ class KeptSide(JoinSide):
     def retally(self, held: Held, rows: np.ndarray, tallies: np.ndarray) -> None:
         chosen = pa.array(rows)
         values = [column.take(chosen) for column in held.rows.columns]
-        if self._key is None:
+        if self._counts:
             values.append(pa.array(held.copies[rows]))
         values += [pa.array(each[rows]) for each in tallies]
         keys = held.keys.take(pa.array(held.positions[rows]))
@@ -80,7 +80,7 @@ class KeptSide(JoinSide):
         columns, count = found.rows.columns, found.rows.num_rows
         rows = batch_of(columns[:width], self.fields.arrow, count)
         copies = np.ones(count, np.int64)
-        if self._key is None:
+        if self._counts:
             copies = columns[width].to_numpy(zero_copy_only=False)
         tallies = np.empty((len(self.tallies), count), np.int64)
         for i in range(len(self.tallies)):

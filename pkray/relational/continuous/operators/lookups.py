@@ -60,7 +60,7 @@ class Lookups(Operator):
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         left, right = inputs
         if len(right):
-            delta = self._right.delta(right)
+            delta = self._right.delta(right, epoch.arrival)
             self._right.write(delta, np.zeros((0, 0), np.int64))
         # left rows wait until all that the epoch brings on the right is there
         self._waiting.append(left)

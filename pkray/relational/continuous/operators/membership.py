@@ -55,15 +55,15 @@ class Membership:
     def _null_safe(self) -> tuple[bool, ...]:
         return Sides.of(self.node).null_safe
 
-    def apply(self, inputs: Sequence[Changes]) -> Changes:
-        """Take the changes of both sides."""
+    def apply(self, inputs: Sequence[Changes], arrival: int) -> Changes:
+        """Take the changes of both sides; `arrival` is that of the epoch."""
         left, right = inputs
-        made = [self._apply_right(right)] if len(right) else []
-        made += [self._apply_left(left)] if len(left) else []
+        made = [self._apply_right(right, arrival)] if len(right) else []
+        made += [self._apply_left(left, arrival)] if len(left) else []
         return concatenated(self.node.fields, made)
 
-    def _apply_left(self, changes: Changes) -> Changes:
-        delta = self._left.delta(changes)
+    def _apply_left(self, changes: Changes, arrival: int) -> Changes:
+        delta = self._left.delta(changes, arrival)
         self._write_left(delta)
         output = JoinOutput(self.node.fields)
         rows = np.repeat(np.arange(len(delta)), np.abs(delta.signs))
@@ -71,8 +71,8 @@ class Membership:
         Answers(self.node, output).give(take(delta.rows, rows), found, delta.kinds[rows], rows)
         return output.changes()
 
-    def _apply_right(self, changes: Changes) -> Changes:
-        delta = self._right.delta(changes)
+    def _apply_right(self, changes: Changes, arrival: int) -> Changes:
+        delta = self._right.delta(changes, arrival)
         self._right.write(delta, UNTALLIED)
         output = JoinOutput(self.node.fields)
         if len(delta):

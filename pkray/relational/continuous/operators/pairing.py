@@ -93,12 +93,12 @@ class Pairing:
         """
         return (_LEFT, _RIGHT) if self.node.kind is JoinKind.RIGHT else (_RIGHT, _LEFT)
 
-    def apply(self, inputs: Sequence[Changes]) -> Changes:
-        """Take the changes of both sides."""
+    def apply(self, inputs: Sequence[Changes], arrival: int) -> Changes:
+        """Take the changes of both sides; `arrival` is that of the epoch."""
         order = self._order[1:] if self.begins else self._order
         doubtful: list[tuple[pa.Array, pa.Array]] = []
         made = [
-            self._joined(index, inputs[index], doubtful, is_first=index == self._order[0])
+            self._joined(index, inputs[index], arrival, doubtful, is_first=index == self._order[0])
             for index in order
         ]
         for keys, row_keys in doubtful:
@@ -110,6 +110,7 @@ class Pairing:
         self,
         index: int,
         changes: Changes,
+        arrival: int,
         doubtful: list[tuple[pa.Array, pa.Array]],
         *,
         is_first: bool,
@@ -121,7 +122,7 @@ class Pairing:
             doubtful: takes the keys of rows that have more matches than they may, if they stay.
         """
         side, other = self._held[index], self._held[1 - index]
-        delta = side.delta(changes) if len(changes) else None
+        delta = side.delta(changes, arrival) if len(changes) else None
         if delta is None or not len(delta):
             return Changes.none(self.node.fields)
         pairs = self._pairs(index, delta, before=is_first)

@@ -63,17 +63,18 @@ def test_what_is_in_the_other_side_follows_both_sides(kind: str, is_in: str, see
 
 def follows(text: str, seed: str) -> None:
     rng = random.Random(seed)
-    keyed = rng.choice(["", "l", "r", "lr"])
+    keyed, appends = rng.choice(["", "l", "r", "lr"]), rng.choice(["", "", "l", "r", "lr"])
     sources, histories = {}, {}
     for name, columns, value in (("l", LEFT, "v"), ("r", RIGHT, "w")):
         key = ["id"] if name in keyed else None
-        sources[name] = changelog(columns, primary_key=key, mode="all", name=name)
+        mode = "insert" if name in appends else "all"
+        sources[name] = changelog(columns, primary_key=key, mode=mode, name=name)
         histories[name] = RandomHistory(rng, partial(row, value=value), keyed=key is not None)
     run = Continuous(query(text, **sources), sources, parts=rng.choice([1, 3]), memory=16 << 10)
     for sizes in ((3, 0), (0, 3), (1, 1), (10, 10), (7, 5), (2, 20)):
         for name, size in zip("lr", sizes, strict=True):
             if size:
-                sources[name].push(histories[name].epoch(size))
+                sources[name].push(histories[name].epoch(size, inserts=name in appends))
         run.run()
         run.check()
 
