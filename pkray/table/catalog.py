@@ -453,6 +453,11 @@ class Catalog(Closeable):
 
         return list(list_queries(self))
 
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """What opens the object store; secrets are wrapped."""
+        return self._storage_options
+
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""
         if "pkray.relational.continuous.query" in sys.modules:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pkray.arguments.file_names import fault
@@ -29,6 +30,7 @@ from pkray.relational.continuous.worker import QueryWorker, Trigger
 from pkray.relational.plan.nodes import Node, Scan, Sink
 from pkray.relational.plan_files import roots_of
 from pkray.relational.sources.table import TableSource
+from pkray.service.hosted import Hosted, Hosting
 from pkray.shown import html_values
 
 if TYPE_CHECKING:
@@ -51,14 +53,14 @@ class QueryOptions:
     Attributes:
         trigger: ``changes``, ``available_now`` or an interval such as ``5 s``.
         max_rows: most changed rows an epoch; None: no bound.
-        clock: processing time in epoch milliseconds.
+        clock: processing time in epoch milliseconds; None: that of the machine.
     """
 
     trigger: str = "changes"
     max_rows: int | None = None
     checkpoint_epochs: int = 100
     checkpoint_seconds: float = 30.0
-    clock: Callable[[], int] = field(default=now_millis)
+    clock: Callable[[], int] | None = None
 
     def trigger_of(self) -> Trigger:
         """Read the trigger.
@@ -182,7 +184,7 @@ class Query:
             raise ServiceUnavailableError(f"query {self.name} still runs after {timeout} s")
         self._raise_failure(worker)
 
-    def _raise_failure(self, worker: QueryWorker) -> None:
+    def _raise_failure(self, worker: Hosted) -> None:
         failure = worker.status()["failure"]
         if failure is not None:
             raise QueryFailedError(
@@ -215,7 +217,7 @@ class Query:
         worker = self._worker()
         if worker is None:
             self._await_silence(timeout)
-        if worker is not None:
+        else:
             if not worker.stop(timeout):
                 raise ServiceUnavailableError(
                     f"query {self.name} is in an epoch that has not ended in {timeout} s: it stops "
@@ -284,8 +286,8 @@ class Query:
         _FUNCTIONS.pop(key, None)
         _store(self._catalog).drop(self.name)
 
-    def _worker(self) -> QueryWorker | None:
-        return _workers(self._catalog).get(_key(self._catalog, self.name))
+    def _worker(self) -> Hosted | None:
+        return _worker(self._catalog, self.name)
 
 
 def start_query(
@@ -385,16 +387,61 @@ def _start(
     catalog: Catalog, definition: Definition, clock: Callable[[], int] | None = None
 ) -> Query:
     query = Query(catalog, definition)
-    key = _key(catalog, definition.name)
-    workers = _workers(catalog)
-    running = workers.get(key)
+    running = _worker(catalog, definition.name)
     if running is not None and running.is_running:
         return query
     store = _store(catalog)
     store.want(definition.name, running=True)
     store.note_failure(definition.name, None)
+    runtime = catalog.runtime
+    if isinstance(runtime, Hosting) and clock is None and _is_stored(catalog, definition):
+        name = _host_name(catalog, definition.name)
+        runtime.end(name)  # an actor whose work has ended
+        arguments = (catalog.warehouse, dict(catalog.storage_options), definition.name)
+        runtime.host(name, hosted_worker, *arguments, dict(catalog.session.functions))
+    else:
+        key = _key(catalog, definition.name)
+        _workers(catalog)[key] = open_worker(catalog, definition, clock)
+    return query
+
+
+def hosted_worker(
+    warehouse: str, storage_options: dict[str, Any], name: str, functions: dict[str, Any]
+) -> QueryWorker:
+    """Open the worker of a query in a process of its own, on the same cluster.
+
+    Args:
+        functions: of users, by name.
+    """
+    from pkray.service.runtimes import open_runtime
+    from pkray.table.catalog import Catalog
+
+    runtime = open_runtime("ray", {}, storage_options)
+    catalog = Catalog(warehouse, runtime, storage_options)
+    catalog.session.functions.update(functions)
+    return open_worker(catalog, _store(catalog).read(name), None)
+
+
+def _is_stored(catalog: Catalog, definition: Definition) -> bool:
+    """Whether another process could run the query: all that it reads is stored."""
+    if not definition.tables:
+        return False
+    scans = (
+        node
+        for root in _roots(catalog, definition)
+        for node in root.walk()
+        if isinstance(node, Scan)
+    )
+    return all(isinstance(scan.source, TableSource) for scan in scans)
+
+
+def open_worker(
+    catalog: Catalog, definition: Definition, clock: Callable[[], int] | None
+) -> QueryWorker:
+    """Run a query in a thread of this process."""
+    store = _store(catalog)
     options = QueryOptions(**definition.options)
-    chosen = clock or options.clock
+    chosen = clock or now_millis
 
     def failed(failure: Failure) -> None:
         store.note_failure(definition.name, failure)
@@ -414,8 +461,7 @@ def _start(
         )
         return open_run(catalog, definition, outlets, settings)
 
-    workers[key] = QueryWorker(definition.name, opened, options.trigger_of(), failed, looked)
-    return query
+    return QueryWorker(definition.name, opened, options.trigger_of(), failed, looked)
 
 
 def open_run(
@@ -517,5 +563,20 @@ def _workers(catalog: Catalog) -> dict[str, QueryWorker]:
     return _WORKERS.setdefault(catalog.runtime, {})
 
 
+def _worker(catalog: Catalog, name: str) -> Hosted | None:
+    """Find what runs a query: a thread of this process, or an actor."""
+    here = _workers(catalog).get(_key(catalog, name))
+    if here is None and isinstance(catalog.runtime, Hosting):
+        return catalog.runtime.hosted(_host_name(catalog, name))
+    return here
+
+
+def _host_name(catalog: Catalog, name: str) -> str:
+    digest = hashlib.blake2b(catalog.warehouse.encode(), digest_size=8).hexdigest()
+    return f"pkray-query-{digest}-{name}"
+
+
 def _forget(catalog: Catalog, name: str) -> None:
     _workers(catalog).pop(_key(catalog, name), None)
+    if isinstance(catalog.runtime, Hosting):
+        catalog.runtime.end(_host_name(catalog, name))

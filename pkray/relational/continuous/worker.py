@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -72,7 +73,8 @@ class QueryWorker:
     def status(self) -> dict[str, Any]:
         """Say what it does: ``state``, ``failure``, ``epoch``, ``sources``, ``nodes``."""
         failure = None if self._failure is None else self._failure.message
-        return {"state": self._state, "failure": failure, **self._status}
+        state = {"state": self._state, "failure": failure, "process": os.getpid()}
+        return {**state, **self._status}
 
     def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
         """Wait until the status is as wanted; false where it takes longer, or has ended."""

@@ -24,9 +24,11 @@ from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.pusher import Pusher, PushTarget, pushing
 from pkray.service.client.table_service import TableService
+from pkray.service.hosted import Hosted
 from pkray.service.leases import beat_seconds
 from pkray.service.owner_settings import LEASE_MILLIS
 from pkray.service.protocol import KeptBatch, RoutedBatch, SessionId, first_push
+from pkray.service.ray import hosted
 from pkray.service.ray.actors import (
     NAMESPACE,
     CoordinatorActor,
@@ -121,6 +123,18 @@ class RayRuntime:
             yield from workers.run(arguments)
         finally:
             workers.close()
+
+    def host(self, name: str, make: Callable[..., Hosted], *arguments: Any) -> Hosted:
+        """Find the actor that hosts work of this name, or start it: see `Hosting`."""
+        return hosted.host(name, make, *arguments)
+
+    def hosted(self, name: str) -> Hosted | None:
+        """Find the actor that hosts work of this name."""
+        return hosted.find(name)
+
+    def end(self, name: str) -> None:
+        """Kill the actor that hosts work of this name."""
+        hosted.end(name)
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -1,0 +1,121 @@
+"""Hosted work as named, detached actors: a process each, begun again when it is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+
+from pkray.errors import PkrayError, ServiceUnavailableError
+from pkray.service.hosted import Hosted
+from pkray.service.ray.actors import NAMESPACE
+
+_ANSWER_SECONDS = 30.0
+"""For how long an answer is waited for: an actor that is begun again loads its modules anew."""
+_LOOK_SECONDS = 0.05
+
+
+class _Host:
+    """Hosts one piece of work.
+
+    Args:
+        make: makes it.
+    """
+
+    def __init__(self, make: Callable[..., Hosted], *arguments: Any) -> None:
+        self._work = make(*arguments)
+
+    def status(self) -> tuple[bool, dict[str, Any]]:
+        """Say whether it may still do something, and what it does."""
+        return self._work.is_running, self._work.status()
+
+    def stop(self, seconds: float) -> bool:
+        """End it; false where that takes longer."""
+        return self._work.stop(seconds)
+
+
+HostActor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=8)(_Host)  # type: ignore[call-overload] # it has no types
+
+
+class RemoteHosted(Hosted):
+    """Work that an actor hosts."""
+
+    def __init__(self, actor: Any, name: str) -> None:
+        self._actor = actor
+        self._name = name
+
+    def status(self) -> dict[str, Any]:
+        return self._ask()[1]
+
+    @property
+    def is_running(self) -> bool:
+        return self._ask()[0]
+
+    def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while True:
+            running, status = self._ask()
+            if reached(status) or not running or time.monotonic() >= deadline:
+                return reached(status)
+            time.sleep(_LOOK_SECONDS)
+
+    def stop(self, seconds: float = 60.0) -> bool:
+        answer: bool = self._get(self._actor.stop.remote(seconds), seconds + _ANSWER_SECONDS)
+        return answer
+
+    def close(self) -> None:
+        return  # it outlives whoever began it
+
+    def _ask(self) -> tuple[bool, dict[str, Any]]:
+        """Ask for the status, once more while the actor is begun again."""
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while True:
+            try:
+                answer: tuple[bool, dict[str, Any]] = self._get(
+                    self._actor.status.remote(), _ANSWER_SECONDS
+                )
+            except ServiceUnavailableError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_LOOK_SECONDS)
+            else:
+                return answer
+
+    def _get(self, ref: Any, seconds: float) -> Any:
+        try:
+            return ray.get(ref, timeout=seconds)
+        except PkrayError:
+            raise
+        except GetTimeoutError:
+            raise ServiceUnavailableError(
+                f"{self._name} does not answer within {seconds:.0f} s"
+            ) from None
+        except RayError as error:
+            raise ServiceUnavailableError(f"{self._name} is not there: {error}") from error
+
+
+def host(name: str, make: Callable[..., Hosted], *arguments: Any) -> RemoteHosted:
+    """Find the actor that hosts work of this name, or start it."""
+    options = HostActor.options(
+        name=name, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
+    )
+    return RemoteHosted(options.remote(make, *arguments), name)
+
+
+def find(name: str) -> RemoteHosted | None:
+    """Find the actor that hosts work of this name."""
+    try:
+        return RemoteHosted(ray.get_actor(name, NAMESPACE), name)
+    except ValueError:
+        return None
+
+
+def end(name: str) -> None:
+    """Kill the actor that hosts work of this name."""
+    try:
+        ray.kill(ray.get_actor(name, NAMESPACE), no_restart=True)
+    except ValueError:
+        return
