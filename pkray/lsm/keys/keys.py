@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -111,6 +112,8 @@ class NormalizedKeys:
         if self._columns[0].width and wanted._columns[0].width:
             here, there = self._columns[0].chunk(0), wanted._columns[0].chunk(0)
             low = np.searchsorted(here, there, "left")
+            if self._first_words_differ:
+                return self._settled(low, wanted)
             high = np.searchsorted(here, there, "right")
         pending = np.flatnonzero(low < high)
         while len(pending):
@@ -123,6 +126,22 @@ class NormalizedKeys:
         inside = np.flatnonzero(low < self._length)
         equal[inside] = self.compare(low[inside], wanted, inside) == 0
         return low, equal
+
+    def _settled(self, low: np.ndarray, wanted: NormalizedKeys) -> tuple[np.ndarray, np.ndarray]:
+        """Compare what follows the first words, which differ here: one comparison a key decides."""
+        here, there = self._columns[0].chunk(0), wanted._columns[0].chunk(0)
+        inside = np.flatnonzero(low < self._length)
+        alike = inside[here[low[inside]] == there[inside]]
+        compared = self.compare(low[alike], wanted, alike)
+        equal = np.zeros(len(wanted), bool)
+        equal[alike] = compared == 0
+        low[alike] += compared < 0
+        return low, equal
+
+    @cached_property
+    def _first_words_differ(self) -> bool:
+        """Whether the first words of these sorted keys decide their order."""
+        return bool(neighbours_differ(self._columns[0].chunk(0)).all())
 
     def prefix(self) -> tuple[np.ndarray, bool]:
         """Return one word a row that never contradicts the keys' order, and whether it decides it.
