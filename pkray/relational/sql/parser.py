@@ -86,7 +86,7 @@ def tokenize(text: str, dialect: Dialect, shift: int = 0) -> list[Token]:
     if text.lstrip().startswith("/*+"):  # the tokenizer takes it for a comment
         before = text[: text.index("/*+")].split("\n")
         raise QueryError(MISPLACED_HINT, line=len(before), column=len(before[-1]) + 1)
-    for previous, token in zip([None, *tokens[:-1]], tokens, strict=True):
+    for previous, token in zip([None, *tokens], tokens, strict=False):
         if token.token_type in _PARAMETERS or _is_named(previous, token, text):
             column = token.col - (token.end - token.start)
             raise UnsupportedError(
