@@ -57,7 +57,7 @@ class GroupAggregate(Operator):
         (changes,) = inputs
         if not len(changes):
             return Changes.none(self.node.fields)
-        groups = Groups.of(changes, self.node.keys, epoch)
+        groups = Groups.from_changes(changes, self.node.keys, epoch)
         found = aligned(self._state.get(groups.keys), groups.count)[len(self.node.keys) :]
         rows_before, before = integers(found[0]), found[1:]
         rows, kept = counted(groups.of_row, groups.signs, rows_before)

@@ -50,7 +50,7 @@ class Groups:
     _made: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, changes: Changes, names: Sequence[str], epoch: Epoch) -> Groups:
+    def from_changes(cls, changes: Changes, names: Sequence[str], epoch: Epoch) -> Groups:
         """Group changes by columns."""
         columns = changes.columns(names)
         numbers = codes(columns, len(changes))

@@ -58,7 +58,9 @@ class Pairs:
     tallies: tuple[np.ndarray, ...]
 
     @classmethod
-    def of(cls, sides: Sides, is_left: bool, delta: Delta, held: Held, of_row: np.ndarray) -> Pairs:
+    def from_equal_keys(
+        cls, sides: Sides, is_left: bool, delta: Delta, held: Held, of_row: np.ndarray
+    ) -> Pairs:
         """Pair rows of equal keys that meet the condition.
 
         Args:

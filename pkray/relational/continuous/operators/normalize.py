@@ -27,7 +27,7 @@ class CompleteByKey(Operator):
         (changes,) = inputs
         if not len(changes):
             return changes
-        groups = Groups.of(changes, self.node.keys, epoch)
+        groups = Groups.from_changes(changes, self.node.keys, epoch)
         found = self._state.get(groups.keys)
         was = np.zeros(groups.count, bool)
         was[found.positions] = True

@@ -38,7 +38,7 @@ class _Keys:
     is_null: np.ndarray
 
     @classmethod
-    def of(cls, columns: list[pa.Array]) -> _Keys:
+    def from_columns(cls, columns: list[pa.Array]) -> _Keys:
         first, others, count = columns[0], columns[1:], len(columns[0])
         nulls = pa.nulls(count, first.type)
         return cls(
@@ -82,7 +82,7 @@ class NullMembership(Membership):
         self._by_group.write(replace(delta, keys=groups.dictionary, of_row=of_row), UNTALLIED)
 
     def _answers(self, rows: pa.RecordBatch) -> np.ndarray:
-        keys = _Keys.of(named(rows, self.node.left_keys))
+        keys = _Keys.from_columns(named(rows, self.node.left_keys))
         return keys.answers(*self._counted(keys))
 
     def _counted(self, keys: _Keys) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -92,11 +92,11 @@ class NullMembership(Membership):
 
     def _turn(self, delta: Delta, answers: Answers) -> None:
         """Give the left rows whose answer changes with the counts of their keys and groups."""
-        changed = _Keys.of(delta.rows.columns)
+        changed = _Keys.from_columns(delta.rows.columns)
         counted = self._counts.add(changed.whole, delta.signs)
         totals = self._totals.add(changed.group, delta.signs)
         for held in self._affected(changed, counted, totals):
-            keys = _Keys.of(named(held.rows, self.node.left_keys))
+            keys = _Keys.from_columns(named(held.rows, self.node.left_keys))
             whole, null, group = self._counted(keys)
             after = keys.answers(whole, null, group)
             before = keys.answers(

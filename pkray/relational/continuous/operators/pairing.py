@@ -145,7 +145,7 @@ class Pairing:
         held = other.held(asked, before=before)
         if other.keeps_unmatched and not other.tallies:
             held = self._tallied(1 - index, held, side.held(asked, before=True))
-        pairs = Pairs.of(self._sides, index == _LEFT, delta, held, of_row)
+        pairs = Pairs.from_equal_keys(self._sides, index == _LEFT, delta, held, of_row)
         if not self.node.null_aware:
             return pairs
         names = (self._sides.left_keys[0], self._sides.right_keys[0])

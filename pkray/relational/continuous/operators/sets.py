@@ -36,7 +36,7 @@ class CountedRows(Operator):
         changes = concatenated(self.node.fields, parts)
         if not len(changes):
             return changes
-        groups = Groups.of(changes, self.node.fields.names, epoch)
+        groups = Groups.from_changes(changes, self.node.fields.names, epoch)
         found = aligned(self._state.get(groups.keys), groups.count)[len(schema) :]
         before = np.stack([integers(each) for each in found])
         side = np.repeat(np.arange(len(parts)), [len(each) for each in parts])

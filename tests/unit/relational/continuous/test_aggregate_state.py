@@ -257,7 +257,7 @@ def test_a_sum_wider_than_its_type_is_refused() -> None:
     total = pa.array([Decimal("1.25"), Decimal(10**18)], pa.decimal128(38, 2))
     run = run_of("SELECT k FROM t", KV)
     changes = run.push("t", rows(("+I", "a", 1), ("+I", "b", 1)))
-    groups = Groups.of(changes, ["k"], Epoch(0, 0))
+    groups = Groups.from_changes(changes, ["k"], Epoch(0, 0))
     with pytest.raises(EvaluationError, match=r"group k = b is 1000000000000000000.00, which DEC"):
         _narrowed(call, total, groups)
     assert _narrowed(replace(call, function="try_sum"), total, groups).to_pylist() == [
