@@ -671,6 +671,7 @@ class Relation(Queried):
         trigger: str = "changes",
         max_rows: int | None = None,
         strict: bool = False,
+        on_error: Literal["stop", "skip"] = "stop",
         clock: Callable[[], int] | None = None,
     ) -> Any:
         """Keep a keyed table up to date with its rows.
@@ -684,6 +685,8 @@ class Relation(Queried):
             options: of the table, if it is created.
             trigger: ``changes``, ``available_now`` or an interval such as ``5 s``.
             max_rows: most changed rows of tables that one epoch takes.
+            on_error: a row that cannot be computed stops the query, or is skipped and kept, with
+                the reason, in ``name$errors``.
             strict: refuse a plan whose result depends on more than its sources' content.
             clock: processing time in epoch milliseconds; default the machine's.
 
@@ -698,7 +701,7 @@ class Relation(Queried):
         """
         materializing = importlib.import_module("pkray.relational.continuous.materializing")
         return materializing.materialize(
-            self, name, primary_key, options, trigger, max_rows, strict, clock
+            self, name, primary_key, options, trigger, max_rows, strict, on_error, clock
         )
 
     # Plans

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pkray.clock import now_millis
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.told_snapshots import ToldSnapshots
@@ -51,9 +52,13 @@ class Feed(ABC):
     def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
         """Read changes between two positions, with the columns of a scan."""
 
-    def next(self, after: int, newest: int) -> int:
+    def next(self, after: int, newest: int, max_rows: int | None) -> int:
         """Choose the position that an epoch goes to."""
         return newest
+
+    def lag(self, position: int) -> tuple[int, float]:
+        """Say how far a position is behind: in epochs or snapshots, and in seconds."""
+        return max(self.newest() - max(position, 0), 0), 0.0
 
     def hold(self, reader: str, position: int) -> None:
         """Keep what comes after a position, and the rows as of it, for a reader."""
@@ -105,7 +110,7 @@ class PushedFeed(Feed):
     def newest(self) -> int:
         return len(self.source.epochs)
 
-    def next(self, after: int, newest: int) -> int:
+    def next(self, after: int, newest: int, max_rows: int | None) -> int:
         return min(max(after, 0) + 1, newest)
 
     def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
@@ -135,6 +140,35 @@ class TableFeed(Feed):
     def newest(self) -> int:
         latest = self._table.at().snapshot
         return 0 if latest is None else self._told.newest(latest)
+
+    def next(self, after: int, newest: int, max_rows: int | None) -> int:
+        """Take as many snapshots as have at most so many rows, but one at least."""
+        if max_rows is None or after < 0:
+            return newest
+        rows, chosen = 0, after
+        for number in range(after + 1, newest):
+            snapshot = self._table.at(snapshot_id=number).snapshot
+            if snapshot is None:
+                break
+            rows += snapshot.delta_record_count or 0
+            if rows > max_rows and chosen > after:
+                break
+            if self._told.is_told(snapshot):
+                chosen = number
+                if rows > max_rows:
+                    break
+        else:
+            return newest
+        return chosen if chosen > after else newest
+
+    def lag(self, position: int) -> tuple[int, float]:
+        """Say how far a position is behind: in snapshots, and in seconds."""
+        newest = self.newest()
+        if newest <= position:
+            return 0, 0.0
+        snapshot = self._table.at(snapshot_id=max(position, 0) + 1).snapshot
+        since = (now_millis() - snapshot.time_millis) / 1000 if snapshot else 0.0
+        return newest - max(position, 0), max(since, 0.0)
 
     def hold(self, reader: str, position: int) -> None:
         if position > 0:
@@ -189,9 +223,11 @@ class Feeds:
 
     Args:
         scans: what the plan reads, by number.
+        max_rows: most changed rows of a table that an epoch takes; None: no bound.
     """
 
-    def __init__(self, scans: Mapping[int, Scan | Values]) -> None:
+    def __init__(self, scans: Mapping[int, Scan | Values], max_rows: int | None = None) -> None:
+        self._max_rows = max_rows
         self._scans = scans
         self._keys: dict[int, str] = {}
         self.feeds: dict[str, Feed] = {}
@@ -213,7 +249,10 @@ class Feeds:
         """
         newest = self._newest()
         new = {
-            name: (positions.get(name, NOTHING), feed.next(positions.get(name, NOTHING), at))
+            name: (
+                positions.get(name, NOTHING),
+                feed.next(positions.get(name, NOTHING), at, self._max_rows),
+            )
             for (name, feed), at in zip(self.feeds.items(), newest, strict=True)
         }
         moved = {name: bounds for name, bounds in new.items() if bounds[1] > bounds[0]}
@@ -267,6 +306,14 @@ class Feeds:
     def _joined(self, held: Mapping[int, list[Changes]]) -> dict[int, Changes]:
         scans = self._scans
         return {each: concatenated(scans[each].fields, parts) for each, parts in held.items()}
+
+    def lag(self, positions: Mapping[str, int]) -> dict[str, dict[str, float]]:
+        """Say of each source how far the result is behind: ``snapshots`` and ``seconds``."""
+        found = {}
+        for name, feed in self.feeds.items():
+            snapshots, seconds = feed.lag(positions.get(name, NOTHING))
+            found[name] = {"snapshots": snapshots, "seconds": round(seconds, 3)}
+        return found
 
     @property
     def is_finished(self) -> bool:

@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from pkray.options.values import duration_millis
+from pkray.relational.continuous import skipped_rows
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import (
     Context,
@@ -17,6 +20,7 @@ from pkray.relational.continuous.operator import (
     operator_of,
 )
 from pkray.relational.continuous.operators.stateless import Watermarks
+from pkray.relational.continuous.skipped_rows import SkippedRows
 from pkray.relational.continuous.state import State, StateSpec
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Node, Scan, Values
@@ -71,6 +75,7 @@ class Graph:
         ttl: of states for which neither hint nor plan says another.
         ttls: as the compiled plan says them, by a node's number: one a state.
         rows_of: gives the rows of a source by key, where it can.
+        skips: whether rows that cannot be computed one by one are left out, and kept aside.
     """
 
     def __init__(
@@ -81,7 +86,11 @@ class Graph:
         ttl: str = "0 ms",
         ttls: Mapping[int, Sequence[str]] | None = None,
         rows_of: RowsOf = no_rows,
+        skips: bool = False,
     ) -> None:
+        skipped = (
+            SkippedRows(open_state(skipped_rows.NAME, skipped_rows.SPEC, 0)) if skips else None
+        )
         shared = shared_nodes(roots)
         order = list(in_order(shared))
         modes = modes_of(shared, before)
@@ -103,6 +112,7 @@ class Graph:
                 expires=any(duration_millis(each) for each in said),
                 feeds_state=id(node) in feeding,
                 rows_of=rows_of,
+                skip=None if skipped is None else _skipping(skipped, number),
             )
             inputs = tuple(numbers[id(each)] for each in node.inputs)
             operator = operator_of(node)(node, context)
@@ -178,6 +188,10 @@ class Graph:
     def states(self) -> dict[str, State]:
         """List all states by their names."""
         return {name: state for stage in self.stages for name, state in stage.states.items()}
+
+
+def _skipping(rows: SkippedRows, node: int) -> Callable[[int, pa.RecordBatch, str], None]:
+    return lambda epoch, row, error: rows.add(epoch, node, row, error)
 
 
 def _feeding_state(order: Sequence[Node]) -> set[int]:

@@ -26,6 +26,7 @@ def materialize(
     trigger: str,
     max_rows: int | None,
     strict: bool,
+    on_error: str,
     clock: Callable[[], int] | None,
 ) -> Query:
     """Start a query; as of ``Relation.materialize``."""
@@ -37,7 +38,7 @@ def materialize(
     excluded = list(exclusions(relation.plan))
     if strict and excluded:
         raise UnsupportedError(f"strict: {excluded[0]}", reasons=tuple(excluded))
-    chosen = QueryOptions(trigger, max_rows)
+    chosen = QueryOptions(trigger, max_rows, on_error)
     chosen = replace(chosen, clock=clock) if clock else chosen
     chosen.trigger_of()
     key = tuple(primary_key) if primary_key else best_key(relation.plan, unique_keys(relation.plan))

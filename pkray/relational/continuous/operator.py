@@ -20,8 +20,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
 
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes
@@ -81,6 +83,8 @@ class Context:
         expires: whether state has a TTL: results are then written again where they did not change.
         open_state: opens a state of this operator.
         rows_of: gives the rows of a source by key; None where it has none to give.
+        skip: takes the epoch, a row that cannot be computed and why, and leaves the row out; None:
+            such a row stops the query.
     """
 
     mode: ChangelogMode
@@ -89,7 +93,7 @@ class Context:
     expires: bool = False
     feeds_state: bool = False
     rows_of: RowsOf = no_rows
-    options: dict[str, str] = field(default_factory=dict)
+    skip: Callable[[int, pa.RecordBatch, str], None] | None = None
 
 
 class Operator(ABC):

@@ -53,11 +53,13 @@ class QueryOptions:
     Attributes:
         trigger: ``changes``, ``available_now`` or an interval such as ``5 s``.
         max_rows: most changed rows an epoch; None: no bound.
+        on_error: ``stop``, or ``skip`` rows that cannot be computed, which are kept aside.
         clock: processing time in epoch milliseconds; None: that of the machine.
     """
 
     trigger: str = "changes"
     max_rows: int | None = None
+    on_error: str = "stop"
     checkpoint_epochs: int = 100
     checkpoint_seconds: float = 30.0
     clock: Callable[[], int] | None = None
@@ -313,6 +315,7 @@ def start_query(
     kept = {
         "trigger": options.trigger,
         "max_rows": options.max_rows,
+        "on_error": options.on_error,
         "checkpoint_epochs": options.checkpoint_epochs,
         "checkpoint_seconds": options.checkpoint_seconds,
     }
@@ -458,6 +461,8 @@ def open_worker(
             options.checkpoint_seconds,
             chosen,
             reader_of(definition.name),
+            options.on_error == "skip",
+            options.max_rows,
         )
         return open_run(catalog, definition, outlets, settings)
 

@@ -52,6 +52,8 @@ class RunSettings:
         checkpoint_epochs: epochs after which states are written to files.
         checkpoint_seconds: or so many seconds after the last time.
         clock: processing time in epoch milliseconds.
+        skips: whether rows that cannot be computed are left out, and kept aside.
+        max_rows: most changed rows of a table that an epoch takes; None: no bound.
         reader: under which the sources keep what is still to be read; None: they may expire it.
     """
 
@@ -59,6 +61,8 @@ class RunSettings:
     checkpoint_seconds: float = 30.0
     clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1_000_000)
     reader: str | None = None
+    skips: bool = False
+    max_rows: int | None = None
 
 
 class Run:
@@ -85,8 +89,10 @@ class Run:
         found = log.take_over()
         states.begin(found.files if found else {})
         self._rows: dict[TableSource, TableRows] = {}
-        self.graph = Graph(plan.roots, plan.before, states.open, plan.ttl, plan.ttls, self._rows_of)
-        self.feeds = Feeds(self.graph.scans)
+        self.graph = Graph(
+            plan.roots, plan.before, states.open, plan.ttl, plan.ttls, self._rows_of, settings.skips
+        )
+        self.feeds = Feeds(self.graph.scans, settings.max_rows)
         self.positions: dict[str, int] = dict(found.positions) if found else {}
         self.graph.go_on_at(found.watermarks if found else {})
         self.next_epoch = found.epoch + 1 if found else 0

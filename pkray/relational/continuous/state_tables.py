@@ -10,6 +10,7 @@ import pyarrow as pa
 from pkray.errors import TableNotFoundError
 from pkray.format.data_file import DataFileMeta
 from pkray.relational.continuous.query_store import QueryStore
+from pkray.relational.continuous.skipped_rows import COLUMNS, NAME
 from pkray.relational.continuous.state import stored_rows
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
@@ -32,6 +33,8 @@ class _StateRows:
 
     def open_system(self, system: str, snapshot_id: Any = None, **at: Any) -> pa.RecordBatchReader:
         """Read the rows; a state is read as it is, whatever moment is asked for."""
+        if not self.files:
+            return pa.RecordBatchReader.from_batches(COLUMNS, [])
         return stored_rows(self.folder, self.files)
 
 
@@ -49,6 +52,8 @@ def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
         found = store.log(name).newest_checkpoint()
         files = found.files if found else {}
         wanted = system.removeprefix(PREFIX)
+        if system == NAME and NAME not in files:
+            files = {**files, NAME: ()}
         if wanted in files:
             folder = store.folder(name).child(f"state/{wanted}")
             rows = _StateRows(table.name, table.location, folder, files[wanted])

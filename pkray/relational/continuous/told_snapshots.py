@@ -45,7 +45,7 @@ class ToldSnapshots:
         for _ in range(_LOOKED_BACK):
             if found is None or found.id <= self._newest:
                 break
-            if found.commit_kind != APPEND and self._is_told(found):
+            if found.commit_kind != APPEND and self.is_told(found):
                 return found.id
             found = self._before(found)
         return self._newest
@@ -53,8 +53,10 @@ class ToldSnapshots:
     def _before(self, snapshot: Snapshot) -> Snapshot | None:
         return self._table.at(snapshot_id=snapshot.id - 1).snapshot if snapshot.id > 1 else None
 
-    def _is_told(self, snapshot: Snapshot) -> bool:
+    def is_told(self, snapshot: Snapshot) -> bool:
         """Whether no file lies below the levels whose rows the changelog tells of."""
+        if not self._level:
+            return True
         if snapshot.commit_kind == COMPACT and self._follows_its_rows(snapshot):
             return True
         store = self._table.location.open()

@@ -62,6 +62,8 @@ class QueryWorker:
         self._on_failure = on_failure
         self._on_look = on_look
         self._looked = 0.0
+        self._run: Run | None = None
+        self._lag: dict[str, Any] = {}
         self._stopping = threading.Event()
         self._moved = threading.Condition()
         self._status: dict[str, Any] = {"epoch": -1, "sources": {}, "nodes": []}
@@ -73,7 +75,7 @@ class QueryWorker:
     def status(self) -> dict[str, Any]:
         """Say what it does: ``state``, ``failure``, ``epoch``, ``sources``, ``nodes``."""
         failure = None if self._failure is None else self._failure.message
-        state = {"state": self._state, "failure": failure, "process": os.getpid()}
+        state = {"state": self._state, "failure": failure, "process": os.getpid(), "lag": self._lag}
         return {**state, **self._status}
 
     def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
@@ -105,7 +107,7 @@ class QueryWorker:
     def _work(self) -> None:
         run: Run | None = None
         try:
-            run = self._open_run()
+            run = self._run = self._open_run()
             self._show(run, "running")
             self._loop(run)
             run.checkpoint()
@@ -149,6 +151,8 @@ class QueryWorker:
             return
         self._looked = time.monotonic()
         try:
+            if self._run is not None:
+                self._lag = self._run.feeds.lag(self._run.positions)
             if not self._on_look(self.status()):
                 self._stopping.set()
         except PkrayError as error:

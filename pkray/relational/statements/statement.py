@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -73,13 +73,14 @@ class Statement:
         *,
         trigger: str = "changes",
         max_rows: int | None = None,
+        on_error: Literal["stop", "skip"] = "stop",
         clock: Callable[[], int] | None = None,
     ) -> Any:
         """Let it go on as its sources change.
 
         Args:
             name: of the query; default the names of its tables.
-            trigger, max_rows, clock: as of ``Relation.materialize``.
+            trigger, max_rows, on_error, clock: as of ``Relation.materialize``.
 
         Returns:
             the query; one that is there with this name and plan goes on.
@@ -88,7 +89,7 @@ class Statement:
             QueryExistsError: there is one of this name with another plan.
             UnsupportedError: a node does not run continuously.
         """
-        options = QueryOptions(trigger, max_rows)
+        options = QueryOptions(trigger, max_rows, on_error)
         if clock is not None:
             options = replace(options, clock=clock)
         return self.compile().start(name, options)

@@ -384,3 +384,27 @@ def test_an_aggregation_table_takes_changes_back_by_itself(catalog, put):
     ).start()
     query.wait({"default.t": put({1: 5}, 2)})
     assert content(catalog)[(1, 35)] == 1
+
+
+def test_rows_that_cannot_be_computed_are_skipped_and_kept(catalog, put):
+    put({1: 4, 2: 0})
+    query = catalog.sql("SELECT k, 12 / v AS w FROM t").materialize("default.r", on_error="skip")
+    query.wait({"default.t": put({3: 0, 4: 6})})
+    assert content(catalog) == Counter([(1, 3.0), (4, 2.0)])
+    query.wait({"default.t": put({2: 1}, 3)})
+    assert content(catalog) == Counter([(1, 3.0), (4, 2.0), (2, 12.0)])
+    query.stop()
+    errors = catalog.load_table("default.r$errors").to_arrow().to_pylist()
+    assert {each["row"] for each in errors} == {'{"k": 2, "v": 0}', '{"k": 3, "v": 0}'}
+    assert all("zero" in each["error"] for each in errors)
+
+
+def test_an_epoch_takes_no_more_rows_than_it_may(catalog, put):
+    query = catalog.sql("SELECT k, v FROM t").materialize("default.r", max_rows=2)
+    query.wait({"default.t": put({1: 1})})
+    query.stop()
+    for number in range(6):
+        last = put({number: number})
+    query.resume().wait({"default.t": last})
+    assert query.status()["epoch"] >= 3
+    assert query.verify().equal

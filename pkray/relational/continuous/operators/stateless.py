@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from pkray.relational.compiled import compile_expression
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.local.batches import with_schema
-from pkray.relational.local.engine import STEPS, load
+from pkray.relational.local.engine import STEPS, Step, load
 from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import (
@@ -65,12 +65,9 @@ class Stateless(Operator):
         step = self._step
         if self._tells_time:
             step = numbered_step(timed(self.node, 1000 * epoch.time))
-        made = step(
-            pa.RecordBatch.from_arrays(
-                [*changes.rows.columns, numbers],
-                names=[*changes.rows.schema.names, NUMBER],
-            )
-        )
+        named = [*changes.rows.schema.names, NUMBER]
+        asked = pa.RecordBatch.from_arrays([*changes.rows.columns, numbers], names=named)
+        made = pa.concat_batches(list(self._computed(step, asked, epoch)))
         causes = made.column(NUMBER).to_numpy()
         rows = with_schema(made.select(self.node.fields.names), self.node.fields.arrow)
         if not made.num_columns - 1:
@@ -81,6 +78,22 @@ class Stateless(Operator):
         if isinstance(self.node, Expand):
             return result.take(np.argsort(causes, kind="stable"))
         return result
+
+    def _computed(self, step: Step, rows: pa.RecordBatch, epoch: Epoch) -> Iterator[pa.RecordBatch]:
+        """Compute rows; those that cannot be are left out, if the query skips such rows."""
+        try:
+            yield step(rows)
+        except EvaluationError as error:
+            if self.context.skip is None:
+                raise
+            if rows.num_rows == 1:
+                row = rows.drop_columns([NUMBER])
+                self.context.skip(epoch.number, row, str(error))
+                yield step(rows.slice(0, 0))
+                return
+            half = rows.num_rows // 2
+            yield from self._computed(step, rows.slice(0, half), epoch)
+            yield from self._computed(step, rows.slice(half), epoch)
 
 
 def _below_calcs(node: Node) -> Node:
