@@ -128,7 +128,7 @@ class Plan:
             self.roots,
             [_needs_before(root, self._session) for root in self.roots],
             self._document["dialect"],
-            options or QueryOptions(),
+            (options or QueryOptions()).bounded_by(self._session.options),
         )
 
     def diff(self, other: Plan) -> PlanDiff:

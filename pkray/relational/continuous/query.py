@@ -6,7 +6,7 @@ import hashlib
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pkray.arguments.file_names import fault
@@ -63,6 +63,18 @@ class QueryOptions:
     checkpoint_epochs: int = 100
     checkpoint_seconds: float = 30.0
     clock: Callable[[], int] | None = None
+
+    def bounded_by(self, settings: Mapping[str, str]) -> QueryOptions:
+        """Take the bounds of epochs that SET has set, where none are given."""
+        if settings.get("table.exec.mini-batch.enabled", "false").lower() != "true":
+            return self
+        latency = settings.get("table.exec.mini-batch.allow-latency")
+        size = int(settings.get("table.exec.mini-batch.size", "-1"))
+        return replace(
+            self,
+            trigger=latency if latency and self.trigger == "changes" else self.trigger,
+            max_rows=size if size > 0 and self.max_rows is None else self.max_rows,
+        )
 
     def trigger_of(self) -> Trigger:
         """Read the trigger.

@@ -58,12 +58,20 @@ SETTINGS = {
             "table.exec.mini-batch.enabled",
             BOOLEAN,
             "false",
-            "Taken for Flink: epochs are batches.",
+            "Whether the two options below bound the epochs of continuous queries.",
         ),
         Setting(
-            "table.exec.mini-batch.allow-latency", DURATION, None, "Taken for Flink, as above."
+            "table.exec.mini-batch.allow-latency",
+            DURATION,
+            None,
+            "Time between the beginnings of two epochs, where no trigger is given.",
         ),
-        Setting("table.exec.mini-batch.size", integer(-1), None, "Taken for Flink, as above."),
+        Setting(
+            "table.exec.mini-batch.size",
+            integer(-1),
+            None,
+            "Most changed rows of a table that an epoch takes, where max_rows is not given.",
+        ),
         Setting(
             "table.local-time-zone",
             Kind("time zone", _zone, "a zone such as 'Europe/Berlin' or '+02:00'"),

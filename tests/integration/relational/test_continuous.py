@@ -408,3 +408,16 @@ def test_an_epoch_takes_no_more_rows_than_it_may(catalog, put):
     query.resume().wait({"default.t": last})
     assert query.status()["epoch"] >= 3
     assert query.verify().equal
+
+
+def test_settings_bound_the_epochs(catalog, put):
+    catalog.sql("SET 'table.exec.mini-batch.enabled' = 'true'")
+    catalog.sql("SET 'table.exec.mini-batch.allow-latency' = '50 ms'")
+    catalog.sql("SET 'table.exec.mini-batch.size' = '1'")
+    query = catalog.sql("SELECT k, v FROM t").materialize("default.r", trigger="changes")
+    query.wait({"default.t": put({1: 1})})
+    query.stop()
+    for number in range(4):
+        last = put({number: number})
+    query.resume().wait({"default.t": last})
+    assert query.status()["epoch"] == 4
