@@ -23,6 +23,8 @@ KINDS = {
     "anti": "SELECT * FROM l LEFT ANTI JOIN r ON {on}",
     "mark": "SELECT l.*, EXISTS (SELECT 1 FROM r WHERE {on}) AS m FROM l",
     "filtered": "SELECT l.id, w FROM l JOIN (SELECT * FROM r WHERE w > 1) r ON {on}",
+    "itself": "SELECT l.id, l.v, r.v AS w FROM l LEFT JOIN (SELECT *, v AS w FROM l) r ON {on}",
+    "twice": "SELECT l.id, a.w, r.w AS b FROM l LEFT JOIN r ON {on} JOIN r a ON a.id = l.k",
     "projected": "SELECT v, w FROM (SELECT k, id, v + 1 AS v FROM l) l LEFT JOIN r ON {on}",
 }
 CONDITIONS = {
