@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,9 @@ from pkray.relational.continuous.operators.join_sides import Delta, Held
 from pkray.relational.local.batches import spread
 from pkray.relational.local.joins import Sides, checked_pairs
 from pkray.relational.local.keys import codes
+
+BLOCK_PAIRS = 1 << 22
+"""Pairs that are checked at a time: where a condition keeps few, the others take no memory."""
 
 
 def matched(
@@ -27,18 +31,29 @@ def matched(
         int64 numbers of our rows, ascending, and of the rows that are held.
     """
     starts, sizes = held.ranges(of_row)
-    rows, others = np.repeat(np.arange(len(of_row)), sizes), spread(starts, sizes)
     mine, theirs = (pa.Table.from_batches([each]) for each in (ours, held.rows))
-    if is_left:
-        found = checked_pairs(sides, mine, theirs, rows, others)
-    else:
-        turned = checked_pairs(sides, theirs, mine, others, rows)
-        found = [(each, other) for other, each in turned]
-    none = np.zeros(0, np.int64)
+    found = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+    for begin, end in _blocks(sizes):
+        rows = np.repeat(np.arange(begin, end), sizes[begin:end])
+        others = spread(starts[begin:end], sizes[begin:end])
+        if is_left:
+            found += checked_pairs(sides, mine, theirs, rows, others)
+        else:
+            turned = checked_pairs(sides, theirs, mine, others, rows)
+            found += [(each, other) for other, each in turned]
     return (
-        np.concatenate([none, *(each for each, _ in found)]),
-        np.concatenate([none, *(other for _, other in found)]),
+        np.concatenate([each for each, _ in found]),
+        np.concatenate([other for _, other in found]),
     )
+
+
+def _blocks(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Cut rows that have so many pairs each into ranges of at most `BLOCK_PAIRS`, or one row."""
+    ends, begin, before = np.cumsum(sizes), 0, 0
+    while begin < len(sizes):
+        end = max(int(np.searchsorted(ends, before + BLOCK_PAIRS, side="right")), begin + 1)
+        yield begin, end
+        begin, before = end, int(ends[end - 1])
 
 
 @dataclass(frozen=True)

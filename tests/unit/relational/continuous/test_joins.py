@@ -5,6 +5,7 @@ import pytest
 
 from pkray.errors import EvaluationError
 from pkray.relational import changelog, query
+from pkray.relational.continuous.operators import join_pairs
 from tests.effort import EFFORT
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
 
@@ -59,6 +60,11 @@ def test_a_join_follows_both_sides(kind: str, on: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3 * EFFORT))
 def test_what_is_in_the_other_side_follows_both_sides(kind: str, is_in: str, seed: int) -> None:
     follows(IN[kind].format(is_in=is_in), f"{kind} {is_in} {seed}")
+
+
+def test_pairs_are_checked_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join_pairs, "BLOCK_PAIRS", 5)
+    follows(KINDS["full"].format(both="v, w", on="l.v < r.w"), "blocks")
 
 
 def follows(text: str, seed: str) -> None:
