@@ -72,7 +72,7 @@ def _formatted(found: re.Match[str], value: Expression, dialect: Dialect) -> Exp
             raise QueryError(
                 f"{found[0]} of format_string takes a FLOAT, DOUBLE or DECIMAL, not {value.type}"
             )
-        said = cast_to(cast_to(value, exact), STRING)
+        said = _signed(value, cast_to(cast_to(value, exact), STRING), dialect)
     elif kind in "xX":
         said = function.resolve("hex", (value,), dialect)
         width_of = {"TINYINT": 2, "SMALLINT": 4, "INT": 8}.get(value.type.root, 16)
@@ -89,6 +89,16 @@ def _formatted(found: re.Match[str], value: Expression, dialect: Dialect) -> Exp
     missing = "null"[: int(digits)] if digits is not None else "null"
     said = function.resolve("coalesce", (said, _literal(missing)), dialect)
     return _wide(said, width, "rpad" if "-" in found["flags"] else "lpad", " ", dialect)
+
+
+def _signed(value: Expression, said: Expression, dialect: Dialect) -> Expression:
+    """Keep the sign of a number that is rounded to zero: ``-0.00``."""
+    below = function.resolve("less", (value, Literal(INT.with_nullable(False), 0)), dialect)
+    signs = function.resolve("startswith", (said, _literal("-")), dialect)
+    plain = function.resolve(
+        "if", (signs, said, function.resolve("concat", (_literal("-"), said), dialect)), dialect
+    )
+    return function.resolve("if", (below, plain, said), dialect)
 
 
 def _with_zeros(said: Expression, width: int, dialect: Dialect) -> Expression:

@@ -16,6 +16,8 @@ from tests.unit.relational.expressions import FLINK, bound, fields, value
     [
         ("format_string('%s-%05d|%-3s|%3s', 'a', -12, 'b', 'c')", "a--0012|b  |  c"),
         ("format_string('%.2f%%', 1.005)", "1.01%"),
+        ("format_string('%.0f %.1f %.1f', -0.2D, -0.01D, -2.5D)", "-0 -0.0 -2.5"),
+        ("format_string('%x %.2f', -1, CAST(NULL AS DOUBLE))", "ffffffff nu"),
         ("format_string('%s %d', CAST(NULL AS STRING), CAST(NULL AS INT))", "null null"),
         ("to_char(1234.5, '999,999.99')", "  1,234.50"),
         ("to_char(-5, 'S099')", "-005"),
