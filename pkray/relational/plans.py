@@ -154,7 +154,7 @@ class Plan:
 
 def compile_relation(relation: Relation, into: str | None = None) -> Plan:
     """Compile a relation's plan; as of ``Relation.compile_plan``."""
-    session = relation.names.session or _session_of(relation.plan)
+    session = session_of(relation)
     if into is not None:
         if session is None:
             raise QueryError(f"no catalog has {into}: compile a relation of catalog.sql")
@@ -164,9 +164,13 @@ def compile_relation(relation: Relation, into: str | None = None) -> Plan:
     return compile_plans([relation.plan], relation.dialect, session)
 
 
-def _session_of(plan: Node) -> QuerySession | None:
-    """Open the warehouse of the first table that a plan reads; None where it reads none."""
-    scans = (node for node in plan.walk() if isinstance(node, Scan))
+def session_of(relation: Relation) -> QuerySession | None:
+    """Give a relation's session, or open the warehouse of the first table that it reads; None
+    where it reads none.
+    """
+    if relation.names.session is not None:
+        return relation.names.session
+    scans = (node for node in relation.plan.walk() if isinstance(node, Scan))
     tables = (each.source.original for each in scans if isinstance(each.source, TableSource))
     for table in tables:
         place = table.location

@@ -163,12 +163,12 @@ class TableFeed(Feed):
 
     def lag(self, position: int) -> tuple[int, float]:
         """Say how far a position is behind: in snapshots, and in seconds."""
-        newest = self.newest()
+        newest, position = self.newest(), max(position, 0)
         if newest <= position:
             return 0, 0.0
-        snapshot = self._table.at(snapshot_id=max(position, 0) + 1).snapshot
+        snapshot = self._table.at(snapshot_id=position + 1).snapshot
         since = (now_millis() - snapshot.time_millis) / 1000 if snapshot else 0.0
-        return newest - max(position, 0), max(since, 0.0)
+        return newest - position, max(since, 0.0)
 
     def hold(self, reader: str, position: int) -> None:
         if position > 0:

@@ -11,7 +11,7 @@ from pkray.relational.continuous.query import Query, QueryOptions
 from pkray.relational.continuous.verify import exclusions
 from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import Node, RowKey, Sink
-from pkray.relational.plans import compile_plans
+from pkray.relational.plans import compile_plans, session_of
 from pkray.table.table import Table
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def materialize(
     clock: Callable[[], int] | None,
 ) -> Query:
     """Start a query; as of ``Relation.materialize``."""
-    session = relation.names.session
+    session = session_of(relation)
     if session is None:
         raise QueryError(
             f"no catalog has the table {name}: make the relation by catalog.sql or from a table"

@@ -573,7 +573,7 @@ def _store(catalog: Catalog) -> QueryStore:
 
 
 def _key(catalog: Catalog, name: str) -> str:
-    return f"{catalog.warehouse}/{name}"
+    return f"{catalog.warehouse.rstrip('/')}/{name}"
 
 
 def _workers(catalog: Catalog) -> dict[str, QueryWorker]:

@@ -30,6 +30,7 @@ from pkray.relational.plan.json_writer import to_json
 from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.physical import to_physical
 from pkray.relational.plan.state import ttl_of
+from pkray.relational.plans import session_of
 from pkray.version import __version__
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _ttl(relation: Relation) -> str:
 
 
 def _catalog(relation: Relation, name: str) -> Catalog:
-    session = relation.names.session
+    session = session_of(relation)
     if session is None:
         raise QueryError(
             f"no catalog keeps the query {name}: make the relation by catalog.sql or from a table"

@@ -116,6 +116,27 @@ def test_a_query_goes_on_in_another_process(catalog, put, tmp_path):
         assert found.verify().equal
 
 
+def test_a_query_over_an_empty_table_lags_behind_nothing(catalog, put, caplog):
+    query = catalog.sql("SELECT k, v FROM t").materialize("default.r")
+    query.stop()
+    assert query.status()["state"] == "stopped"
+    assert "its status is not written down" not in caplog.text
+
+
+def test_relations_of_tables_have_their_queries_in_the_same_catalog(catalog, put):
+    relation = catalog.load_table("default.t").relation()
+    seen: list[int] = []
+    function = relation.foreach_batch(lambda batch, epoch: seen.append(batch.num_rows), "seen")
+    query = relation.filter("v > 1").materialize("default.r")
+    snapshot = put({1: 1, 2: 2})
+    query.wait({"default.t": snapshot})
+    function.wait({"default.t": snapshot})
+    assert content(catalog) == Counter([(2, 2)])
+    assert sum(seen) == 2
+    catalog.query("default.r").stop()
+    assert query.status()["state"] == "stopped"
+
+
 def test_the_same_plan_goes_on_and_another_is_refused(catalog, put):
     put({1: 1})
     first = catalog.sql(TOTALS).materialize("default.r")
