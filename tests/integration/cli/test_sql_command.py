@@ -57,9 +57,11 @@ def test_statements_come_from_a_file_or_from_stdin(run, tmp_path):
 def test_an_insert_runs_once_unless_it_is_to_go_on(run):
     insert = "INSERT INTO shop.t (id) VALUES (3)"
     assert json.loads(run(insert, "--json")[1]) == {"table": "shop.t", "snapshot_id": 2}
-    code, _, wrong = run(insert, "--continuous")
-    assert code == 1
-    assert "continuous" in wrong
+    code, printed, _ = run("INSERT INTO shop.t (id) VALUES (4)", "--continuous")
+    assert code == 0
+    assert "shop.t: ended" in printed  # its source is all there is
+    rows = run("SELECT id FROM shop.t ORDER BY id", "--json")[1].splitlines()
+    assert json.loads(rows[-1]) == {"id": 4}
 
 
 def test_errors_say_where_in_the_text(run):

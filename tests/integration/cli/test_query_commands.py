@@ -1,0 +1,75 @@
+"""``pkray query …``: what continuous queries there are, from other processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+import pkray
+from pkray.cli import main
+
+
+@pytest.fixture
+def warehouse(tmp_path) -> str:
+    """A warehouse with a query default.r that has stopped."""
+    root = str(tmp_path / "warehouse")
+    with pkray.connect(root) as catalog:
+        table = catalog.create_table("default.t", [("k", "INT"), ("v", "INT")], ["k"])
+        with table.open_writer() as writer:
+            writer.upsert([{"k": 1, "v": 1}, {"k": 2, "v": 1}])
+            snapshot = writer.commit()
+        query = catalog.sql("SELECT v, COUNT(*) AS n FROM t GROUP BY v").materialize("default.r")
+        query.wait({"default.t": snapshot.id})
+        query.stop()
+    return root
+
+
+@pytest.fixture
+def call(warehouse, capsys) -> Callable[..., tuple[int, str, str]]:
+    def run(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["query", *words, "--warehouse", warehouse])
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def said(call) -> Callable[..., dict[str, object]]:
+    return lambda *words: json.loads(call(*words, "--json")[1])
+
+
+def test_queries_are_listed_shown_verified_and_dropped(said, call):
+    assert said("list")["state"] == "stopped"
+    assert said("status", "default.r")["sources"] == {"default.t": 1}
+    assert said("verify", "default.r")["equal"] is True
+    assert said("savepoint", "default.r", "one") == {"savepoint": "one", "query": "default.r"}
+    assert said("drop", "default.r") == {"dropped": "default.r"}
+    code, _, wrong = call("status", "default.r")
+    assert code == 1
+    assert "no query is called default.r" in wrong
+
+
+def test_a_query_that_runs_in_one_process_is_stopped_from_another(warehouse, said):
+    command = [sys.executable, "-m", "pkray", "query", "resume", "default.r"]
+    running = subprocess.Popen(
+        [*command, "--warehouse", warehouse], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while said("list")["state"] != "running" and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert said("stop", "default.r") == {"stopped": "default.r"}
+        assert running.wait(30) == 0
+    finally:
+        if running.poll() is None:
+            running.send_signal(signal.SIGKILL)
+            running.wait()
+    assert said("list")["state"] == "stopped"
