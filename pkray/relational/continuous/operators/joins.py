@@ -37,9 +37,9 @@ class Joins(Operator):
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         if not (isinstance(self._join, Pairing) and self._join.reads_sources):
-            return self._join.apply(inputs, epoch.arrival)
+            return self._join.apply(inputs, epoch)
         if self._join.begins:
-            return self._join.apply(inputs, epoch.arrival)
+            return self._join.apply(inputs, epoch)
         # sources are read as they are before and after the epoch, not between its parts
         self._waiting.append(inputs)
         if not epoch.ends:
@@ -50,5 +50,5 @@ class Joins(Operator):
                 concatenated(each.fields, [part[index] for part in parts])
                 for index, each in enumerate(self.node.inputs)
             ],
-            epoch.arrival,
+            epoch,
         )

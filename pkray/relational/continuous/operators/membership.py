@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.encoding import encoded
-from pkray.relational.continuous.operator import Context
+from pkray.relational.continuous.operator import Context, Epoch
 from pkray.relational.continuous.operators.join_output import Answers, JoinOutput
 from pkray.relational.continuous.operators.join_sides import Asked, Delta, SideSpec
 from pkray.relational.continuous.operators.kept_sides import KeptSide
@@ -55,9 +55,9 @@ class Membership:
     def _null_safe(self) -> tuple[bool, ...]:
         return Sides.of(self.node).null_safe
 
-    def apply(self, inputs: Sequence[Changes], arrival: int) -> Changes:
-        """Take the changes of both sides; `arrival` is that of the epoch."""
-        left, right = inputs
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        """Take the changes of both sides."""
+        (left, right), arrival = inputs, epoch.arrival
         made = [self._apply_right(right, arrival)] if len(right) else []
         made += [self._apply_left(left, arrival)] if len(left) else []
         return concatenated(self.node.fields, made)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pkray.errors import EvaluationError
 from pkray.relational.continuous.changes import Changes, concatenated, take
-from pkray.relational.continuous.operator import Context
+from pkray.relational.continuous.operator import Context, Epoch
 from pkray.relational.continuous.operators.join_output import (
     FIRST,
     LAST,
@@ -50,6 +50,7 @@ class Pairing:
         self._expires = context.expires
         self._sides = Sides.of(node)
         self._kept = _KEPT.get(node.kind, (_LEFT,))
+        self._doubtful: list[tuple[pa.Array, pa.Array]] = []
         self._held = [self._side(index, context) for index in (_LEFT, _RIGHT)]
 
     def _side(self, index: int, context: Context) -> JoinSide:
@@ -93,39 +94,21 @@ class Pairing:
         """
         return (_LEFT, _RIGHT) if self.node.kind is JoinKind.RIGHT else (_RIGHT, _LEFT)
 
-    def apply(self, inputs: Sequence[Changes], arrival: int) -> Changes:
-        """Take the changes of both sides; `arrival` is that of the epoch."""
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        """Take the changes of both sides."""
         order = self._order[1:] if self.begins else self._order
-        doubtful: list[tuple[pa.Array, pa.Array]] = []
-        made = [
-            self._joined(index, inputs[index], arrival, doubtful, is_first=index == self._order[0])
-            for index in order
-        ]
-        for keys, row_keys in doubtful:
-            found = self._held[_LEFT].held_row(keys, row_keys)
-            _check_single(found.rows, found.tallies[0])
+        made = [self._joined(index, inputs[index], epoch.arrival) for index in order]
+        if epoch.ends:
+            self._check_single()
         return concatenated(self.node.fields, made)
 
-    def _joined(
-        self,
-        index: int,
-        changes: Changes,
-        arrival: int,
-        doubtful: list[tuple[pa.Array, pa.Array]],
-        *,
-        is_first: bool,
-    ) -> Changes:
-        """Take the changes of one side.
-
-        Args:
-            is_first: whether they meet the other side as it was before the epoch.
-            doubtful: takes the keys of rows that have more matches than they may, if they stay.
-        """
+    def _joined(self, index: int, changes: Changes, arrival: int) -> Changes:
+        """Take the changes of one side; of the first one they meet the other side as it was."""
         side, other = self._held[index], self._held[1 - index]
         delta = side.delta(changes, arrival) if len(changes) else None
         if delta is None or not len(delta):
             return Changes.none(self.node.fields)
-        pairs = self._pairs(index, delta, before=is_first)
+        pairs = self._pairs(index, delta, before=index == self._order[0])
         output = JoinOutput(self.node.fields)
         matches = pairs.matches()
         if self.node.kind.keeps_right:
@@ -133,10 +116,12 @@ class Pairing:
         else:
             self._answer(index, pairs, matches, Answers(self.node, output))
         if self.node.kind is JoinKind.SINGLE and index == _LEFT:
-            _check_single(delta.rows, np.where(delta.signs > 0, matches[0], 0))
+            many = pa.array(np.flatnonzero((delta.signs > 0) & (matches[0] > 1)))
+            keys = delta.keys.take(pa.array(delta.of_row))
+            self._doubtful.append((keys.take(many), delta.row_keys.take(many)))
         side.write(delta, matches[: len(side.tallies)])
         if other.tallies:
-            self._retally(other, pairs, doubtful)
+            self._retally(other, pairs)
         return output.changes()
 
     def _pairs(self, index: int, delta: Delta, *, before: bool) -> Pairs:
@@ -220,9 +205,7 @@ class Pairing:
         causes = pairs.last_causes()[rows]
         answers.turn(take(held.rows, rows), before[rows], after[rows], delta.kinds[causes], causes)
 
-    def _retally(
-        self, other: JoinSide, pairs: Pairs, doubtful: list[tuple[pa.Array, pa.Array]]
-    ) -> None:
+    def _retally(self, other: JoinSide, pairs: Pairs) -> None:
         """Count the matches that rows of the other side gained and lost."""
         held, gains = pairs.held, pairs.gains()
         touched = np.any(gains != 0, axis=0)
@@ -234,7 +217,19 @@ class Pairing:
         if self.node.kind is JoinKind.SINGLE:
             many = numbers[tallies[0][numbers] > 1]
             keys = held.keys.take(pa.array(held.positions[many]))
-            doubtful.append((keys, held.row_keys.take(pa.array(many))))
+            self._doubtful.append((keys, held.row_keys.take(pa.array(many))))
+
+    def _check_single(self) -> None:
+        """Fail where a row has two matches for its one value when the epoch ends."""
+        doubtful, self._doubtful = self._doubtful, []
+        for keys, row_keys in doubtful:
+            found = self._held[_LEFT].held_row(keys, row_keys)
+            many = np.flatnonzero(found.tallies[0] > 1)
+            if len(many):
+                raise EvaluationError(
+                    "a subquery that stands for one value gives more than one row for "
+                    f"{take(found.rows, many[:1]).to_pylist()[0]}: aggregate it, or write LIMIT 1"
+                )
 
 
 def _answers(tallies: np.ndarray) -> np.ndarray:
@@ -242,12 +237,3 @@ def _answers(tallies: np.ndarray) -> np.ndarray:
     unknown = np.where(tallies[1] > 0, UNKNOWN, NO) if len(tallies) > 1 else NO
     answers: np.ndarray = np.where(tallies[0] > 0, YES, unknown).astype(np.int8)
     return answers
-
-
-def _check_single(rows: pa.RecordBatch, matches: np.ndarray) -> None:
-    many = np.flatnonzero(matches > 1)
-    if len(many):
-        raise EvaluationError(
-            "a subquery that stands for one value gives more than one row for "
-            f"{take(rows, many[:1]).to_pylist()[0]}: aggregate it, or write LIMIT 1"
-        )

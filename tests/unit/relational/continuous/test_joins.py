@@ -198,3 +198,12 @@ def test_a_first_null_on_the_right_empties_not_in_until_it_goes() -> None:
     assert kinds_of(made) == [("-D", (1,))]
     made = run.push("r", [change("-D", None, 0), change("-D", 2, 0)])
     assert sorted(kinds_of(made), key=str) == [("+I", (1,)), ("+I", (None,))]
+
+
+def test_a_second_row_that_replaces_the_first_in_another_part_is_no_error() -> None:
+    run = joined("SELECT l.k, (SELECT r.v FROM r WHERE r.k = l.k) AS w FROM l", l=None, r=None)
+    run.push("l", [change("+I", 7, 0)])
+    run.push("r", [change("+I", 7, 5)])
+    run.parts = 2
+    run.push("r", [change("+I", 7, 6), change("-D", 7, 5)])
+    assert dict(run.content) == {(7, 6): 1}
