@@ -30,9 +30,11 @@ from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state import State, StateSpec
 from pkray.relational.dialect import Dialect
-from pkray.relational.plan.changelog_modes import ChangelogMode
-from pkray.relational.plan.expressions import Cast, ColumnRef
+from pkray.relational.functions.function import function
+from pkray.relational.plan.changelog_modes import INSERT, ChangelogMode, change_kinds
+from pkray.relational.plan.expressions import Call, Cast, ColumnRef
 from pkray.relational.plan.nodes import Calc, Filter, Node, Over, Project, Scan, Values
+from pkray.relational.running import timed
 from pkray.relational.sources.source import Source
 
 OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}
@@ -163,8 +165,28 @@ def check_operators(plan: Node, dialect: str) -> None:
     for node in plan.walk():
         if not isinstance(node, Scan | Values):
             operator_of(node)
+            _check_determined(node)
         if dialect == Dialect.FLINK and isinstance(node, Filter | Calc):
             _check_ranks(node)
+
+
+def _check_determined(node: Node) -> None:
+    """Refuse the time and chance where rows are taken back: none would find what was added."""
+    if not isinstance(node, Filter | Project) or change_kinds(node.input) == INSERT:
+        return
+    values = [value for _, value in node.columns] if isinstance(node, Project) else []
+    conditions = [node.condition] if isinstance(node, Filter | Calc) else []
+    parts = [part for each in (*values, *conditions) for part in each.walk()]
+    by_chance = (
+        isinstance(part, Call) and not function(part.function).deterministic for part in parts
+    )
+    if timed(node, 0) is not node or any(by_chance):
+        raise UnsupportedError(
+            "the time of day, or chance, is asked for of rows that may change: what is taken back "
+            "would not be what was added; ask for it of a source that only adds rows, or keep the "
+            "value in a table first",
+            node=type(node).__name__,
+        )
 
 
 def _check_ranks(node: Filter | Calc) -> None:

@@ -442,3 +442,8 @@ def test_settings_bound_the_epochs(catalog, put):
         last = put({number: number})
     query.resume().wait({"default.t": last})
     assert query.status()["epoch"] == 4
+
+
+def test_the_time_is_refused_of_rows_that_change(catalog, put):
+    with pytest.raises(UnsupportedError, match="time of day"):
+        catalog.sql("SELECT k, current_timestamp() AS at FROM t").stream()
