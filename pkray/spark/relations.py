@@ -259,7 +259,7 @@ def relation(frame: Any, *, name: str = "dataframe") -> Relation:
         name: what explanations call it.
 
     Raises:
-        UnsupportedError: it is a stream, which continuous queries will read.
+        UnsupportedError: it is a stream.
         SchemaError: a column's type has no Arrow form, or a name appears twice.
     """
     from pkray.relational.api.relation import of_source
@@ -270,7 +270,7 @@ def relation(frame: Any, *, name: str = "dataframe") -> Relation:
         )
     if frame.isStreaming:
         raise UnsupportedError(
-            "a streaming DataFrame runs in continuous queries alone, which are not there yet: "
-            "ingest the stream into a table with start_ingest, and query the table"
+            "a streaming DataFrame is no source of queries: ingest the stream into a table with "
+            "start_ingest, and query the table"
         )
     return of_source(DataFrameSource(name, frame))

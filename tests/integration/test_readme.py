@@ -60,6 +60,23 @@ def test_the_tour_of_queries(tmp_path, monkeypatch, capsys):
     tour["catalog"].close()
 
 
+def test_the_tour_of_continuous_queries(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pkray.connect("warehouse") as catalog:
+        tour: dict = {"catalog": catalog}
+        (code,) = blocks("Continuous queries")
+        exec(compile(code, "README.md", "exec"), tour)
+        assert "equal at snapshot" in capsys.readouterr().out
+        balance = catalog.load_table("shop.balance").to_arrow()
+        assert [(row["customer"], row["n"], int(row["total"])) for row in balance.to_pylist()] == [
+            ("Ada", 2, 27)
+        ]
+        assert tour["query"].verify()
+        assert catalog.load_table("shop.large").to_arrow()["id"].to_pylist() == [1]
+        assert catalog.load_table("shop.small").to_arrow()["id"].to_pylist() == [3]
+        assert [each.name for each in catalog.queries()] == ["shop.balance", "sizes"]
+
+
 def test_the_tour_of_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Grace\n")
