@@ -76,6 +76,13 @@ class Found(NamedTuple):
         """Give one column."""
         return self.rows.column(self.rows.schema.get_field_index(name))
 
+    def take(self, numbers: np.ndarray) -> Found:
+        """Take rows by number, in the order given."""
+        chosen = pa.array(numbers)
+        rows = self.rows.take(chosen) if self.rows.num_columns else self.rows
+        keys = None if self.row_keys is None else self.row_keys.take(chosen)
+        return Found(self.positions[numbers], rows, keys)
+
 
 class State:
     """One state of an operator. For one thread.
@@ -276,18 +283,11 @@ class State:
             return found
         written = _one(table.column(WRITTEN)).to_numpy(zero_copy_only=False)
         live = written + self.ttl > self.now
-        return found if live.all() else _taken(found, np.flatnonzero(live))
+        return found if live.all() else found.take(np.flatnonzero(live))
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _taken(found: Found, numbers: np.ndarray) -> Found:
-    chosen = pa.array(numbers)
-    rows = found.rows.take(chosen) if found.rows.num_columns else found.rows
-    keys = None if found.row_keys is None else found.row_keys.take(chosen)
-    return Found(found.positions[numbers], rows, keys)
 
 
 def stored_rows(store: ObjectStore, files: Sequence[DataFileMeta]) -> pa.RecordBatchReader:

@@ -35,7 +35,7 @@ from pkray.relational.continuous.operators.ordering import (
     order_keys,
     paired,
 )
-from pkray.relational.continuous.state import StateSpec
+from pkray.relational.continuous.state import Found, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.frames import Partitions
 from pkray.relational.local.keys import codes
@@ -44,6 +44,8 @@ from pkray.relational.plan.expressions import Frame, WindowCall
 from pkray.relational.plan.nodes import BIGINT, Over
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
+_STRETCH = 64
+"""Rows read at once from the first of several changes of a partition on, to find the others."""
 _ALL = 1 << 40
 """As many rows as there are."""
 _WINDOW = "$window"
@@ -155,36 +157,28 @@ class Windowed(_Windowed):
         return items, before, self._values(items, np.flatnonzero(items.is_there))
 
     def _read(self, changes: Changes, effect: Effect, keys: pa.Array, row_keys: pa.Array) -> _Items:
-        named = keys.dictionary_encode()
+        changed = pa.array(np.concatenate([effect.added, effect.removed]))
+        named = keys.take(changed).dictionary_encode()
         partitions = np.asarray(named.indices).astype(np.int64)
-        changed = np.concatenate([effect.added, effect.removed])
-        parts = [(changes.take(effect.added).rows, partitions[effect.added])]
-        parts_keys = [row_keys.take(pa.array(effect.added))]
-        asked = [np.arange(len(effect.added))]  # the question that each row answers
-        questions = pa.array(changed)
+        places = row_keys.take(changed)
+        new = len(effect.added)
         if self._reach is None:
-            used = np.unique(partitions[changed])
-            founds = [(self._rows.rows_of(named.dictionary.take(pa.array(used))), used)]
+            founds = [self._rows.rows_of(named.dictionary)]
+            of_found, asked = [founds[0].positions], []
         else:
-            far = sum(self._reach)
-            around, bounds = keys.take(questions), row_keys.take(questions)
-            founds = [
-                (self._rows.rows_of(around, last=far, bounds=bounds), partitions[changed]),
-                (self._rows.rows_of(around, first=far + 1, bounds=bounds), partitions[changed]),
-            ]
-        for found, of_question in founds:
-            assert found.row_keys is not None
-            parts.append((found.rows, of_question[found.positions]))
-            parts_keys.append(found.row_keys)
-            asked.append(found.positions)
-        rows = concat_rows(self._schema, [each for each, _ in parts])
-        of_row = np.concatenate([each for _, each in parts])
-        all_keys = pa.concat_arrays(parts_keys)
+            questions, reads = self._around_changes(named.dictionary, partitions, places)
+            founds = [found for found, _ in reads]
+            of_found = [partitions[each] for _, each in reads]
+            asked = [questions[:new], *(each for _, each in reads)]
+        rows = concat_rows(
+            self._schema, [changes.take(effect.added).rows, *(f.rows for f in founds)]
+        )
+        of_row = np.concatenate([partitions[:new], *of_found])
+        all_keys = pa.concat_arrays([places[:new], *(found.row_keys for found in founds)])
         order, starts = NormalizedKeys([pa.array(of_row), all_keys]).sort(stable=True)
         chosen = order[starts]
-        item_keys = all_keys.take(pa.array(chosen))
-        is_new = chosen < len(effect.added)
-        gone = np.asarray(pc.is_in(item_keys, row_keys.take(pa.array(effect.removed))))
+        is_new = chosen < new
+        gone = np.asarray(pc.is_in(all_keys.take(pa.array(chosen)), places[new:]))
         taken = rows.take(pa.array(chosen)) if len(self._schema) else rows
         items = _Items(taken, of_row[chosen], ~is_new, ~gone, np.ones(len(chosen), bool))
         if self._reach is None:
@@ -192,6 +186,67 @@ class Windowed(_Windowed):
         item = np.empty(len(order), np.int64)
         item[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
         return self._cut(items, item, np.concatenate(asked), is_new, gone)
+
+    def _around_changes(
+        self, keys: pa.Array, partitions: np.ndarray, places: pa.Array
+    ) -> tuple[np.ndarray, list[tuple[Found, np.ndarray]]]:
+        """Read the rows around changes: those of a partition that lie near together at once.
+
+        Args:
+            partitions: of each change the number of its key; places: its row key.
+
+        Returns:
+            The question of each change, which is the number of a change; rows, and of each the
+            question that it answers. What answers one question has no gap, its changes among it.
+        """
+        assert self._reach is not None
+        far = sum(self._reach)
+        questions = np.arange(len(partitions))
+        order, _ = NormalizedKeys([pa.array(partitions), places]).sort()
+        begins = np.flatnonzero(np.diff(partitions[order], prepend=-1))
+        ends = np.append(begins[1:], len(order)) - 1
+        several = begins < ends
+        first, last = order[begins[several]], order[ends[several]]
+        reads: list[tuple[Found, np.ndarray]] = []
+        if len(first):
+            back, on, whole = self._stretches(
+                keys.take(pa.array(partitions[first])), places, first, last
+            )
+            leader = np.full(len(keys), -1)
+            leader[partitions[first[whole]]] = first[whole]
+            questions = np.where(leader[partitions] < 0, questions, leader[partitions])
+            for found in (back, on):
+                answers = np.flatnonzero(whole[found.positions])
+                reads.append((found.take(answers), first[found.positions[answers]]))
+            left = np.flatnonzero(leader[partitions] < 0)
+        else:
+            left = questions
+        if len(left):
+            some, bounds = keys.take(pa.array(partitions[left])), places.take(pa.array(left))
+            back = self._rows.rows_of(some, last=far, bounds=bounds)
+            on = self._rows.rows_of(some, first=far + 1, bounds=bounds)
+            reads += [(back, left[back.positions]), (on, left[on.positions])]
+        return questions, reads
+
+    def _stretches(
+        self, keys: pa.Array, places: pa.Array, first: np.ndarray, last: np.ndarray
+    ) -> tuple[Found, Found, np.ndarray]:
+        """Read from before the first change of each key some rows on.
+
+        Returns:
+            The rows before; those after; whether these reach beyond the last change as far as
+            values look.
+        """
+        assert self._reach is not None
+        far = sum(self._reach)
+        bounds = places.take(pa.array(first))
+        back = self._rows.rows_of(keys, last=far, bounds=bounds)
+        on = self._rows.rows_of(keys, first=far + _STRETCH, bounds=bounds)
+        ends = places.take(pa.array(last[on.positions]))
+        beyond = np.asarray(pc.greater(on.row_keys, ends))
+        rows = np.bincount(on.positions, minlength=len(first))
+        after = np.bincount(on.positions[beyond], minlength=len(first))
+        return back, on, (rows < far + _STRETCH) | (after > far)
 
     def _cut(
         self,

@@ -130,7 +130,7 @@ def test_near_frames_read_no_more_of_a_long_partition_than_they_see(read: list[i
     read.clear()
     run.push("t", changes(("+I", 3000, 1, 1), ("-D", 1500, 1, 1), ("+I", -1, 1, 1)))
     run.check()
-    assert sum(read) < 20
+    assert sum(read) < 100
 
 
 def test_sums_so_far_go_on_from_the_row_before(read: list[int]) -> None:
