@@ -381,11 +381,12 @@ def test_rows_that_agree_in_the_key_of_the_table(catalog, put, conflict, expecte
 
 def test_rows_that_agree_in_the_key_of_the_table_stop_the_query(catalog, put):
     catalog.create_table("default.r", [("side", "INT"), ("v", "INT")], ["side"])
-    put({1: 10})
+    first = put({1: 10})
     query = catalog.sql(
         "INSERT INTO r SELECT coalesce(k % 2, 0) AS side, v FROM t ON CONFLICT DO ERROR",
         dialect="flink",
     ).start()
+    query.wait({"default.t": first})
     number = put({3: 30})
     with pytest.raises(QueryFailedError, match="side = 1"):
         query.wait({"default.t": number})
