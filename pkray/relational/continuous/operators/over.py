@@ -1,9 +1,10 @@
 """Window functions: a value a row, computed from the rows around it.
 
 Rows are kept by partition, order and arrival. Where each function looks at so many rows before and
-after a row at most, those around each change are read; else the partitions that change, whole. The
-values before and after are computed by the bounded engine's functions on what was read, and
-compared.
+after a row at most, those around each change are read (`Windowed`). Where functions go on from the
+row before, their values are kept beside the rows, and read are those from the first change on
+(`Running`). Else the partitions that change are read whole. The values before and after are
+computed by the bounded engine's functions on what was read, and compared.
 """
 
 from __future__ import annotations
