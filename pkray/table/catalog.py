@@ -205,7 +205,7 @@ class Catalog(Closeable):
         if named.system is None:
             return table
         if named.system.startswith("state_") or named.system == "errors":
-            from pkray.relational.continuous.state_tables import state_table
+            from pkray.relational.continuous.queries.state_tables import state_table
 
             return cast(Table, state_table(self, table, named.system))
         check_system_name(table.name, named.system)
@@ -443,13 +443,13 @@ class Catalog(Closeable):
         Raises:
             QueryNotFoundError: there is none of this name.
         """
-        from pkray.relational.continuous.query import find_query
+        from pkray.relational.continuous.queries.query import find_query
 
         return find_query(self, name)
 
     def queries(self) -> list[Any]:
         """List the continuous queries of the warehouse, whether they run or not."""
-        from pkray.relational.continuous.query import list_queries
+        from pkray.relational.continuous.queries.query import list_queries
 
         return list(list_queries(self))
 
@@ -460,15 +460,15 @@ class Catalog(Closeable):
 
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""
-        if "pkray.relational.continuous.query" in sys.modules:
-            from pkray.relational.continuous.query import stop_all
+        if "pkray.relational.continuous.queries.query" in sys.modules:
+            from pkray.relational.continuous.queries.query import stop_all
 
             stop_all(self.runtime)
         self.runtime.close()
 
     def _check_unused(self, name: str, what: str, force: bool) -> None:
         if not force and self.store.list_dirs(".queries"):
-            from pkray.relational.continuous.query_store import check_unused
+            from pkray.relational.continuous.queries.query_store import check_unused
 
             check_unused(self.store, name, what)
 

@@ -751,7 +751,7 @@ class Table:
         warehouse = self.location.url.rsplit("/", 2)[0]  # a table lies in its database's folder
         store = open_store(warehouse, **self.location.storage_options)
         if store.list_dirs(".queries"):
-            from pkray.relational.continuous.query_store import check_unused
+            from pkray.relational.continuous.queries.query_store import check_unused
 
             check_unused(store, self.name, "rolled back")
 

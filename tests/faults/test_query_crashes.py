@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pkray
-from pkray.relational.continuous.query import find_query
+from pkray.relational.continuous.queries.query import find_query
 from tests.faults.faulty_store import Storage, faulty, put_files
 
 QUERIES = {

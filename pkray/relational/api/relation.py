@@ -632,7 +632,7 @@ class Relation(Queried):
             UnsupportedError: a node does not run continuously, or its changes cannot be told so;
                 the error names it.
         """
-        streams = importlib.import_module("pkray.relational.continuous.stream")
+        streams = importlib.import_module("pkray.relational.continuous.queries.stream")
         return streams.open_stream(self, encoding, trigger, name, clock)
 
     def foreach_batch(
@@ -659,7 +659,7 @@ class Relation(Queried):
         Raises:
             As `stream`; and QueryExistsError: there is a query of this name with another plan.
         """
-        streams = importlib.import_module("pkray.relational.continuous.stream")
+        streams = importlib.import_module("pkray.relational.continuous.queries.stream")
         return streams.for_each_batch(self, function, name, encoding, trigger, clock)
 
     def materialize(
@@ -699,7 +699,7 @@ class Relation(Queried):
             UnsupportedError: a node does not run continuously; with `strict` one is excepted from
                 the claim that the result equals the bounded one.
         """
-        materializing = importlib.import_module("pkray.relational.continuous.materializing")
+        materializing = importlib.import_module("pkray.relational.continuous.queries.materializing")
         return materializing.materialize(
             self, name, primary_key, options, trigger, max_rows, strict, on_error, clock
         )

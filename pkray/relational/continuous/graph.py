@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pkray.options.values import duration_millis
-from pkray.relational.continuous import skipped_rows
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import (
     Context,
@@ -20,8 +19,9 @@ from pkray.relational.continuous.operator import (
     operator_of,
 )
 from pkray.relational.continuous.operators.stateless import Watermarks
-from pkray.relational.continuous.skipped_rows import SkippedRows
-from pkray.relational.continuous.state import State, StateSpec
+from pkray.relational.continuous.queries import skipped_rows
+from pkray.relational.continuous.queries.skipped_rows import SkippedRows
+from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Node, Scan, Values
 from pkray.relational.plan.state import state_ttls, states

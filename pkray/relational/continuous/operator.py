@@ -27,8 +27,8 @@ import pyarrow as pa
 
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes
-from pkray.relational.continuous.source_rows import SourceRows
-from pkray.relational.continuous.state import State, StateSpec
+from pkray.relational.continuous.feeds.source_rows import SourceRows
+from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import function
 from pkray.relational.plan.changelog_modes import INSERT, ChangelogMode, change_kinds

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pkray.relational.continuous.changes import Changes, concatenated, netted
-from pkray.relational.continuous.feeds import Feeds
+from pkray.relational.continuous.feeds.feeds import Feeds
+from pkray.relational.continuous.feeds.source_rows import SourceRows
+from pkray.relational.continuous.feeds.table_rows import TableRows
 from pkray.relational.continuous.graph import Graph
-from pkray.relational.continuous.log import Checkpoint, EpochRecord, QueryLog
 from pkray.relational.continuous.operator import Epoch
-from pkray.relational.continuous.outlets import Outlet
-from pkray.relational.continuous.source_rows import SourceRows
-from pkray.relational.continuous.states import States
-from pkray.relational.continuous.table_rows import TableRows
+from pkray.relational.continuous.outlets.outlets import Outlet
+from pkray.relational.continuous.queries.log import Checkpoint, EpochRecord, QueryLog
+from pkray.relational.continuous.state.states import States
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Node
 from pkray.relational.sources.source import Source

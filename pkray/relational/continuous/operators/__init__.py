@@ -13,9 +13,9 @@ import importlib
 from functools import cache
 
 FAMILIES = (
-    "aggregate",
-    "joins",
-    "lookups",
+    "aggregates.aggregate",
+    "joins.joins",
+    "joins.lookups",
     "normalize",
     "over",
     "ranked",

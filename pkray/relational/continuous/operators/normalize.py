@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.continuous.operators.groups import Groups, aligned
+from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned
 from pkray.relational.continuous.operators.replacement import replaced
-from pkray.relational.continuous.state import StateSpec
+from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.plan.nodes import Normalize
 
 

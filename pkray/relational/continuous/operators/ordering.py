@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes
-from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.operator import Context
-from pkray.relational.continuous.state import StateSpec
+from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.expressions import SortKey
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE

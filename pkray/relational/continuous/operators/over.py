@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.relational.continuous.changes import Changes, netted
-from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.carried import (
     Carried,
@@ -36,7 +35,8 @@ from pkray.relational.continuous.operators.ordering import (
     order_keys,
     paired,
 )
-from pkray.relational.continuous.state import Found, StateSpec
+from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.frames import Partitions
 from pkray.relational.local.keys import codes

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.continuous.changes import Changes, concatenated, netted
-from pkray.relational.continuous.encoding import encoded
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.ordering import (
     Arrivals,
@@ -26,7 +25,8 @@ from pkray.relational.continuous.operators.ordering import (
     numbers_within,
     order_keys,
 )
-from pkray.relational.continuous.state import Found, StateSpec
+from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.keys import argsort, codes, ranks
 from pkray.relational.plan.changelog_modes import change_kinds

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.continuous.operators.accumulators import integers
-from pkray.relational.continuous.operators.groups import Groups, aligned, counted
-from pkray.relational.continuous.state import StateSpec
+from pkray.relational.continuous.operators.aggregates.accumulators import integers
+from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
+from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.local.batches import batch_of, with_schema
 from pkray.relational.plan.nodes import Distinct, SetKind, SetOperation
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE

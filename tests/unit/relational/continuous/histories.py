@@ -16,7 +16,7 @@ from pkray.relational.api.inputs import Changelog
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import Epoch, RowsOf, no_rows
-from pkray.relational.continuous.state import State, StateSpec
+from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import Node, Scan, Values

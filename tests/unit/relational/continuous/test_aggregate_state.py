@@ -11,8 +11,8 @@ import pytest
 from pkray.errors import EvaluationError
 from pkray.relational import changelog, query
 from pkray.relational.continuous.operator import Epoch
-from pkray.relational.continuous.operators.calls import _narrowed
-from pkray.relational.continuous.operators.groups import Groups
+from pkray.relational.continuous.operators.aggregates.calls import _narrowed
+from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.state import states
 from pkray.relational.udf import udaf

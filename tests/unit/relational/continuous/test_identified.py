@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pkray.relational.continuous.encoding import identified
+from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.local.keys import codes
 
 COLUMNS = {

@@ -5,7 +5,7 @@ import pytest
 
 from pkray.errors import EvaluationError
 from pkray.relational import changelog, query
-from pkray.relational.continuous.operators import join_pairs
+from pkray.relational.continuous.operators.joins import join_pairs
 from tests.effort import EFFORT
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
 

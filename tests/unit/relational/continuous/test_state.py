@@ -10,7 +10,7 @@ import pytest
 from pkray.clock import now_millis
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
-from pkray.relational.continuous.state import Found, State, StateSpec
+from pkray.relational.continuous.state.state import Found, State, StateSpec
 from pkray.storage.opening import open_store
 
 SPEC = StateSpec(pa.schema([("v", pa.int64())]), by_row=True)

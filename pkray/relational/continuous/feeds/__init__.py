@@ -1,0 +1,6 @@
+"""Where changes come from: what a source changed between two positions.
+
+A `Feed` gives the changes of one source, `Feeds` those of a plan, epoch by epoch. `ToldSnapshots`
+finds the snapshots of a table up to which its changelog tells everything. `SourceRows` finds rows
+of a source by key as of an epoch, `TableRows` those of a keyed table.
+"""

@@ -1,0 +1,329 @@
+"""Feeds: what a source changed between two positions.
+
+A position is what of a source has been read: the id of a table's snapshot, the number of epochs
+pushed to a changelog in memory. Changes between the same two positions are the same, whenever they
+are read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.clock import now_millis
+from pkray.errors import UnsupportedError
+from pkray.relational.continuous.changes import Changes, concatenated
+from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
+from pkray.relational.local.batches import batch_of
+from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.nodes import Node, Scan, Values
+from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
+from pkray.relational.sources.table import TableSource
+from pkray.schema.row_kind import parse
+
+Bounds = tuple[int, int]
+"""The positions after which and up to which an epoch reads; from -1 on it reads what there is."""
+NOTHING = -1
+"""The position before anything was read."""
+PART_ROWS = 1 << 18
+"""Rows that the operators are given at a time: enough that calling them costs nothing beside their
+work, and few enough for their copies to fit in memory."""
+_TRIES = 10
+"""Looks at the newest positions of all sources."""
+
+
+class Feed(ABC):
+    """Gives the changes of one source.
+
+    Attributes:
+        name: of the source.
+    """
+
+    name: str
+
+    @abstractmethod
+    def newest(self) -> int:
+        """Find the position up to which there are changes now; 0 where there are none."""
+
+    @abstractmethod
+    def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+        """Read changes between two positions, with the columns of a scan."""
+
+    def next(self, after: int, newest: int, max_rows: int | None) -> int:
+        """Choose the position that an epoch goes to."""
+        return newest
+
+    def lag(self, position: int) -> tuple[int, float]:
+        """Say how far a position is behind: in epochs or snapshots, and in seconds."""
+        return max(self.newest() - max(position, 0), 0), 0.0
+
+    def hold(self, reader: str, position: int) -> None:
+        """Keep what comes after a position, and the rows as of it, for a reader."""
+        return
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing comes after the newest position."""
+        return False
+
+
+class FixedFeed(Feed):
+    """Rows that are there from the beginning and do not change.
+
+    Args:
+        batches: gives the rows with the columns of a scan.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def newest(self) -> int:
+        return 1
+
+    def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+        if bounds[0] >= 1:
+            return
+        for batch in _rows_of(scan):
+            yield Changes.of_kind(batch_of(batch.columns, scan.fields.arrow, batch.num_rows))
+
+    @property
+    def is_finished(self) -> bool:
+        return True
+
+
+def _rows_of(scan: Node) -> Iterable[pa.RecordBatch]:
+    from pkray.relational import local
+
+    return local.run(scan)
+
+
+class PushedFeed(Feed):
+    """Changes in memory: each push is one epoch."""
+
+    def __init__(self, source: ChangelogSource) -> None:
+        self.name = source.name
+        self.source = source
+
+    def newest(self) -> int:
+        return len(self.source.epochs)
+
+    def next(self, after: int, newest: int, max_rows: int | None) -> int:
+        return min(max(after, 0) + 1, newest)
+
+    def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+        for pushed in self.source.epochs[max(bounds[0], 0) : bounds[1]]:
+            if pushed.num_rows:
+                yield with_kinds(pushed, scan.fields)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.source.is_finished
+
+
+class TableFeed(Feed):
+    """The changes of a keyed table: complete ones, or of mode ``upsert`` what writers added.
+
+    The first time, everything that the table holds, as +I.
+    """
+
+    def __init__(self, source: TableSource) -> None:
+        self.name = source.name
+        self.source = source
+        self._table = source.original
+        options = source.schema.core
+        self._completes = source.mode != "upsert" or options.merge_engine != "deduplicate"
+        self._told = ToldSnapshots(self._table)
+
+    def newest(self) -> int:
+        latest = self._table.at().snapshot
+        return 0 if latest is None else self._told.newest(latest)
+
+    def next(self, after: int, newest: int, max_rows: int | None) -> int:
+        """Take as many snapshots as have at most so many rows, but one at least."""
+        if max_rows is None or after < 0:
+            return newest
+        rows, chosen = 0, after
+        for number in range(after + 1, newest):
+            snapshot = self._table.at(snapshot_id=number).snapshot
+            if snapshot is None:
+                break
+            rows += snapshot.delta_record_count or 0
+            if rows > max_rows and chosen > after:
+                break
+            if self._told.is_told(snapshot):
+                chosen = number
+                if rows > max_rows:
+                    break
+        else:
+            return newest
+        return chosen if chosen > after else newest
+
+    def lag(self, position: int) -> tuple[int, float]:
+        """Say how far a position is behind: in snapshots, and in seconds."""
+        newest, position = self.newest(), max(position, 0)
+        if newest <= position:
+            return 0, 0.0
+        snapshot = self._table.at(snapshot_id=position + 1).snapshot
+        since = (now_millis() - snapshot.time_millis) / 1000 if snapshot else 0.0
+        return newest - position, max(since, 0.0)
+
+    def hold(self, reader: str, position: int) -> None:
+        if position > 0:
+            self._table.consumers.reset(reader, position)
+
+    def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+        after, until = bounds
+        names = list(scan.fields.names)
+        if after < 0:
+            if until:
+                for batch in self._table.at(snapshot_id=until).to_batches(names):
+                    rows = batch_of(batch.columns, scan.fields.arrow, batch.num_rows)
+                    yield Changes.of_kind(rows)
+            return
+        if until > after:
+            changed = self._table.changelog_batches(after + 1, until, normalize=self._completes)
+            for batch in changed:
+                yield with_kinds(batch, scan.fields)
+
+
+def with_kinds(rows: pa.Table | pa.RecordBatch, fields: Fields) -> Changes:
+    """Make changes of rows whose kinds stand in ``_row_kind``."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    kinds = parse(table.column(ROW_KIND), ROW_KIND).to_numpy()
+    columns = [table.column(name) for name in fields.names]
+    return Changes(batch_of(columns, fields.arrow, table.num_rows), kinds)
+
+
+def feed_of(scan: Scan | Values) -> Feed:
+    """Make the feed of what a plan reads.
+
+    Raises:
+        UnsupportedError: the source has no changes.
+    """
+    if isinstance(scan, Values):
+        return FixedFeed("VALUES")
+    match scan.source:
+        case ChangelogSource():
+            return PushedFeed(scan.source)
+        case TableSource() if scan.source.reads_changes:
+            raise UnsupportedError(
+                f"{scan.source.name} is read between two snapshots: such a query runs bounded",
+                table=scan.source.name,
+            )
+        case TableSource():
+            return TableFeed(scan.source)
+    return FixedFeed(scan.source.name)
+
+
+class Feeds:
+    """All feeds of a plan.
+
+    Args:
+        scans: what the plan reads, by number.
+        max_rows: most changed rows of a table that an epoch takes; None: no bound.
+    """
+
+    def __init__(self, scans: Mapping[int, Scan | Values], max_rows: int | None = None) -> None:
+        self._max_rows = max_rows
+        self._scans = scans
+        self._keys: dict[int, str] = {}
+        self.feeds: dict[str, Feed] = {}
+        self._names: dict[Any, str] = {}
+        known = self._names
+        for number, scan in scans.items():
+            source = scan.source if isinstance(scan, Scan) else number
+            if source not in known:
+                feed = feed_of(scan)
+                known[source] = _fresh(feed.name, self.feeds)
+                self.feeds[known[source]] = feed
+            self._keys[number] = known[source]
+
+    def next(self, positions: Mapping[str, int]) -> dict[str, Bounds] | None:
+        """Choose what the next epoch reads; None where nothing is new.
+
+        Changes pushed in memory come one push an epoch, in the order of the pushes; of tables all
+        that is new.
+        """
+        newest = self._newest()
+        new = {
+            name: (
+                positions.get(name, NOTHING),
+                feed.next(positions.get(name, NOTHING), at, self._max_rows),
+            )
+            for (name, feed), at in zip(self.feeds.items(), newest, strict=True)
+        }
+        moved = {name: bounds for name, bounds in new.items() if bounds[1] > bounds[0]}
+        pushed = [name for name in moved if isinstance(self.feeds[name], PushedFeed)]
+        if positions and pushed:
+            first = min(pushed, key=lambda name: self._stamp(name, moved[name][1]))
+            moved = {name: at for name, at in moved.items() if name == first or name not in pushed}
+        if not positions:
+            moved = {name: (NOTHING, 0 if name in pushed else at[1]) for name, at in moved.items()}
+        return {name: moved.get(name, _same(new[name])) for name in new} if moved else None
+
+    def _newest(self) -> list[int]:
+        """Find the newest positions of all at one instant: until none moves between two looks."""
+        found = [feed.newest() for feed in self.feeds.values()]
+        for _ in range(_TRIES if len(found) > 1 else 0):
+            again = [feed.newest() for feed in self.feeds.values()]
+            if again == found:
+                break
+            found = again
+        return found
+
+    def _stamp(self, name: str, until: int) -> int:
+        feed = self.feeds[name]
+        assert isinstance(feed, PushedFeed)
+        return feed.source.stamps[until - 1]
+
+    def name_of(self, source: object) -> str:
+        """Give the name under which positions of a source are kept."""
+        return self._names[source]
+
+    def hold(self, reader: str, positions: Mapping[str, int]) -> None:
+        """Keep what comes after positions, and the rows as of them, for a reader."""
+        for name, position in positions.items():
+            self.feeds[name].hold(reader, position)
+
+    def read(self, bounds: Mapping[str, Bounds]) -> Iterator[dict[int, Changes]]:
+        """Read an epoch: changes by the number of their scan, in parts of some `PART_ROWS` rows."""
+        held: dict[int, list[Changes]] = {}
+        rows = 0
+        for number, scan in self._scans.items():
+            key = self._keys[number]
+            for changes in self.feeds[key].read(bounds[key], scan):
+                held.setdefault(number, []).append(changes)
+                rows += len(changes)
+                if rows >= PART_ROWS:
+                    yield self._joined(held)
+                    held, rows = {}, 0
+        if held:
+            yield self._joined(held)
+
+    def _joined(self, held: Mapping[int, list[Changes]]) -> dict[int, Changes]:
+        scans = self._scans
+        return {each: concatenated(scans[each].fields, parts) for each, parts in held.items()}
+
+    def lag(self, positions: Mapping[str, int]) -> dict[str, dict[str, float]]:
+        """Say of each source how far the result is behind: ``snapshots`` and ``seconds``."""
+        found = {}
+        for name, feed in self.feeds.items():
+            snapshots, seconds = feed.lag(positions.get(name, NOTHING))
+            found[name] = {"snapshots": snapshots, "seconds": round(seconds, 3)}
+        return found
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no source changes after what there is now."""
+        return all(feed.is_finished for feed in self.feeds.values())
+
+
+def _same(bounds: Bounds) -> Bounds:
+    return bounds[0], bounds[0]
+
+
+def _fresh(name: str, taken: Mapping[str, Feed]) -> str:
+    return name if name not in taken else _fresh(f"{name}'", taken)

@@ -1,0 +1,59 @@
+"""The rows of a keyed table by key, as of an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.relational.continuous.feeds.source_rows import SourceRows
+from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.local.batches import batch_of, whole
+from pkray.relational.sources.table import TableSource
+
+
+class TableRows(SourceRows):
+    """Looks rows up in the snapshots between which an epoch reads."""
+
+    def __init__(self, source: TableSource) -> None:
+        self._source = source
+        self._table = source.original
+        self._bounds = (-1, 0)
+
+    def move(self, bounds: tuple[int, int]) -> None:
+        """Go on to an epoch.
+
+        Args:
+            bounds: the snapshots after which and up to which it reads.
+        """
+        self._bounds = bounds
+
+    @property
+    def begins(self) -> bool:
+        return self._bounds[0] <= 0
+
+    def find(
+        self, keys: pa.RecordBatch, columns: Sequence[str], *, before: bool
+    ) -> tuple[np.ndarray, pa.RecordBatch]:
+        snapshot = self._bounds[0 if before else 1]
+        names, fields = keys.schema.names, self._source.fields.only(columns)
+        if snapshot <= 0 or not keys.num_rows:
+            empty = [pa.array([], field.type) for field in fields.arrow]
+            return np.zeros(0, np.int64), batch_of(empty, fields.arrow, 0)
+        wanted = list(dict.fromkeys([*columns, *names]))
+        is_whole = set(names) >= set(self._source.primary_key)
+        look_up = self._table.lookup if is_whole else self._table.lookup_prefix
+        found = look_up(keys, columns=wanted, visibility="committed", snapshot_id=snapshot)
+        asked = encoded(keys.columns)
+        types = [keys.schema.field(name).type for name in names]
+        there = encoded(
+            [whole(found.column(n)).cast(kind) for n, kind in zip(names, types, strict=True)],
+            found.num_rows,
+        )
+        positions = pc.index_in(there, value_set=asked).to_numpy(zero_copy_only=False)
+        order = np.argsort(positions, kind="stable")
+        rows = found.select(list(columns)).take(pa.array(order))
+        kept = [whole(column) for column in rows.columns]
+        return positions[order].astype(np.int64), batch_of(kept, fields.arrow, len(order))

@@ -1,0 +1,95 @@
+"""Start a query that keeps a table up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pkray.errors import QueryError, SchemaError, UnsupportedError
+from pkray.relational.continuous.queries.query import Query, QueryOptions
+from pkray.relational.continuous.queries.verify import exclusions
+from pkray.relational.plan.keys import best_key, unique_keys
+from pkray.relational.plan.nodes import Node, RowKey, Sink
+from pkray.relational.plans import compile_plans, session_of
+from pkray.table.table import Table
+
+if TYPE_CHECKING:
+    from pkray.relational.api.relation import Relation
+
+
+def materialize(
+    relation: Relation,
+    name: str,
+    primary_key: Sequence[str] | None,
+    options: Mapping[str, str] | None,
+    trigger: str,
+    max_rows: int | None,
+    strict: bool,
+    on_error: str,
+    clock: Callable[[], int] | None,
+) -> Query:
+    """Start a query; as of ``Relation.materialize``."""
+    session = session_of(relation)
+    if session is None:
+        raise QueryError(
+            f"no catalog has the table {name}: make the relation by catalog.sql or from a table"
+        )
+    excluded = list(exclusions(relation.plan))
+    if strict and excluded:
+        raise UnsupportedError(f"strict: {excluded[0]}", reasons=tuple(excluded))
+    chosen = QueryOptions(trigger, max_rows, on_error)
+    chosen = replace(chosen, clock=clock) if clock else chosen
+    chosen.trigger_of()
+    key = tuple(primary_key) if primary_key else best_key(relation.plan, unique_keys(relation.plan))
+    plan, key = _keyed(relation.plan, key, given=primary_key is not None)
+    full = session.full_name(tuple(name.split(".")))
+    table = _table(session.catalog, full, plan, key, options)
+    sink = Sink(plan, table.name, plan.fields.names)
+    return compile_plans([sink], relation.dialect, session).start(full, chosen)
+
+
+def _keyed(plan: Node, key: tuple[str, ...] | None, *, given: bool) -> tuple[Node, tuple[str, ...]]:
+    """Give a plan a key without NULLs."""
+    for name in key or ():
+        if name not in plan.fields:
+            raise SchemaError(
+                f"primary key column {name!r} is not in the result, which has "
+                f"{', '.join(plan.fields.names)}",
+                column=name,
+            )
+    if given or (key and not any(plan.fields[name].type.nullable for name in key)):
+        return plan, key or ()
+    keyed = RowKey(plan, key or ())
+    return keyed, (keyed.name,)
+
+
+def _table(
+    catalog: Any,
+    name: str,
+    plan: Node,
+    key: tuple[str, ...],
+    options: Mapping[str, str] | None,
+) -> Table:
+    """Create the table of a result, or check the one that is there."""
+    columns = [
+        (each.name, each.type.with_nullable(each.type.nullable and each.name not in key))
+        for each in plan.fields
+    ]
+    if not catalog.table_exists(name):
+        catalog.create_table(name, columns, key, options=options, if_not_exists=True)
+    table: Table = catalog.load_table(name)
+    there = [(each.name, str(each.type.with_nullable(True))) for each in table.schema.fields]
+    wanted = [(each, str(kind.with_nullable(True))) for each, kind in columns]
+    if there != wanted or set(table.primary_keys) != set(key):
+        raise SchemaError(
+            f"table {name} has the columns {_listed(there)} and the key "
+            f"{', '.join(table.primary_keys)}; the result has {_listed(wanted)} and the key "
+            f"{', '.join(key)}: give another name",
+            table=name,
+        )
+    return table
+
+
+def _listed(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns)

@@ -1,0 +1,599 @@
+"""Continuous queries as people hold them: made, listed, watched, stopped, proved."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pkray.arguments.file_names import fault
+from pkray.clock import now_millis
+from pkray.errors import (
+    OptionError,
+    QueryExistsError,
+    QueryFailedError,
+    ServiceUnavailableError,
+    UnsupportedError,
+)
+from pkray.options.values import duration_millis
+from pkray.relational.continuous.operator import check_operators
+from pkray.relational.continuous.outlets.outlets import Outlet
+from pkray.relational.continuous.outlets.table_outlet import TableOutlet
+from pkray.relational.continuous.queries.query_store import Definition, Failure, QueryStore
+from pkray.relational.continuous.queries.verify import VerifyReport, verify
+from pkray.relational.continuous.queries.worker import QueryWorker, Trigger
+from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
+from pkray.relational.continuous.state.states import States
+from pkray.relational.plan.nodes import Node, Scan, Sink
+from pkray.relational.plan_files import roots_of
+from pkray.relational.sources.table import TableSource
+from pkray.service.hosted import Hosted, Hosting
+from pkray.shown import html_values
+
+if TYPE_CHECKING:
+    from pkray.table.catalog import Catalog
+
+_WORKERS: weakref.WeakKeyDictionary[Any, dict[str, QueryWorker]] = weakref.WeakKeyDictionary()
+"""The queries that run in this process, by the runtime of their catalog and by folder."""
+_ROOTS: dict[str, tuple[Node, ...]] = {}
+"""Physical plans by the folders of queries of this process: some read what is in memory alone."""
+_SILENT_MILLIS = 10_000
+"""A query that has said nothing for so long runs in no process."""
+_FUNCTIONS: dict[str, Outlet] = {}
+"""Outlets that call functions of this process, by the folders of queries."""
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """How a query runs.
+
+    Attributes:
+        trigger: ``changes``, ``available_now`` or an interval such as ``5 s``.
+        max_rows: most changed rows an epoch; None: no bound.
+        on_error: ``stop``, or ``skip`` rows that cannot be computed, which are kept aside.
+        clock: processing time in epoch milliseconds; None: that of the machine.
+    """
+
+    trigger: str = "changes"
+    max_rows: int | None = None
+    on_error: str = "stop"
+    checkpoint_epochs: int = 100
+    checkpoint_seconds: float = 30.0
+    clock: Callable[[], int] | None = None
+
+    def bounded_by(self, settings: Mapping[str, str]) -> QueryOptions:
+        """Take the bounds of epochs that SET has set, where none are given."""
+        if settings.get("table.exec.mini-batch.enabled", "false").lower() != "true":
+            return self
+        latency = settings.get("table.exec.mini-batch.allow-latency")
+        size = int(settings.get("table.exec.mini-batch.size", "-1"))
+        return replace(
+            self,
+            trigger=latency if latency and self.trigger == "changes" else self.trigger,
+            max_rows=size if size > 0 and self.max_rows is None else self.max_rows,
+        )
+
+    def trigger_of(self) -> Trigger:
+        """Read the trigger.
+
+        Raises:
+            OptionError: it is none.
+        """
+        if self.trigger in ("changes", "available_now"):
+            return Trigger(ends=self.trigger == "available_now")
+        try:
+            return Trigger(duration_millis(self.trigger) / 1000)
+        except ValueError:
+            raise OptionError(
+                f"trigger cannot be {self.trigger!r}: use 'changes', 'available_now' or an "
+                "interval such as '5 s'",
+                value=self.trigger,
+            ) from None
+
+
+class Query:
+    """A continuous query; made by ``Relation.materialize`` and ``Statement.start``, found by
+    ``Catalog.query``.
+
+    Attributes:
+        name: the query's; that of its table, where it has one.
+    """
+
+    def __init__(self, catalog: Catalog, definition: Definition) -> None:
+        self._catalog = catalog
+        self._definition = definition
+        self.name = definition.name
+
+    def __repr__(self) -> str:
+        return f"Query({self.name!r}, {self.status()['state']})"
+
+    def _repr_html_(self) -> str:
+        return html_values(f"query {self.name}", self.status())
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of its results."""
+        return self._definition.tables
+
+    def status(self) -> dict[str, Any]:
+        """Say what it does.
+
+        Returns:
+            ``state`` (running, stopped, failed, ended), ``failure``, ``epoch``, ``sources`` (the
+            position up to which each is in the result), ``nodes``.
+        """
+        worker = self._worker()
+        if worker is not None:
+            return worker.status()
+        store = _store(self._catalog)
+        written = store.status(self.name)
+        if written is not None and now_millis() - written[0] < _SILENT_MILLIS:
+            return written[1]
+        failure = store.failure(self.name)
+        found = store.log(self.name).newest_checkpoint()
+        return {
+            "state": "failed" if failure else "ended" if found and found.is_last else "stopped",
+            "failure": failure.message if failure else None,
+            "epoch": found.epoch if found else -1,
+            "sources": dict(found.positions) if found else {},
+            "nodes": [],
+        }
+
+    def wait(self, snapshots: Mapping[str, int], timeout: float = 60.0) -> int | None:
+        """Wait until changes of the sources are in the result.
+
+        Args:
+            snapshots: ids by the names of tables.
+            timeout: seconds.
+
+        Returns:
+            the newest snapshot of the (first) result; None where it has none.
+
+        Raises:
+            OptionError: a name that the query does not read.
+            QueryFailedError: it stopped on an error.
+            ServiceUnavailableError: it takes longer, or nobody runs the query.
+        """
+        worker = self._worker()
+        if worker is None:
+            raise ServiceUnavailableError(f"query {self.name} does not run: resume() it first")
+
+        def reached(status: dict[str, Any]) -> bool:
+            at = status["sources"]
+            return all(at.get(name, -1) >= number for name, number in snapshots.items())
+
+        if not worker.wait(reached, timeout):
+            self._raise_failure(worker)
+            at = worker.status()["sources"]
+            unknown = [name for name in snapshots if at and name not in at]
+            if unknown:
+                raise OptionError(
+                    f"query {self.name} does not read {unknown[0]}: it reads {', '.join(at)}",
+                    value=unknown[0],
+                )
+            raise ServiceUnavailableError(
+                f"query {self.name} has not reached {dict(snapshots)} within {timeout} s: it is "
+                f"at {at}"
+            )
+        snapshot = self._catalog.load_table(self.tables[0]).at().snapshot if self.tables else None
+        return snapshot.id if snapshot else None
+
+    def wait_ended(self, timeout: float = 60.0) -> None:
+        """Wait until it has ended by itself: ``available_now``, or sources that are finished.
+
+        Raises:
+            QueryFailedError: it stopped on an error.
+            ServiceUnavailableError: it takes longer.
+        """
+        worker = self._worker()
+        if worker is None:
+            return
+        deadline = time.monotonic() + timeout
+        while worker.is_running and time.monotonic() < deadline:
+            worker.wait(lambda _: False, min(0.2, max(0.0, deadline - time.monotonic())))
+        if worker.is_running:
+            raise ServiceUnavailableError(f"query {self.name} still runs after {timeout} s")
+        self._raise_failure(worker)
+
+    def _raise_failure(self, worker: Hosted) -> None:
+        failure = worker.status()["failure"]
+        if failure is not None:
+            raise QueryFailedError(
+                f"query {self.name} stopped: {failure}; mend the cause, then resume() it",
+                query=self.name,
+            )
+
+    def verify(self, snapshot: int | None = None, engine: str | None = None) -> VerifyReport:
+        """Compare the result with the bounded run over the inputs that its snapshot names.
+
+        Args:
+            snapshot: of the (first) result; default the newest.
+            engine: ``local`` (default) or ``spark``.
+
+        Returns:
+            a report; a difference raises nothing.
+        """
+        roots = _roots(self._catalog, self._definition)
+        table = self._catalog.load_table(self.tables[0])
+        return verify(roots[0], table, snapshot, self.status()["sources"], engine)
+
+    def stop(self, timeout: float = 60.0) -> None:
+        """End it after the epoch that runs; its state and its place stay.
+
+        Raises:
+            ServiceUnavailableError: the epoch takes longer.
+        """
+        store = _store(self._catalog)
+        store.want(self.name, running=False)
+        worker = self._worker()
+        if worker is None:
+            self._await_silence(timeout)
+        else:
+            if not worker.stop(timeout):
+                raise ServiceUnavailableError(
+                    f"query {self.name} is in an epoch that has not ended in {timeout} s: it stops "
+                    "after it"
+                )
+            _forget(self._catalog, self.name)
+
+    def _await_silence(self, timeout: float) -> None:
+        """Wait until another process that runs the query has seen that it is to stop."""
+        deadline = time.monotonic() + timeout
+        while self.status()["state"] in ("running", "starting"):
+            if time.monotonic() > deadline:
+                raise ServiceUnavailableError(
+                    f"query {self.name} runs in another process, which has not stopped it in "
+                    f"{timeout} s"
+                )
+            time.sleep(0.1)
+
+    def resume(self, savepoint: str | None = None) -> Query:
+        """Let it go on where it stopped.
+
+        Args:
+            savepoint: go back to it before: the state, and the results, which are rolled back.
+
+        Raises:
+            QueryNotFoundError: it was dropped, or there is no such savepoint.
+        """
+        store = _store(self._catalog)
+        if savepoint is not None:
+            self.stop()
+            store.log(self.name).savepoint(savepoint)
+            store.log(self.name).want_savepoint(savepoint)
+        _start(self._catalog, store.read(self.name))
+        return self
+
+    def savepoint(self, name: str, timeout: float = 60.0) -> None:
+        """Keep the state and the results as they are after the epoch that runs, under a name.
+
+        Raises:
+            QueryExistsError: there is a savepoint of this name.
+            ServiceUnavailableError: the epoch takes longer than `timeout` seconds.
+            SnapshotNotFoundError: a result has no snapshot yet.
+        """
+        check_savepoint(name)
+        worker = self._worker()
+        is_running = worker is not None and worker.is_running
+        if is_running:
+            self.stop(timeout)
+        log = _store(self._catalog).log(self.name)
+        try:
+            for table in self.tables:
+                tags = self._catalog.load_table(table).tags
+                tags.create(savepoint_tag(self.name, name), if_not_exists=True)
+            log.name_newest(name)
+        finally:
+            if is_running:
+                self.resume()
+
+    def drop(self) -> None:
+        """End it, and delete its state; its table stays."""
+        self.stop()
+        key = _key(self._catalog, self.name)
+        for root in _roots(self._catalog, self._definition):
+            _let_go(root, reader_of(self.name))
+        _ROOTS.pop(key, None)
+        _FUNCTIONS.pop(key, None)
+        _store(self._catalog).drop(self.name)
+
+    def _worker(self) -> Hosted | None:
+        return _worker(self._catalog, self.name)
+
+
+def start_query(
+    catalog: Catalog,
+    name: str,
+    document: dict[str, Any],
+    roots: tuple[Node, ...],
+    before: Sequence[bool],
+    dialect: str,
+    options: QueryOptions,
+) -> Query:
+    """Start a query of this name, or let the one go on that is there with this plan.
+
+    Args:
+        document: the compiled plan of `roots`, each of which ends in a table.
+
+    Raises:
+        QueryExistsError: there is one of this name with another plan.
+    """
+    options.trigger_of()
+    tables = tuple(root.table for root in roots if isinstance(root, Sink))
+    _check_no_circle(roots, tables)
+    kept = {
+        "trigger": options.trigger,
+        "max_rows": options.max_rows,
+        "on_error": options.on_error,
+        "checkpoint_epochs": options.checkpoint_epochs,
+        "checkpoint_seconds": options.checkpoint_seconds,
+    }
+    definition = Definition(name, document, tuple(before), tables, now_millis(), dialect, kept)
+    return _start(catalog, define(catalog, definition, roots), options.clock)
+
+
+def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) -> Definition:
+    """Store a query, or find the one that is there with this plan.
+
+    Raises:
+        QueryExistsError: there is one of its name with another plan.
+        UnsupportedError: a node does not run continuously.
+    """
+    for root in roots:
+        check_operators(root, definition.dialect)
+    store = _store(catalog)
+    if not store.create(definition):
+        there = store.read(definition.name)
+        if (there.digest, there.tables) != (definition.digest, definition.tables):
+            raise QueryExistsError(
+                f"query {definition.name} is there with another plan: stop and drop it first, give "
+                "another name, or upgrade it",
+                query=definition.name,
+            )
+        definition = there
+    _ROOTS[_key(catalog, definition.name)] = roots
+    return definition
+
+
+def _check_no_circle(roots: Sequence[Node], tables: Sequence[str]) -> None:
+    read = {node.source.name for root in roots for node in root.walk() if isinstance(node, Scan)}
+    both = sorted(read.intersection(tables))
+    if both:
+        raise UnsupportedError(
+            f"a continuous query cannot write into {both[0]} that it reads: it would never end; "
+            "write into another table",
+            table=both[0],
+        )
+
+
+def reader_of(name: str) -> str:
+    """Name the consumer under which the sources of a query keep what it has still to read."""
+    return f"query-{name}"
+
+
+def _let_go(root: Node, reader: str) -> None:
+    for node in root.walk():
+        if isinstance(node, Scan) and isinstance(node.source, TableSource):
+            node.source.original.consumers.delete(reader)
+
+
+def find_query(catalog: Catalog, name: str) -> Query:
+    """Find a query; as of ``Catalog.query``."""
+    return Query(catalog, _store(catalog).read(name))
+
+
+def list_queries(catalog: Catalog) -> list[Query]:
+    """List all queries of a warehouse."""
+    store = _store(catalog)
+    found = (store.find(name) for name in store.names())
+    return [Query(catalog, each) for each in found if each is not None]
+
+
+def stop_all(runtime: Any) -> None:
+    """Stop the queries that run in this process, as their runtime ends."""
+    for worker in _WORKERS.pop(runtime, {}).values():
+        worker.close()
+
+
+def _start(
+    catalog: Catalog, definition: Definition, clock: Callable[[], int] | None = None
+) -> Query:
+    query = Query(catalog, definition)
+    running = _worker(catalog, definition.name)
+    if running is not None and running.is_running:
+        return query
+    store = _store(catalog)
+    store.want(definition.name, running=True)
+    store.note_failure(definition.name, None)
+    runtime = catalog.runtime
+    if isinstance(runtime, Hosting) and clock is None and _is_stored(catalog, definition):
+        name = _host_name(catalog, definition.name)
+        runtime.end(name)  # an actor whose work has ended
+        arguments = (catalog.warehouse, dict(catalog.storage_options), definition.name)
+        runtime.host(name, hosted_worker, *arguments, dict(catalog.session.functions))
+    else:
+        key = _key(catalog, definition.name)
+        _workers(catalog)[key] = open_worker(catalog, definition, clock)
+    return query
+
+
+def hosted_worker(
+    warehouse: str, storage_options: dict[str, Any], name: str, functions: dict[str, Any]
+) -> QueryWorker:
+    """Open the worker of a query in a process of its own, on the same cluster.
+
+    Args:
+        functions: of users, by name.
+    """
+    from pkray.service.runtimes import open_runtime
+    from pkray.table.catalog import Catalog
+
+    runtime = open_runtime("ray", {}, storage_options)
+    catalog = Catalog(warehouse, runtime, storage_options)
+    catalog.session.functions.update(functions)
+    return open_worker(catalog, _store(catalog).read(name), None)
+
+
+def _is_stored(catalog: Catalog, definition: Definition) -> bool:
+    """Whether another process could run the query: all that it reads is stored."""
+    if not definition.tables:
+        return False
+    scans = (
+        node
+        for root in _roots(catalog, definition)
+        for node in root.walk()
+        if isinstance(node, Scan)
+    )
+    return all(isinstance(scan.source, TableSource) for scan in scans)
+
+
+def open_worker(
+    catalog: Catalog, definition: Definition, clock: Callable[[], int] | None
+) -> QueryWorker:
+    """Run a query in a thread of this process."""
+    store = _store(catalog)
+    options = QueryOptions(**definition.options)
+    chosen = clock or now_millis
+
+    def failed(failure: Failure) -> None:
+        store.note_failure(definition.name, failure)
+
+    def looked(status: dict[str, Any]) -> bool:
+        store.note_status(definition.name, status)
+        return store.is_wanted(definition.name)
+
+    def opened() -> Run:
+        _go_back(catalog, definition)
+        outlets = _outlets(catalog, definition)
+        settings = RunSettings(
+            options.checkpoint_epochs,
+            options.checkpoint_seconds,
+            chosen,
+            reader_of(definition.name),
+            options.on_error == "skip",
+            options.max_rows,
+        )
+        return open_run(catalog, definition, outlets, settings)
+
+    return QueryWorker(definition.name, opened, options.trigger_of(), failed, looked)
+
+
+def open_run(
+    catalog: Catalog, definition: Definition, outlets: Sequence[Outlet], settings: RunSettings
+) -> Run:
+    """Open a run of a query on its newest checkpoint.
+
+    Args:
+        outlets: one a root.
+    """
+    store = _store(catalog)
+    ttls = {
+        node["id"]: [state["ttl"] for state in node.get("state", ())]
+        for node in definition.document["nodes"]
+    }
+    roots = _roots(catalog, definition)
+    plan = RunnablePlan(roots, definition.before, "0 ms", ttls, definition.digest)
+    states = States(store.folder(definition.name).child("state"))
+    return Run(plan, outlets, store.log(definition.name), states, settings)
+
+
+def _go_back(catalog: Catalog, definition: Definition) -> None:
+    """Go back to the savepoint that is wanted; done again after a crash it ends the same."""
+    log = _store(catalog).log(definition.name)
+    wanted = log.wanted_savepoint()
+    if wanted is None:
+        return
+    for name in definition.tables:
+        table = catalog.load_table(name)
+        table.rollback_to(tag=savepoint_tag(definition.name, wanted), force=True)
+    log.go_back(wanted)
+    log.want_savepoint(None)
+
+
+def savepoint_tag(query: str, name: str) -> str:
+    """Name the tag of a result that belongs to a savepoint."""
+    return f"savepoint-{query}-{name}"
+
+
+def check_savepoint(name: str) -> None:
+    """Check that a savepoint can be called so.
+
+    Raises:
+        OptionError: it cannot.
+    """
+    wrong = fault(name, 80)
+    if wrong is not None:
+        raise OptionError(f"a savepoint cannot be called {name!r}: {wrong}", value=name)
+
+
+def _outlets(catalog: Catalog, definition: Definition) -> list[Outlet]:
+    function = _FUNCTIONS.get(_key(catalog, definition.name))
+    if function is not None:
+        return [function]
+    if not definition.tables:
+        raise UnsupportedError(
+            f"query {definition.name} goes to this program: open it again by stream(name=…) or "
+            "foreach_batch(function, name=…)",
+            query=definition.name,
+        )
+    user = f"query-{definition.name}"
+    return [
+        TableOutlet(catalog.load_table(root.table), root.target, user, definition.digest)
+        for root in _roots(catalog, definition)
+        if isinstance(root, Sink)
+    ]
+
+
+def start_function(
+    catalog: Catalog,
+    definition: Definition,
+    roots: tuple[Node, ...],
+    outlet: Outlet,
+    clock: Callable[[], int] | None,
+) -> Query:
+    """Start a query whose changes a function of this process takes."""
+    definition = define(catalog, definition, roots)
+    _FUNCTIONS[_key(catalog, definition.name)] = outlet
+    return _start(catalog, definition, clock)
+
+
+def _roots(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:
+    """Take the plan that this process has, or load the one that is stored."""
+    known = _ROOTS.get(_key(catalog, definition.name))
+    if known is not None:
+        return known
+    return roots_of(catalog.session, definition.document)
+
+
+def _store(catalog: Catalog) -> QueryStore:
+    return QueryStore(catalog.store)
+
+
+def _key(catalog: Catalog, name: str) -> str:
+    return f"{catalog.warehouse.rstrip('/')}/{name}"
+
+
+def _workers(catalog: Catalog) -> dict[str, QueryWorker]:
+    return _WORKERS.setdefault(catalog.runtime, {})
+
+
+def _worker(catalog: Catalog, name: str) -> Hosted | None:
+    """Find what runs a query: a thread of this process, or an actor."""
+    here = _workers(catalog).get(_key(catalog, name))
+    if here is None and isinstance(catalog.runtime, Hosting):
+        return catalog.runtime.hosted(_host_name(catalog, name))
+    return here
+
+
+def _host_name(catalog: Catalog, name: str) -> str:
+    digest = hashlib.blake2b(catalog.warehouse.encode(), digest_size=8).hexdigest()
+    return f"pkray-query-{digest}-{name}"
+
+
+def _forget(catalog: Catalog, name: str) -> None:
+    _workers(catalog).pop(_key(catalog, name), None)
+    if isinstance(catalog.runtime, Hosting):
+        catalog.runtime.end(_host_name(catalog, name))

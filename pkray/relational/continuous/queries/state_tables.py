@@ -1,0 +1,67 @@
+"""What operators remember, as tables that can be read: ``shop.totals$state_3``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+
+from pkray.errors import TableNotFoundError
+from pkray.format.data_file import DataFileMeta
+from pkray.relational.continuous.queries.query_store import QueryStore
+from pkray.relational.continuous.queries.skipped_rows import COLUMNS, NAME
+from pkray.relational.continuous.state.state import stored_rows
+from pkray.storage.location import TableLocation
+from pkray.storage.object_store import ObjectStore
+from pkray.table.catalog import Catalog
+from pkray.table.reads import Reads
+from pkray.table.system_table import SystemTable
+from pkray.table.table import Table
+
+PREFIX = "state_"
+
+
+@dataclass(frozen=True)
+class _StateRows:
+    """Gives the rows of one state of a query, as of its newest checkpoint."""
+
+    name: str
+    location: TableLocation
+    folder: ObjectStore
+    files: tuple[DataFileMeta, ...]
+
+    def open_system(self, system: str, snapshot_id: Any = None, **at: Any) -> pa.RecordBatchReader:
+        """Read the rows; a state is read as it is, whatever moment is asked for."""
+        if not self.files:
+            return pa.RecordBatchReader.from_batches(COLUMNS, [])
+        return stored_rows(self.folder, self.files)
+
+
+def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
+    """Open a state of the query that a table is the result of.
+
+    Raises:
+        TableNotFoundError: no query has the table as its result, or no such state.
+    """
+    store = QueryStore(catalog.store)
+    for name in store.names():
+        definition = store.find(name)
+        if definition is None or table.name not in definition.tables:
+            continue
+        found = store.log(name).newest_checkpoint()
+        files = found.files if found else {}
+        wanted = system.removeprefix(PREFIX)
+        if system == NAME and NAME not in files:
+            files = {**files, NAME: ()}
+        if wanted in files:
+            folder = store.folder(name).child(f"state/{wanted}")
+            rows = _StateRows(table.name, table.location, folder, files[wanted])
+            return SystemTable(cast(Reads, rows), system)
+        known = ", ".join(f"{table.name}${PREFIX}{each}" for each in files)
+        raise TableNotFoundError(
+            f"{table.name} has no {system}: there is {known or 'no state yet'}", table=table.name
+        )
+    raise TableNotFoundError(
+        f"{table.name} is the result of no query: it has no {system}", table=table.name
+    )

@@ -1,0 +1,160 @@
+"""A relation's changes as an iterator, computed as they are asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import pyarrow as pa
+
+from pkray.clock import now_millis
+from pkray.closing import Closeable
+from pkray.errors import QueryError
+from pkray.relational.continuous.operator import check_operators
+from pkray.relational.continuous.outlets.outlets import (
+    Encoding,
+    Function,
+    FunctionOutlet,
+    Messages,
+    QueueOutlet,
+    check_encoding,
+)
+from pkray.relational.continuous.queries.log import NoLog
+from pkray.relational.continuous.queries.query import Query, define, open_run, start_function
+from pkray.relational.continuous.queries.query_store import Definition
+from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
+from pkray.relational.continuous.state.states import States
+from pkray.relational.optimizer import optimize
+from pkray.relational.plan.json_writer import to_json
+from pkray.relational.plan.nodes import Node
+from pkray.relational.plan.physical import to_physical
+from pkray.relational.plan.state import ttl_of
+from pkray.relational.plans import session_of
+from pkray.version import __version__
+
+if TYPE_CHECKING:
+    from pkray.relational.api.relation import Relation
+    from pkray.table.catalog import Catalog
+
+Follow: TypeAlias = Literal["changes", "available_now"]
+POLL_SECONDS = 0.05
+"""Between two looks at sources that had nothing new."""
+
+
+class ResultStream(Closeable, Iterator[pa.RecordBatch]):
+    """The changes of a query: batches of ``_row_kind``, ``_epoch`` and the columns.
+
+    What the sources hold comes first, as +I. An epoch is computed when the batches of those before
+    have been taken. It ends when no source changes any more; with ``available_now`` at what there
+    is now. Where it has a name, epochs since the last checkpoint come again after a crash.
+
+    Args:
+        outlet: of the run's one root.
+    """
+
+    def __init__(self, run: Run, outlet: QueueOutlet, trigger: Follow) -> None:
+        self.schema = outlet.schema
+        self._run = run
+        self._outlet = outlet
+        self._ends = trigger == "available_now"
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"ResultStream(epoch {self._run.next_epoch - 1})"
+
+    def __next__(self) -> pa.RecordBatch:
+        while True:
+            batch = self.poll()
+            if batch is not None:
+                return batch
+            if self._is_closed or self._run.is_ended or (self._ends and not self._is_behind()):
+                raise StopIteration
+            time.sleep(POLL_SECONDS)
+
+    def poll(self) -> pa.RecordBatch | None:
+        """Give the next batch, if there is one now; None where the sources have nothing new."""
+        while not self._outlet.waiting:
+            if self._is_closed:
+                return None
+            self._run.checkpoint_if_due()  # what was computed so far has been taken
+            if not self._run.step():
+                return None
+        return self._outlet.waiting.popleft()
+
+    def _is_behind(self) -> bool:
+        return self._run.feeds.next(self._run.positions) is not None
+
+    def close(self) -> None:
+        """End it; one without a name forgets its state."""
+        if not self._is_closed:
+            self._is_closed = True
+            if not self._outlet.waiting:
+                self._run.checkpoint()
+            self._run.close()
+
+
+def open_stream(
+    relation: Relation,
+    encoding: Encoding,
+    trigger: Follow,
+    name: str | None,
+    clock: Callable[[], int] | None,
+) -> ResultStream:
+    """Follow a relation; as of ``Relation.stream``."""
+    root = _physical(relation, encoding)
+    outlet = QueueOutlet(Messages(root.fields, encoding))
+    settings = RunSettings(clock=clock) if clock else RunSettings()
+    if name is None:
+        check_operators(root, str(relation.dialect))
+        plan = RunnablePlan((root,), (encoding != "upsert",), _ttl(relation))
+        return ResultStream(Run(plan, [outlet], NoLog(), States(), settings), outlet, trigger)
+    catalog = _catalog(relation, name)
+    definition = define(catalog, _definition(relation, name, root, encoding), (root,))
+    return ResultStream(open_run(catalog, definition, [outlet], settings), outlet, trigger)
+
+
+def for_each_batch(
+    relation: Relation,
+    function: Function,
+    name: str,
+    encoding: Encoding,
+    trigger: str,
+    clock: Callable[[], int] | None,
+) -> Query:
+    """Call a function for the changes of each epoch; as of ``Relation.foreach_batch``."""
+    root = _physical(relation, encoding)
+    outlet = FunctionOutlet(Messages(root.fields, encoding), function)
+    definition = _definition(relation, name, root, encoding, trigger)
+    return start_function(_catalog(relation, name), definition, (root,), outlet, clock)
+
+
+def _physical(relation: Relation, encoding: Encoding) -> Node:
+    before = encoding != "upsert"
+    root = to_physical(optimize(relation.plan), before=before, by_key=not before)
+    check_encoding(root, encoding)
+    return root
+
+
+def _definition(
+    relation: Relation, name: str, root: Node, encoding: Encoding, trigger: str = "changes"
+) -> Definition:
+    before = (encoding != "upsert",)
+    dialect = str(relation.dialect)
+    document = to_json(
+        (root,), dialect=dialect, version=__version__, ttl=_ttl(relation), before=before
+    )
+    return Definition(name, document, before, (), now_millis(), dialect, {"trigger": trigger})
+
+
+def _ttl(relation: Relation) -> str:
+    return ttl_of(relation.names.session.options if relation.names.session else {})
+
+
+def _catalog(relation: Relation, name: str) -> Catalog:
+    session = session_of(relation)
+    if session is None:
+        raise QueryError(
+            f"no catalog keeps the query {name}: make the relation by catalog.sql or from a table"
+        )
+    return session.catalog

@@ -1,0 +1,223 @@
+"""Prove a result: the same plan, run bounded over the inputs that a snapshot of it names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.errors import SnapshotNotFoundError, UnsupportedError
+from pkray.format.snapshot import Snapshot
+from pkray.relational.continuous.outlets.table_outlet import SOURCES
+from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.local.keys import codes
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Deduplicate,
+    Limit,
+    Node,
+    RowKey,
+    Scan,
+    Sink,
+    Sort,
+    TemporalJoin,
+    TopN,
+    Values,
+)
+from pkray.relational.plan.physical import to_logical
+from pkray.relational.sources.changelog import ChangelogSource
+from pkray.relational.sources.table import TableSource
+from pkray.shown import html_values
+from pkray.table.table import Table
+
+_BY_ARRIVAL = ("first", "last", "any_value", "listagg", "collect_list", "array_agg")
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """How a result compares with the bounded run of its query.
+
+    Attributes:
+        equal: whether both have the same rows.
+        missing: rows of the bounded run that the result lacks.
+        extra: rows of the result that the bounded run lacks.
+        excluded: why rows may differ nonetheless: what the exact claim leaves out.
+        snapshot: of the result.
+        sources: positions of the sources that the snapshot names.
+    """
+
+    equal: bool
+    missing: pa.Table
+    extra: pa.Table
+    excluded: tuple[str, ...]
+    snapshot: int | None
+    sources: Mapping[str, int]
+
+    def __bool__(self) -> bool:
+        return self.equal
+
+    def __str__(self) -> str:
+        if self.equal:
+            return f"equal at snapshot {self.snapshot}, sources {dict(self.sources)}"
+        return (
+            f"{self.missing.num_rows} rows missing and {self.extra.num_rows} extra at snapshot "
+            f"{self.snapshot}, sources {dict(self.sources)}"
+        )
+
+    def _repr_html_(self) -> str:
+        said = {
+            "equal": self.equal,
+            "missing": self.missing.num_rows,
+            "extra": self.extra.num_rows,
+            "excluded": ", ".join(self.excluded),
+            "snapshot": self.snapshot,
+            "sources": dict(self.sources),
+        }
+        return html_values("verification", said)
+
+
+def sources_of(snapshot: Snapshot | None) -> dict[str, int]:
+    """Read which positions of the sources a snapshot of a result names; empty where it is none."""
+    said = (snapshot.properties or {}).get(SOURCES) if snapshot is not None else None
+    return {} if said is None else {str(name): int(at) for name, at in json.loads(said).items()}
+
+
+def _sources_before(table: Table, snapshot: Snapshot | None) -> dict[str, int]:
+    """Read the sources of a snapshot, or of the newest one before it that names any: others, who
+    name none, are not meant to change a result.
+    """
+    while snapshot is not None:
+        found = sources_of(snapshot)
+        if found or snapshot.id == 1:
+            return found
+        try:
+            snapshot = table.at(snapshot_id=snapshot.id - 1).snapshot
+        except SnapshotNotFoundError:
+            break
+    return {}
+
+
+def verify(
+    root: Node,
+    table: Table,
+    snapshot: int | None,
+    positions: Mapping[str, int] | None,
+    engine: str | None = None,
+) -> VerifyReport:
+    """Compare a result with the bounded run.
+
+    Args:
+        root: the physical plan, down to the table.
+        snapshot: of the result; default the newest.
+        positions: of the sources, where no snapshot names them; None: as the snapshot says.
+        engine: ``local`` or ``spark``; default ``local``.
+    """
+    view = table.at(snapshot_id=snapshot) if snapshot is not None else table.at()
+    found = _sources_before(table, view.snapshot) or dict(positions or {})
+    if view.snapshot is not None and not found:
+        raise UnsupportedError(
+            f"snapshot {view.snapshot.id} of {table.name} was not made by a query: it names no "
+            "sources",
+            snapshot_id=view.snapshot.id,
+        )
+    logical = to_logical(root)
+    names = logical.target if isinstance(logical, Sink) else logical.fields.names
+    query = logical.input if isinstance(logical, Sink) else logical
+    bounded = _bounded(pinned_to(query, found), engine)
+    given = view.to_arrow(list(names))
+    kept = [name for name in names if name != row_key_name(root)]
+    missing, extra = differences(bounded, given.select(kept).rename_columns(bounded.column_names))
+    number = view.snapshot.id if view.snapshot else None
+    equal = not missing.num_rows and not extra.num_rows
+    return VerifyReport(equal, missing, extra, tuple(exclusions(query)), number, found)
+
+
+def row_key_name(root: Node) -> str | None:
+    """Name the column that a plan adds as the key of its result; None where it adds none."""
+    keys = (node.name for node in root.walk() if isinstance(node, RowKey))
+    return next(keys, None)
+
+
+def _bounded(plan: Node, engine: str | None) -> pa.Table:
+    from pkray.relational import running
+
+    if engine == "spark":
+        import importlib
+
+        relations = importlib.import_module("pkray.spark.relations")  # a door upwards
+        return relations.plan_to_arrow(plan)
+    return pa.Table.from_batches(running.run(plan), plan.fields.arrow)
+
+
+def pinned_to(plan: Node, positions: Mapping[str, int]) -> Node:
+    """Bind the sources of a plan to positions."""
+
+    def bind(node: Node) -> Node:
+        if not isinstance(node, Scan):
+            return node
+        at = positions.get(node.source.name)
+        match node.source:
+            case TableSource() if at:
+                return replace(node, source=node.source.pinned(snapshot_id=at))
+            case ChangelogSource() if at is not None:
+                return replace(node, source=node.source.up_to(at))
+            case TableSource() if at == 0:
+                return Values(node.fields, ())
+        return node
+
+    return plan.transform(bind)
+
+
+def differences(expected: pa.Table, given: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Compare two tables of equal columns as bags: give what is missing, and what is extra."""
+    given = given.cast(expected.schema)
+    joined = pa.concat_tables([expected, given]).combine_chunks()
+    columns = [joined.column(name) for name in joined.column_names]
+    keys = encoded([_rounded(each) for each in columns], joined.num_rows, equal_zeros=True)
+    groups = codes([keys], joined.num_rows).of_row
+    sides = np.where(np.arange(joined.num_rows) < expected.num_rows, 1, -1)
+    count = int(groups.max(initial=-1)) + 1
+    net = np.bincount(groups, weights=sides, minlength=count).astype(np.int64)
+    missing = _surplus(groups, sides == 1, net)
+    extra = _surplus(groups, sides == -1, -net)
+    return joined.take(pa.array(missing)), joined.take(pa.array(extra))
+
+
+def _surplus(groups: np.ndarray, side: np.ndarray, net: np.ndarray) -> np.ndarray:
+    """Choose so many rows of one side of each group as it has more than the other."""
+    rows = np.flatnonzero(side)
+    order = rows[np.argsort(groups[rows], kind="stable")]
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    places = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    return np.sort(order[places < net[groups[order]]])
+
+
+def _rounded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Leave the digits of floats that do not depend on the order of additions."""
+    if not pa.types.is_floating(column.type):
+        return column
+    values = np.array(column.to_numpy(zero_copy_only=False), np.float64)
+    mask = np.asarray(column.is_null())
+    with np.errstate(all="ignore"):
+        scale = 10.0 ** (9 - np.floor(np.log10(np.abs(values))))
+        rounded = np.where(np.isfinite(scale), np.round(values * scale) / scale, values)
+    return pa.chunked_array([pa.array(rounded, pa.float64(), mask=mask, from_pandas=False)])
+
+
+def exclusions(plan: Node) -> Iterator[str]:
+    """List what the claim that both runs are equal leaves out in this plan."""
+    for node in plan.walk():
+        match node:
+            case TemporalJoin(right_time=None):
+                yield "a lookup join sees its table as it is when a row comes"
+            case Limit(input=below) if not isinstance(below, Sort):
+                yield "LIMIT without ORDER BY takes rows by arrival"
+            case Deduplicate(order_by=None):
+                yield "rows are kept by arrival"
+            case TopN():
+                yield "ties in the order are broken by arrival"
+            case Aggregate() if any(c.function in _BY_ARRIVAL for _, c in node.aggregates):
+                yield "an aggregate depends on the order of arrival"

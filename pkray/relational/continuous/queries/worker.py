@@ -1,0 +1,180 @@
+"""Runs one query in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pkray.clock import now_millis
+from pkray.errors import PkrayError, QueryFencedError
+from pkray.relational.continuous.queries.query_store import Failure
+from pkray.relational.continuous.run import Run
+
+_log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.02
+"""Between two looks at sources that had nothing new."""
+LOOK_SECONDS = 1.0
+"""Between two looks whether people, perhaps in other processes, want the query to stop."""
+STOP_SECONDS = 60.0
+"""For how long stopping waits for the epoch that runs."""
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """When an epoch begins.
+
+    Attributes:
+        interval: seconds between the beginnings of two epochs; 0: as soon as there are changes.
+        ends: whether the query stops at what the sources held when it began.
+    """
+
+    interval: float = 0.0
+    ends: bool = False
+
+
+class QueryWorker:
+    """Runs a query until it is stopped, fails or has nothing more to come.
+
+    Args:
+        name: of the query.
+        open_run: opens a run on the newest checkpoint.
+        on_failure: told why it stopped.
+        on_look: told the status every second, and says whether people want the query to go on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        open_run: Callable[[], Run],
+        trigger: Trigger,
+        on_failure: Callable[[Failure], None],
+        on_look: Callable[[dict[str, Any]], bool] = lambda _: True,
+    ) -> None:
+        self.name = name
+        self._open_run = open_run
+        self._trigger = trigger
+        self._on_failure = on_failure
+        self._on_look = on_look
+        self._looked = 0.0
+        self._run: Run | None = None
+        self._lag: dict[str, Any] = {}
+        self._stopping = threading.Event()
+        self._moved = threading.Condition()
+        self._status: dict[str, Any] = {"epoch": -1, "sources": {}, "nodes": []}
+        self._state = "starting"
+        self._failure: Failure | None = None
+        self._thread = threading.Thread(target=self._work, name=f"pkray-query-{name}", daemon=True)
+        self._thread.start()
+
+    def status(self) -> dict[str, Any]:
+        """Say what it does: ``state``, ``failure``, ``epoch``, ``sources``, ``nodes``."""
+        failure = None if self._failure is None else self._failure.message
+        state = {"state": self._state, "failure": failure, "process": os.getpid(), "lag": self._lag}
+        return {**state, **self._status}
+
+    def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
+        """Wait until the status is as wanted; false where it takes longer, or has ended."""
+        deadline = time.monotonic() + seconds
+        with self._moved:
+            while not reached(self._status):
+                left = deadline - time.monotonic()
+                if left <= 0 or not self.is_running:
+                    return reached(self._status)
+                self._moved.wait(min(left, 0.5))
+        return True
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it may still do something."""
+        return self._thread.is_alive()
+
+    def stop(self, seconds: float = STOP_SECONDS) -> bool:
+        """End after the epoch that runs, with a checkpoint; false where it takes longer."""
+        self._stopping.set()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """Stop, as its process or runtime ends."""
+        self.stop()
+
+    def _work(self) -> None:
+        run: Run | None = None
+        try:
+            run = self._run = self._open_run()
+            self._show(run, "running")
+            self._loop(run)
+            run.checkpoint()
+            self._show(run, "ended" if run.is_ended or self._trigger.ends else "stopped")
+        except QueryFencedError as error:
+            _log.warning("query %s: %s", self.name, error)
+            self._show(run, "stopped")
+        except Exception as error:
+            self._fail(run, error)
+        finally:
+            if run is not None:
+                run.close()
+            self._looked = 0.0
+            self._look()
+            with self._moved:
+                self._moved.notify_all()
+
+    def _loop(self, run: Run) -> None:
+        while not self._stopping.is_set():
+            self._look()
+            begun = time.monotonic()
+            if run.step():
+                run.checkpoint_if_due()
+                self._show(run, "running")
+                self._wait(self._trigger.interval, begun)
+            elif run.is_ended or self._trigger.ends:
+                return
+            else:
+                self._wait(max(POLL_SECONDS, self._trigger.interval), begun)
+
+    def _wait(self, interval: float, begun: float) -> None:
+        """Wait for the next epoch, but look now and then."""
+        until = begun + interval
+        while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
+            self._stopping.wait(min(left, LOOK_SECONDS))
+            self._look()
+
+    def _look(self) -> None:
+        """Say what it does, and hear whether it is to go on."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
+        try:
+            if self._run is not None:
+                self._lag = self._run.feeds.lag(self._run.positions)
+            if not self._on_look(self.status()):
+                self._stopping.set()
+        except PkrayError as error:
+            _log.warning("query %s: its status is not written down: %s", self.name, error)
+
+    def _show(self, run: Run | None, state: str) -> None:
+        with self._moved:
+            if run is not None:
+                self._status = run.status()
+            self._state = state
+            self._moved.notify_all()
+
+    def _fail(self, run: Run | None, error: Exception) -> None:
+        if not isinstance(error, PkrayError):
+            _log.exception("query %s failed", self.name)
+        epoch = run.next_epoch if run is not None else -1
+        failure = Failure(str(error), type(error).__name__, epoch, now_millis())
+        self._failure = failure
+        try:
+            self._on_failure(failure)
+        except PkrayError as second:
+            _log.warning("query %s: its failure is not written down: %s", self.name, second)
+        with self._moved:
+            self._state = "failed"
+            self._moved.notify_all()

@@ -1,0 +1,76 @@
+"""The states of one query, and their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pkray.clock import now_millis
+from pkray.format.data_file import DataFileMeta
+from pkray.lookup.local_file_cache import CopyLimits
+from pkray.lookup.store import LookupStore
+from pkray.relational.continuous.state.state import State, StateSpec
+from pkray.storage.object_store import ObjectStore
+from pkray.storage.opening import open_store
+from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
+
+Files = Mapping[str, Sequence[DataFileMeta]]
+"""The data files of each state, by its name."""
+_DISK, _MEMORY, _RETENTION = 64 << 30, 256 << 20, 3_600_000
+"""Bounds of the copies of files on the local disk: bytes, bytes of their indexes, milliseconds."""
+
+
+class States:
+    """Opens the states of a query, each in a folder of its own.
+
+    Args:
+        store: the folder that has them; None: one on the local disk, which ends with them.
+        memory: bytes of rows that all states together hold in memory.
+    """
+
+    def __init__(self, store: ObjectStore | None = None, memory: int = 256 << 20) -> None:
+        self._folder = OwnedDirectory(f"{default_local_directory()}/queries")
+        self._local = str(self._folder.path)
+        self._store = store or open_store(f"{self._local}/state")
+        self._memory = memory
+        self._lookups = LookupStore(
+            f"{self._local}/lookup",
+            CopyLimits(_DISK, _MEMORY, _RETENTION),
+            clock=now_millis,
+            in_background=True,
+        )
+        self._files: Files = {}
+        self.opened: dict[str, State] = {}
+
+    def begin(self, files: Files) -> None:
+        """Go on from the files of a checkpoint."""
+        self._files = files
+        self.opened = {}
+
+    def open(self, name: str, spec: StateSpec, ttl: int) -> State:
+        """Open a state.
+
+        Args:
+            ttl: milliseconds; 0: rows never expire.
+        """
+        state = State(
+            spec,
+            self._store.child(name),
+            self._lookups,
+            self._files.get(name, ()),
+            memory=max(self._memory // 8, 1 << 20),
+            ttl=ttl,
+            local_directory=self._local,
+        )
+        self.opened[name] = state
+        return state
+
+    def checkpoint(self) -> dict[str, tuple[DataFileMeta, ...]]:
+        """Write all to files; list those that have all rows, by state."""
+        return {name: state.checkpoint() for name, state in self.opened.items()}
+
+    def close(self) -> None:
+        """Forget what no checkpoint has."""
+        for state in self.opened.values():
+            state.close()
+        self._lookups.close()
+        self._folder.close()
