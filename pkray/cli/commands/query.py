@@ -13,6 +13,8 @@ from rich.table import Table
 from pkray.cli import output
 from pkray.cli.arguments import Json, SnapshotId
 from pkray.cli.warehouse import on_service, on_warehouse
+from pkray.errors import OptionError
+from pkray.service.hosted import Hosting
 from pkray.table.catalog import Catalog
 
 query_app = typer.Typer(name="query", help="Continuous queries.", no_args_is_help=True)
@@ -78,6 +80,8 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Let a query go on, and show it; Ctrl+C stops it."""
+    if detach and not isinstance(catalog.runtime, Hosting):
+        raise OptionError("--detach leaves a query running on a Ray cluster: name it with --ray")
     query = catalog.query(name).resume(savepoint)
     if detach:
         output.record({"resumed": name}, as_json)

@@ -57,6 +57,13 @@ def test_queries_are_listed_shown_verified_and_dropped(said, call):
     assert "no query is called default.r" in wrong
 
 
+def test_a_query_is_left_running_on_ray_alone(call, said):
+    code, _, wrong = call("resume", "default.r", "--detach")
+    assert code == 1
+    assert "name it with --ray" in wrong
+    assert said("list")["state"] == "stopped"
+
+
 def test_a_query_that_runs_in_one_process_is_stopped_from_another(warehouse, said):
     command = [sys.executable, "-m", "pkray", "query", "resume", "default.r"]
     running = subprocess.Popen(
