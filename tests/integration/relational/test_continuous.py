@@ -73,6 +73,14 @@ def test_a_key_without_nulls_is_the_key_of_the_table(catalog, put):
     assert catalog.load_table("default.r").primary_keys == ("k",)
 
 
+def test_a_commit_of_no_rows_is_waited_for(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({})}, timeout=5)
+    put({1: 1})
+    query.wait({"default.t": put({})}, timeout=5)
+    assert content(catalog) == Counter([(1, 1, 1)])
+
+
 def test_equal_rows_are_kept_as_often_as_they_occur(catalog, put):
     put({1: 1, 2: 1, 3: None, 4: None})
     query = catalog.sql("SELECT v FROM t").materialize("default.r")

@@ -42,11 +42,16 @@ class ToldSnapshots:
 
     def _search(self, latest: Snapshot) -> int:
         found: Snapshot | None = latest
+        newest = latest.id  # of those that add nothing to the one that is looked at
         for _ in range(_LOOKED_BACK):
-            if found is None or found.id <= self._newest:
+            if found is None:
                 break
-            if found.commit_kind != APPEND and self.is_told(found):
-                return found.id
+            if found.id <= self._newest or (found.commit_kind != APPEND and self.is_told(found)):
+                return newest
+            if found.commit_kind != APPEND or found.delta_record_count != 0:
+                newest = found.id - 1
+            if found.id == 1:
+                return newest
             found = self._before(found)
         return self._newest
 
