@@ -245,7 +245,10 @@ def run_plan_statement(
     if asked.if_exists and not plan_exists(asked.path):
         return DONE
     bounded = session.options.get("execution.runtime-mode", "").lower() == "batch"
-    snapshots = load_plan(session, asked.path).execute(continuous=not bounded)
+    plan = load_plan(session, asked.path)
+    if not bounded:
+        return pa.table({"query": [plan.start().name]})
+    snapshots = plan.execute(continuous=False)
     ids = [made.id if made else None for made in snapshots.values()]
     return pa.table({"table": list(snapshots), "snapshot": pa.array(ids, pa.int64())})
 

@@ -303,7 +303,9 @@ def test_a_plan_file_starts_and_goes_on(catalog, put, tmp_path):
     assert content(catalog) == Counter([(0, 1), (1, 2)])
     query.stop()
     number = put({4: 4})
-    catalog.load_plan(path).execute().wait({"default.t": number})
+    started = catalog.sql(f"EXECUTE PLAN '{path}'")
+    assert started.to_pylist() == [{"query": "default.r"}]
+    catalog.query("default.r").wait({"default.t": number})
     assert content(catalog) == Counter([(0, 2), (1, 2)])
 
 
