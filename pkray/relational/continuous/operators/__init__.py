@@ -5,18 +5,12 @@
 what families are made of.
 
 - ``stateless`` remembers nothing: each row by itself.
-- ``aggregate`` folds ``groups``: ``calls`` says how each function is computed, from
-  ``accumulators`` (numbers), ``bags`` (values with their counts), ``held_rows`` or, where rows are
-  only added, ``appended``.
-- ``sets`` counts equal rows; ``normalize`` keeps one row a key; ``unique`` refuses a second one;
-  ``row_key`` makes a key where there is none.
-- ``joins``: by pairs of rows (``pairing``, ``join_pairs``, ``join_output``), or by numbers of
-  matches alone (``membership``, ``null_membership``, ``key_counts``). Their ``join_sides`` are
-  kept (``kept_sides``) or read from the source (``sourced_sides``). ``lookups`` join a side as it
-  is.
+- ``aggregates/`` folds groups; ``sets`` counts equal rows.
+- ``normalize`` keeps one row a key, ``unique`` refuses a second one, ``row_key`` makes a key where
+  there is none; ``replacement`` gives the changes of rows of which there is one a key.
+- ``joins/`` has all joins of changing sides, and lookup joins.
 - ``ranked`` numbers rows in an order (top-n, LIMIT, deduplication), ``over`` computes window
   functions (``carried``: from the row before); ``ordering`` is what both share.
-- ``replacement`` gives the changes of rows of which there is one a key.
 """
 
 from __future__ import annotations

@@ -3,5 +3,6 @@
 `Join` nodes are computed by ``joins``; each side is a `JoinSide` (``join_sides``) that keeps its
 rows (``kept_sides``), or finds them in its source (``sourced_sides``). ``key_counts``,
 ``membership`` and ``null_membership`` answer semi and anti joins by counts. ``pairing`` pairs the
-changes of one side with the rows of the other, ``join_output`` puts the result together.
+changes of one side with the rows of the other (``join_pairs``), ``join_output`` puts the result
+together. ``lookups`` join rows with the right side as it is when they come.
 """
