@@ -1,0 +1,270 @@
+"""Continuous queries: a whole pipeline, half of all rows on one key, small epochs, much state.
+
+    python tests/benchmarks/bench_continuous.py [--rows 5000000] [--runs 3] [--only groups,...]
+
+`groups`: COUNT and SUM of rows over a fifth as many keys, kept in a table, in rows per processor
+second against upserts of the same rows into an aggregation table with a lookup changelog; the
+states' and the table's files and what runs beside them count. `skew`: top-n, MIN and a join where
+half of all rows have one key, in processor seconds against uniform keys. `epoch`: 1,000 rows
+through a filter and an aggregate into a table, in wall seconds against a plain commit of 1,000
+rows. `state`: an epoch of 10,000 rows over as many groups as rows, against a tenth of them. Each
+measurement runs in a process of its own, in turn; figures are medians of runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import SCHEMA, Measured, batches, in_own_process, measure, report, warm_up
+
+BATCH, SMALL, EPOCH = 1_000_000, 1_000, 10_000
+SMALL_EPOCHS, STATE_EPOCHS = 50, 20
+GROUPS = "SELECT k, COUNT(*) AS n, SUM(a) AS total FROM rows GROUP BY k"
+SKEWED = {
+    "top-n": "SELECT k, id, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) "
+    "AS place FROM t) WHERE place <= 10",
+    "MIN": "SELECT k, MIN(v) AS low FROM t GROUP BY k",
+    "join": "SELECT t.id, t.v, names.name FROM t JOIN names ON t.k = names.k",
+}
+
+
+class Materialized:
+    """A query of rows that are pushed, kept in a table."""
+
+    def __init__(self, folder: str, text: str) -> None:
+        import pkray
+        from pkray.relational import changelog
+
+        self.catalog = pkray.connect(folder)
+        self.rows = changelog(SCHEMA, name="rows")
+        self.catalog.create_view("rows", self.rows, temporary=True)
+        self.query = self.catalog.sql(text).materialize("default.result")
+        self._pushed = 0
+
+    def push(self, epochs: Sequence[pa.Table]) -> None:
+        """Push epochs, and wait until the last one is in the table."""
+        for rows in epochs:
+            self.rows.push(rows)
+        self._pushed += len(epochs)
+        self.query.wait({"rows": self._pushed}, timeout=600)
+
+    def end(self) -> None:
+        """Write all state to files, and wait for what the table does in the background."""
+        self.query.stop()
+        self.catalog.load_table("default.result").compact(full=False)
+
+
+def groups_by_query(rows: int, folder: str) -> Measured:
+    tables = list(batches(rows, rows // 5, min(BATCH, rows)))
+    query = Materialized(folder, GROUPS)
+
+    def work() -> None:
+        query.push(tables)
+        query.end()
+
+    return measure(work)
+
+
+def groups_by_table(rows: int, folder: str) -> Measured:
+    import pkray
+
+    tables = [
+        pa.table(
+            {"k": each["k"], "n": np.ones(len(each), np.int64), "total": each["a"]},
+            schema=pa.schema([SCHEMA.field("k"), ("n", pa.int64()), ("total", pa.int64())]),
+        )
+        for each in batches(rows, rows // 5, min(BATCH, rows))
+    ]
+    sums = {f"fields.{name}.aggregate-function": "sum" for name in ("n", "total")}
+    options = {"merge-engine": "aggregation", "changelog-producer": "lookup", **sums}
+    catalog = pkray.connect(folder)
+    table = catalog.create_table("default.t", tables[0].schema, primary_keys=["k"], options=options)
+    with table.open_writer("bench") as writer:
+
+        def work() -> None:
+            for number, each in enumerate(tables):
+                writer.upsert(each)
+                writer.commit(commit_identifier=number)
+            table.compact(full=False)
+
+        return measure(work)
+
+
+def small_epochs(rows: int, folder: str) -> Measured:
+    query = Materialized(folder, f"SELECT * FROM ({GROUPS.replace('rows', 'rows WHERE a > 0')})")
+    first, *epochs = small(rows)
+    query.push([first])
+    return measure(lambda: query.push(epochs))
+
+
+def small_commits(rows: int, folder: str) -> Measured:
+    import pkray
+
+    catalog = pkray.connect(folder)
+    table = catalog.create_table("default.t", SCHEMA, primary_keys=["k"])
+    first, *epochs = small(rows)
+    with table.open_writer("bench") as writer:
+
+        def commit(tables: Sequence[pa.Table]) -> None:
+            for each in tables:
+                writer.upsert(each)
+                writer.commit()
+
+        commit([first])
+        return measure(lambda: commit(epochs))
+
+
+def small(rows: int) -> list[pa.Table]:
+    """Rows that are there before, and then small epochs."""
+    first = next(batches(rows // 5, rows // 5, rows // 5, seed=1))
+    return [first, *batches(SMALL * SMALL_EPOCHS, rows // 5, SMALL)]
+
+
+def epochs_over(keys: int) -> Callable[[int, str], Measured]:
+    """Measure epochs over so many groups a hundred of the rows asked for."""
+
+    def run(rows: int, folder: str) -> Measured:
+        count = max(rows * keys // 100, 1)
+        query = Materialized(folder, GROUPS)
+        first = next(batches(count, count, count, seed=1))
+        query.push([first.set_column(0, SCHEMA.field(0), pa.array(np.arange(count)))])
+        epochs = list(batches(EPOCH * STATE_EPOCHS, count, EPOCH))
+        return measure(lambda: query.push(epochs))
+
+    return run
+
+
+def skewed(name: str, *, hot: bool) -> Callable[[int, str], Measured]:
+    """Measure the operators of a query over changes, half of them of one key if `hot`."""
+
+    def run(rows: int, folder: str) -> Measured:
+        from pkray.relational import changelog, query
+
+        keys = max(rows // 100, 2)
+        columns = {"id": "BIGINT", "k": "BIGINT", "v": "BIGINT"}
+        t = changelog(columns, mode="all", name="t")
+        names = changelog({"k": "BIGINT", "name": "BIGINT"}, mode="all", name="names")
+        epochs = list(changes(rows, keys, hot=hot))
+        names.push({"k": np.arange(keys), "name": np.arange(keys)})
+        reads = {"t": t, "names": names} if name == "join" else {"t": t}
+        with query(SKEWED[name], **reads).stream() as stream:
+
+            def work() -> None:
+                for each in epochs:
+                    t.push(each)
+                    while stream.poll() is not None:
+                        pass
+
+            return measure(work)
+
+    return run
+
+
+def changes(rows: int, keys: int, *, hot: bool) -> Iterator[pa.Table]:
+    """Insert rows; with each epoch a fifth of those before goes again."""
+    random = np.random.default_rng(7)
+    size = max(rows // 10, 1)
+    before = None
+    for start in range(0, rows, size):
+        k = random.integers(0, keys, size)
+        k[random.random(size) < 0.5 * hot] = 0
+        new = pa.table(
+            {"id": np.arange(start, start + size), "k": k, "v": random.integers(0, 1 << 40, size)}
+        )
+        gone = new.slice(0, 0) if before is None else before.slice(0, size // 5)
+        kinds = pa.array(["-D"] * len(gone) + ["+I"] * size)
+        yield pa.concat_tables([gone, new]).append_column("_row_kind", kinds)
+        before = new
+
+
+MEASURES: dict[str, Callable[[int, str], Measured]] = {
+    "groups": groups_by_query,
+    "groups plain": groups_by_table,
+    "epoch": small_epochs,
+    "epoch plain": small_commits,
+    "state": epochs_over(100),
+    "state plain": epochs_over(10),
+    **{f"{name} skewed": skewed(name, hot=True) for name in SKEWED},
+    **{f"{name} uniform": skewed(name, hot=False) for name in SKEWED},
+}
+
+
+def run_one(name: str, rows: int) -> None:
+    warm_up("pkray.relational.continuous.queries.materializing")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        report(MEASURES[name](rows, folder))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", default="groups,skew,epoch,state")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        run_one(options.one, options.rows)
+        return
+    for part in options.only.split(","):
+        PARTS[part](options.rows, options.runs)
+
+
+def medians(
+    names: Sequence[str], rows: int, runs: int, of: Callable[[Measured], float]
+) -> list[float]:
+    """Measure in turn; give the medians."""
+    found: dict[str, list[Measured]] = {name: [] for name in names}
+    for _ in range(runs):
+        for name in names:
+            found[name].append(in_own_process(__file__, "--one", name, "--rows", str(rows)))
+    return [statistics.median(map(of, found[name])) for name in names]
+
+
+def groups(rows: int, runs: int) -> None:
+    mine, plain = medians(["groups", "groups plain"], rows, runs, lambda m: m.cpu_seconds)
+    print(
+        f"GROUP BY of {rows:,} rows, {rows // 5:,} keys: {rows / mine / 1e6:.2f}M rows/cpu-s, an "
+        f"aggregation table {rows / plain / 1e6:.2f}M: {plain / mine:.2f} of it (goal 0.5)"
+    )
+
+
+def skew(rows: int, runs: int) -> None:
+    for name in SKEWED:
+        both = [f"{name} skewed", f"{name} uniform"]
+        hot, uniform = medians(both, rows, runs, lambda m: m.cpu_seconds)
+        print(
+            f"{name} of {rows:,} rows, half on one key: {hot:.2f} cpu-s, uniform {uniform:.2f}: "
+            f"{hot / uniform:.2f} times (goal 2)"
+        )
+
+
+def epoch(rows: int, runs: int) -> None:
+    mine, plain = medians(["epoch", "epoch plain"], rows, runs, lambda m: m.wall_seconds)
+    print(
+        f"{SMALL:,} rows through two operators: {1000 * mine / SMALL_EPOCHS:.1f} ms an epoch, a "
+        f"commit {1000 * plain / SMALL_EPOCHS:.1f} ms: {mine / plain:.2f} times (goal 3)"
+    )
+
+
+def state(rows: int, runs: int) -> None:
+    both = ["state", "state plain"]
+    large, small = medians(both, rows, runs, lambda m: m.wall_seconds)
+    print(
+        f"{EPOCH:,} rows over {rows:,} groups: {1000 * large / STATE_EPOCHS:.0f} ms an epoch, over "
+        f"a tenth {1000 * small / STATE_EPOCHS:.0f} ms: {large / small:.2f} times (goal 1.5)"
+    )
+
+
+PARTS = {"groups": groups, "skew": skew, "epoch": epoch, "state": state}
+
+if __name__ == "__main__":
+    main()
