@@ -40,6 +40,12 @@ def windowed(node: Window, engine: Engine) -> Iterator[pa.RecordBatch]:
         place += batch.num_rows
 
 
+def in_windows(node: Window, batch: pa.RecordBatch) -> pa.Table:
+    """Give each row of a batch once for each of its windows, which are no sessions."""
+    table = pa.Table.from_batches([batch])
+    return _bounded(node, table, *_ASSIGNED[node.kind](node, _times(node, table)))
+
+
 def _cut(node: Window, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Cut batches so that their rows are in few enough windows together."""
     windows = -(-node.size // node.step) if node.step else 1

@@ -14,8 +14,9 @@ from pkray.errors import EvaluationError
 from pkray.relational.compiled import compile_expression
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.local.batches import with_schema
+from pkray.relational.local.batches import batch_of, with_schema
 from pkray.relational.local.engine import STEPS, Step, load
+from pkray.relational.local.windows import in_windows
 from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import (
@@ -35,6 +36,8 @@ from pkray.relational.plan.nodes import (
     Unnest,
     Values,
     WatermarkAssign,
+    Window,
+    WindowKind,
 )
 from pkray.relational.running import timed
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
@@ -127,6 +130,25 @@ def numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     made = STEPS[type(node)](numbered)
     assert made is not None
     return made
+
+
+@operates(Window, when=lambda node: node.kind is not WindowKind.SESSION)
+class InWindows(Operator):
+    """Gives each row once for each of its windows."""
+
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        (changes,) = inputs
+        if not len(changes):
+            return Changes.none(self.node.fields)
+        number = Fields((Field(NUMBER, BIGINT),))
+        node = replace(self.node, input=Values(self.node.input.fields + number, ()))
+        rows = changes.rows.append_column(NUMBER, pa.array(np.arange(len(changes))))
+        made = in_windows(node, rows).combine_chunks()
+        causes = made.column(NUMBER).to_numpy()
+        columns = [made.column(name) for name in self.node.fields.names]
+        return Changes(
+            batch_of(columns, self.node.fields.arrow, len(causes)), changes.kinds[causes]
+        )
 
 
 @operates(WatermarkAssign)
