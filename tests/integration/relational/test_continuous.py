@@ -99,6 +99,14 @@ def test_every_snapshot_of_a_result_is_proved(catalog, put):
     assert all(query.verify(each).equal for each in snapshots)
 
 
+def test_a_report_says_that_a_total_of_no_rows_does_not_come(catalog, put):
+    query = catalog.sql("SELECT SUM(v) AS total FROM t WHERE v > 5").materialize("default.r")
+    query.wait({"default.t": put({1: 1})})
+    report = query.verify()
+    assert report.missing.to_pylist() == [{"total": None}]
+    assert report.excluded == ("an aggregate without GROUP BY has no row over no rows",)
+
+
 def test_a_result_that_was_changed_by_hand_is_found_out(catalog, put):
     query = catalog.sql("SELECT k, v FROM t").materialize("default.r")
     query.wait({"default.t": put({1: 1, 2: 2})})

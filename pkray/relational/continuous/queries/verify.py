@@ -221,3 +221,5 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield "ties in the order are broken by arrival"
             case Aggregate() if any(c.function in _BY_ARRIVAL for _, c in node.aggregates):
                 yield "an aggregate depends on the order of arrival"
+            case Aggregate(keys=()):
+                yield "an aggregate without GROUP BY has no row over no rows"
