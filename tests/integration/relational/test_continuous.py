@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import pkray
 from pkray.errors import (
+    OptionError,
     QueryExistsError,
     QueryFailedError,
     QueryNotFoundError,
@@ -79,6 +81,15 @@ def test_a_commit_of_no_rows_is_waited_for(catalog, put):
     put({1: 1})
     query.wait({"default.t": put({})}, timeout=5)
     assert content(catalog) == Counter([(1, 1, 1)])
+
+
+def test_waiting_for_a_table_that_is_not_read_fails_at_once(catalog, put):
+    put({1: 1})
+    query = catalog.sql(TOTALS).materialize("default.r")
+    begun = time.monotonic()
+    with pytest.raises(OptionError, match=r"does not read default\.other: it reads default\.t"):
+        query.wait({"default.other": 1}, timeout=20)
+    assert time.monotonic() - begun < 10
 
 
 def test_equal_rows_are_kept_as_often_as_they_occur(catalog, put):

@@ -161,22 +161,26 @@ class Query:
         if worker is None:
             raise ServiceUnavailableError(f"query {self.name} does not run: resume() it first")
 
-        def reached(status: dict[str, Any]) -> bool:
+        def unread(status: dict[str, Any]) -> list[str]:
             at = status["sources"]
-            return all(at.get(name, -1) >= number for name, number in snapshots.items())
+            return [name for name in snapshots if at and name not in at]
 
-        if not worker.wait(reached, timeout):
+        def settled(status: dict[str, Any]) -> bool:
+            at = status["sources"]
+            reached = all(at.get(name, -1) >= number for name, number in snapshots.items())
+            return reached or bool(unread(status))
+
+        if not worker.wait(settled, timeout):
             self._raise_failure(worker)
-            at = worker.status()["sources"]
-            unknown = [name for name in snapshots if at and name not in at]
-            if unknown:
-                raise OptionError(
-                    f"query {self.name} does not read {unknown[0]}: it reads {', '.join(at)}",
-                    value=unknown[0],
-                )
             raise ServiceUnavailableError(
                 f"query {self.name} has not reached {dict(snapshots)} within {timeout} s: it is "
-                f"at {at}"
+                f"at {worker.status()['sources']}"
+            )
+        for name in unread(worker.status()):
+            raise OptionError(
+                f"query {self.name} does not read {name}: it reads "
+                f"{', '.join(worker.status()['sources'])}",
+                value=name,
             )
         snapshot = self._catalog.load_table(self.tables[0]).at().snapshot if self.tables else None
         return snapshot.id if snapshot else None
