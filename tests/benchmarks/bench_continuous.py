@@ -137,8 +137,9 @@ def epochs_over(keys: int) -> Callable[[int, str], Measured]:
         query = Materialized(folder, GROUPS)
         first = next(batches(count, count, count, seed=1))
         query.push([first.set_column(0, SCHEMA.field(0), pa.array(np.arange(count)))])
-        epochs = list(batches(EPOCH * STATE_EPOCHS, count, EPOCH))
-        return measure(lambda: query.push(epochs))
+        epochs = list(batches(EPOCH * 2 * STATE_EPOCHS, count, EPOCH))
+        query.push(epochs[:STATE_EPOCHS])  # makes the copies of files that keys are looked up in
+        return measure(lambda: query.push(epochs[STATE_EPOCHS:]))
 
     return run
 
