@@ -16,6 +16,14 @@ from pkray.service.ray.actors import NAMESPACE
 _ANSWER_SECONDS = 30.0
 """For how long an answer is waited for: an actor that is begun again loads its modules anew."""
 _LOOK_SECONDS = 0.05
+_ENDED: dict[str, Any] = {
+    "state": "stopped",
+    "failure": None,
+    "epoch": -1,
+    "sources": {},
+    "nodes": [],
+}
+"""The status of work whose process was ended."""
 
 
 class _Host:
@@ -78,6 +86,8 @@ class RemoteHosted(Hosted):
                     self._actor.status.remote(), _ANSWER_SECONDS
                 )
             except ServiceUnavailableError:
+                if find(self._name) is None:
+                    return False, dict(_ENDED)
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(_LOOK_SECONDS)
