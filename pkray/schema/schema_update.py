@@ -31,7 +31,7 @@ from pkray.schema.column_checks import check_comment, check_keys, check_names
 from pkray.schema.fields import Fields, check_free, edit_fields, mapped, placed, renumbered, resolve
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.type_change import check_widening
-from pkray.schema.types import DataField, DataType
+from pkray.schema.types import DataField, DataType, check_nesting
 
 
 def apply_changes(
@@ -123,6 +123,7 @@ class SchemaUpdate:
                 column=path_text(change.name),
                 value=str(data_type),
             )
+        check_nesting(path_text(change.name), data_type)  # before it is gone through part by part
         added = DataField(self._next_id(), "", self._with_ids(data_type), change.comment)
 
         def edit(fields: Fields, name: str) -> Fields:

@@ -429,9 +429,12 @@ def with_parts(
         return replace(data_type, fields=tuple(changed))
     if not data_type.is_nested:
         return data_type
-    parts = (data_type.element, data_type.key, data_type.value)
-    element, key, value = (part and change(part) for part in parts)
-    return replace(data_type, element=element, key=key, value=value)
+    return replace(
+        data_type,
+        element=data_type.element and change(data_type.element),
+        key=data_type.key and change(data_type.key),
+        value=data_type.value and change(data_type.value),
+    )
 
 
 def check_nesting(column: str, data_type: DataType) -> None:

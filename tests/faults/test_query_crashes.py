@@ -53,7 +53,7 @@ def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("name", "stride"),
     [
-        ("totals", 4),
+        ("totals", 6),
         *(pytest.param(name, 1, marks=pytest.mark.slow) for name in QUERIES),
     ],
 )

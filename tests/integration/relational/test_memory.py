@@ -31,7 +31,15 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "join",
+        "sort",
+        pytest.param("group by", marks=pytest.mark.slow),
+        pytest.param("over", marks=pytest.mark.slow),
+    ],
+)
 def test_rows_of_several_times_the_memory_do_not_pass_it(name: str) -> None:
     script = Path(__file__).with_name("memory_peak.py")
     root = str(Path(__file__).parents[3])

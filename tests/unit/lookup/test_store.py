@@ -180,6 +180,7 @@ def test_agrees_with_a_dict(open_store, files, data, by_scan):
     store = open_store()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_module, "MANY_KEYS", 0 if by_scan else 1_000)
+        patch.setattr(store_module, "ROWS_SCANNED_PER_KEY", 1_000)  # few keys are worth a scan
         positions, rows = in_order(find(store, files, file, key_table(asked), ["v"]))
     assert store.stats().scans == by_scan
     expected = [(i, model[repr(key)]) for i, key in enumerate(asked) if repr(key) in model]
