@@ -14,7 +14,8 @@ from pkray.arguments.facade import checked_class
 from pkray.errors import PlanError, QueryError, UnsupportedError
 from pkray.relational import running
 from pkray.relational.continuous.outlets.conflicts import RETRACTING, settled
-from pkray.relational.continuous.queries.query import Query, QueryOptions, start_query
+from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.query import Query, start_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_writer import to_json

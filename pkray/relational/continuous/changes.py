@@ -186,8 +186,3 @@ def _netted_keys(changes: Changes, key: Sequence[str]) -> Changes:
     )
     kinds[follows - 1] = np.where(kinds[follows] == UPDATE_AFTER, UPDATE_BEFORE, kinds[follows - 1])
     return replace(result, kinds=kinds)
-
-
-def row_codes(changes: Changes) -> np.ndarray:
-    """Number rows so that equal rows have equal numbers; int64, one a row."""
-    return codes(changes.rows.columns, len(changes)).of_row

@@ -46,7 +46,7 @@ class RunnablePlan:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How a query runs.
+    """Say how a query runs.
 
     Attributes:
         checkpoint_epochs: epochs after which states are written to files.
@@ -155,6 +155,7 @@ class Run:
         for changes in self.feeds.read(record.bounds):
             part = Epoch(record.number, record.time, arrival + count)
             self._take(self.graph.run(changes, part), collected, part)
+            self._states.fit()
             count += max(map(len, changes.values()), default=0)
         epoch = Epoch(record.number, record.time, arrival + count)
         self._take(self.graph.advance(epoch, is_last=record.is_last), collected, epoch)
@@ -165,6 +166,7 @@ class Run:
         self.next_epoch = record.number + 1
         self.is_ended = record.is_last
         self._since_checkpoint += 1
+        self._states.fit()
 
     def _take(self, made: Sequence[Changes], collected: list[list[Changes]], epoch: Epoch) -> None:
         for place, changes in enumerate(made):

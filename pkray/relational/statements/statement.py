@@ -13,7 +13,7 @@ from pkray.relational import running
 from pkray.relational.api import printing
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.api.relation import of_query
-from pkray.relational.continuous.queries.query import QueryOptions
+from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.dialect import Dialect
 from pkray.relational.explanation import Explanation
 from pkray.relational.plan.nodes import Sink

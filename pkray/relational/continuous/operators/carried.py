@@ -22,7 +22,7 @@ _REPEATED = ("min", "max", "first_value", "first")
 
 
 class Reach(NamedTuple):
-    """How many rows before and after a row its values depend on."""
+    """Count the rows before and after a row that its values depend on."""
 
     before: int
     after: int

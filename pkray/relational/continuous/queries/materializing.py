@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pkray.errors import QueryError, SchemaError, UnsupportedError
-from pkray.relational.continuous.queries.query import Query, QueryOptions
+from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.query import Query
 from pkray.relational.continuous.queries.verify import exclusions
 from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import Node, RowKey, Sink

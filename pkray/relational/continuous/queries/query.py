@@ -6,8 +6,10 @@ import hashlib
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from pkray.arguments.file_names import fault
 from pkray.clock import now_millis
@@ -18,13 +20,13 @@ from pkray.errors import (
     ServiceUnavailableError,
     UnsupportedError,
 )
-from pkray.options.values import duration_millis
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
+from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query_store import Definition, Failure, QueryStore
 from pkray.relational.continuous.queries.verify import VerifyReport, verify
-from pkray.relational.continuous.queries.worker import QueryWorker, Trigger
+from pkray.relational.continuous.queries.worker import QueryWorker
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
 from pkray.relational.plan.nodes import Node, Scan, Sink
@@ -44,54 +46,6 @@ _SILENT_MILLIS = 10_000
 """A query that has said nothing for so long runs in no process."""
 _FUNCTIONS: dict[str, Outlet] = {}
 """Outlets that call functions of this process, by the folders of queries."""
-
-
-@dataclass(frozen=True)
-class QueryOptions:
-    """How a query runs.
-
-    Attributes:
-        trigger: ``changes``, ``available_now`` or an interval such as ``5 s``.
-        max_rows: most changed rows an epoch; None: no bound.
-        on_error: ``stop``, or ``skip`` rows that cannot be computed, which are kept aside.
-        clock: processing time in epoch milliseconds; None: that of the machine.
-    """
-
-    trigger: str = "changes"
-    max_rows: int | None = None
-    on_error: str = "stop"
-    checkpoint_epochs: int = 100
-    checkpoint_seconds: float = 30.0
-    clock: Callable[[], int] | None = None
-
-    def bounded_by(self, settings: Mapping[str, str]) -> QueryOptions:
-        """Take the bounds of epochs that SET has set, where none are given."""
-        if settings.get("table.exec.mini-batch.enabled", "false").lower() != "true":
-            return self
-        latency = settings.get("table.exec.mini-batch.allow-latency")
-        size = int(settings.get("table.exec.mini-batch.size", "-1"))
-        return replace(
-            self,
-            trigger=latency if latency and self.trigger == "changes" else self.trigger,
-            max_rows=size if size > 0 and self.max_rows is None else self.max_rows,
-        )
-
-    def trigger_of(self) -> Trigger:
-        """Read the trigger.
-
-        Raises:
-            OptionError: it is none.
-        """
-        if self.trigger in ("changes", "available_now"):
-            return Trigger(ends=self.trigger == "available_now")
-        try:
-            return Trigger(duration_millis(self.trigger) / 1000)
-        except ValueError:
-            raise OptionError(
-                f"trigger cannot be {self.trigger!r}: use 'changes', 'available_now' or an "
-                "interval such as '5 s'",
-                value=self.trigger,
-            ) from None
 
 
 class Query:
@@ -357,7 +311,8 @@ def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) ->
                 "another name, or upgrade it",
                 query=definition.name,
             )
-        definition = there
+        definition = structs.replace(there, options=definition.options)
+        store.replace(definition)
     _ROOTS[_key(catalog, definition.name)] = roots
     return definition
 
@@ -501,7 +456,13 @@ def open_run(
     roots = _roots(catalog, definition)
     plan = RunnablePlan(roots, definition.before, "0 ms", ttls, definition.digest)
     states = States(store.folder(definition.name).child("state"))
-    return Run(plan, outlets, store.log(definition.name), states, settings)
+    with ExitStack() as undo:
+        undo.callback(states.close)
+        for outlet in outlets:
+            undo.callback(outlet.close)
+        run = Run(plan, outlets, store.log(definition.name), states, settings)
+        undo.pop_all()
+    return run
 
 
 def _go_back(catalog: Catalog, definition: Definition) -> None:

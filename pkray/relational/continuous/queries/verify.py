@@ -38,7 +38,7 @@ _BY_ARRIVAL = ("first", "last", "any_value", "listagg", "collect_list", "array_a
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """How a result compares with the bounded run of its query.
+    """Say how a result compares with the bounded run of its query.
 
     Attributes:
         equal: whether both have the same rows.

@@ -7,11 +7,21 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from pkray.clock import now_millis
-from pkray.errors import PkrayError, QueryFencedError
+from pkray.errors import (
+    CommitError,
+    CommitFencedError,
+    CorruptFileError,
+    MissingFileError,
+    PkrayError,
+    QueryFencedError,
+    ServiceError,
+    SnapshotNotFoundError,
+    StorageError,
+)
+from pkray.relational.continuous.queries.options import Trigger
 from pkray.relational.continuous.queries.query_store import Failure
 from pkray.relational.continuous.run import Run
 
@@ -21,21 +31,12 @@ POLL_SECONDS = 0.02
 """Between two looks at sources that had nothing new."""
 LOOK_SECONDS = 1.0
 """Between two looks whether people, perhaps in other processes, want the query to stop."""
+MOST_TRIES = 5
+"""Runs in a row that fail before an epoch has ended: then somebody has to look."""
+FIRST_PAUSE_SECONDS = 0.5
+"""Before a run begins anew; doubled each time."""
 STOP_SECONDS = 60.0
 """For how long stopping waits for the epoch that runs."""
-
-
-@dataclass(frozen=True)
-class Trigger:
-    """When an epoch begins.
-
-    Attributes:
-        interval: seconds between the beginnings of two epochs; 0: as soon as there are changes.
-        ends: whether the query stops at what the sources held when it began.
-    """
-
-    interval: float = 0.0
-    ends: bool = False
 
 
 class QueryWorker:
@@ -63,6 +64,7 @@ class QueryWorker:
         self._on_look = on_look
         self._looked = 0.0
         self._run: Run | None = None
+        self._tries = 0
         self._lag: dict[str, Any] = {}
         self._stopping = threading.Event()
         self._moved = threading.Condition()
@@ -105,6 +107,18 @@ class QueryWorker:
         self.stop()
 
     def _work(self) -> None:
+        try:
+            while self._runs_again():
+                self._stopping.wait(FIRST_PAUSE_SECONDS * 2**self._tries)
+                self._tries += 1
+        finally:
+            self._looked = 0.0
+            self._look()
+            with self._moved:
+                self._moved.notify_all()
+
+    def _runs_again(self) -> bool:
+        """Run until it ends; give whether it is to begin anew on its newest checkpoint."""
         run: Run | None = None
         try:
             run = self._run = self._open_run()
@@ -112,24 +126,32 @@ class QueryWorker:
             self._loop(run)
             run.checkpoint()
             self._show(run, "ended" if run.is_ended or self._trigger.ends else "stopped")
-        except QueryFencedError as error:
+        except (QueryFencedError, CommitFencedError) as error:
             _log.warning("query %s: %s", self.name, error)
             self._show(run, "stopped")
         except Exception as error:
+            if _passes(error) and self._tries < MOST_TRIES and not self._stopping.is_set():
+                _log.warning("query %s begins anew on its newest checkpoint: %s", self.name, error)
+                return True
             self._fail(run, error)
         finally:
+            self._run = None
             if run is not None:
-                run.close()
-            self._looked = 0.0
-            self._look()
-            with self._moved:
-                self._moved.notify_all()
+                self._close(run)
+        return False
+
+    def _close(self, run: Run) -> None:
+        try:
+            run.close()
+        except PkrayError as error:
+            _log.warning("query %s: what it held is let go of late: %s", self.name, error)
 
     def _loop(self, run: Run) -> None:
         while not self._stopping.is_set():
             self._look()
             begun = time.monotonic()
             if run.step():
+                self._tries = 0
                 run.checkpoint_if_due()
                 self._show(run, "running")
                 self._wait(self._trigger.interval, begun)
@@ -178,3 +200,10 @@ class QueryWorker:
         with self._moved:
             self._state = "failed"
             self._moved.notify_all()
+
+
+def _passes(error: Exception) -> bool:
+    """Whether an error may be gone when the query begins anew: storage and services come back."""
+    if isinstance(error, CorruptFileError | MissingFileError | SnapshotNotFoundError):
+        return False
+    return isinstance(error, StorageError | ServiceError | CommitError)

@@ -210,6 +210,10 @@ class State:
         """Bytes of rows that are in memory."""
         return self._writer.memory_bytes
 
+    def flush(self) -> None:
+        """Write what is in memory to files, which no checkpoint names yet."""
+        self._writer.flush()
+
     def checkpoint(self) -> tuple[DataFileMeta, ...]:
         """Write what is in memory to files; list the files that hold all rows."""
         if not self._has_schema:

@@ -64,6 +64,12 @@ class States:
         self.opened[name] = state
         return state
 
+    def fit(self) -> None:
+        """Write states to files, the largest first, until all together hold what they may."""
+        held = sorted(self.opened.values(), key=lambda state: state.memory_bytes)
+        while held and sum(state.memory_bytes for state in held) > self._memory:
+            held.pop().flush()
+
     def checkpoint(self) -> dict[str, tuple[DataFileMeta, ...]]:
         """Write all to files; list those that have all rows, by state."""
         return {name: state.checkpoint() for name, state in self.opened.items()}

@@ -4,13 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from pkray.clock import now_millis
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
+from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, State, StateSpec
+from pkray.relational.continuous.state.states import States
 from pkray.storage.opening import open_store
 
 SPEC = StateSpec(pa.schema([("v", pa.int64())]), by_row=True)
@@ -151,3 +154,16 @@ def test_the_first_rows_of_a_long_key_are_read_alone(
     state.rows_of(of([b"k"]), last=3)
     state.rows_of(of([b"k"]), first=3, bounds=of([number(30_000)]))
     assert 0 < read < 1000
+
+
+def test_states_together_hold_no_more_than_they_may() -> None:
+    states = States(memory=1 << 20)
+    spec = StateSpec(pa.schema([("v", pa.int64())]))
+    opened = [states.open(str(number), spec, 0) for number in range(12)]
+    values = pa.array(np.arange(8_000))
+    for state in opened:
+        state.put(encoded([values]), [values])
+        states.fit()
+        assert sum(each.memory_bytes for each in opened) <= 1 << 20
+    assert all(len(state.get(encoded([values])).positions) == 8_000 for state in opened)
+    states.close()

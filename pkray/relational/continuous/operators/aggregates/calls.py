@@ -61,7 +61,7 @@ _SAME_IF_DISTINCT = ("bool_and", "bool_or", *_ENDS)
 
 @dataclass(frozen=True)
 class Computed:
-    """How one call is computed.
+    """Say how one call is computed.
 
     Attributes:
         parts: what it reads.

@@ -1,4 +1,4 @@
-"""How many rows each key has."""
+"""Count the rows of each key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pkray.relational.continuous.state.state import StateSpec
 
 @dataclass(frozen=True)
 class Counted:
-    """How many rows some keys have, before and after an epoch.
+    """Count the rows of some keys, before and after an epoch.
 
     Attributes:
         keys: BINARY, distinct.

@@ -1,0 +1,70 @@
+"""Options of a query: when its epochs begin, and what they may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pkray.errors import OptionError
+from pkray.options.values import duration_millis
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """When an epoch begins.
+
+    Attributes:
+        interval: seconds between the beginnings of two epochs; 0: as soon as there are changes.
+        ends: whether the query stops at what the sources held when it began.
+    """
+
+    interval: float = 0.0
+    ends: bool = False
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """Say how a query runs.
+
+    Attributes:
+        trigger: ``changes``, ``available_now`` or an interval such as ``5 s``.
+        max_rows: most changed rows an epoch; None: no bound.
+        on_error: ``stop``, or ``skip`` rows that cannot be computed, which are kept aside.
+        clock: processing time in epoch milliseconds; None: that of the machine.
+    """
+
+    trigger: str = "changes"
+    max_rows: int | None = None
+    on_error: str = "stop"
+    checkpoint_epochs: int = 100
+    checkpoint_seconds: float = 30.0
+    clock: Callable[[], int] | None = None
+
+    def bounded_by(self, settings: Mapping[str, str]) -> QueryOptions:
+        """Take the bounds of epochs that SET has set, where none are given."""
+        if settings.get("table.exec.mini-batch.enabled", "false").lower() != "true":
+            return self
+        latency = settings.get("table.exec.mini-batch.allow-latency")
+        size = int(settings.get("table.exec.mini-batch.size", "-1"))
+        return replace(
+            self,
+            trigger=latency if latency and self.trigger == "changes" else self.trigger,
+            max_rows=size if size > 0 and self.max_rows is None else self.max_rows,
+        )
+
+    def trigger_of(self) -> Trigger:
+        """Read the trigger.
+
+        Raises:
+            OptionError: it is none.
+        """
+        if self.trigger in ("changes", "available_now"):
+            return Trigger(ends=self.trigger == "available_now")
+        try:
+            return Trigger(duration_millis(self.trigger) / 1000)
+        except ValueError:
+            raise OptionError(
+                f"trigger cannot be {self.trigger!r}: use 'changes', 'available_now' or an "
+                "interval such as '5 s'",
+                value=self.trigger,
+            ) from None

@@ -1,0 +1,76 @@
+"""A query begins anew after what may pass, and stops at what does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pkray.errors import EvaluationError, ServiceUnavailableError
+from pkray.relational.continuous.queries import worker as module
+from pkray.relational.continuous.queries.options import Trigger
+from pkray.relational.continuous.queries.worker import MOST_TRIES, QueryWorker
+
+
+class OneEpoch:
+    """A run that has one epoch."""
+
+    next_epoch = 0
+
+    def __init__(self) -> None:
+        self.positions: dict[str, int] = {}
+        self.is_ended = False
+
+    class feeds:  # noqa: N801 - stands for an attribute
+        @staticmethod
+        def lag(positions: dict[str, int]) -> dict[str, Any]:
+            return {}
+
+    def step(self) -> bool:
+        first, self.is_ended = not self.is_ended, True
+        return first
+
+    def checkpoint(self) -> None: ...
+
+    checkpoint_if_due = checkpoint
+
+    def close(self) -> None: ...
+
+    def status(self) -> dict[str, Any]:
+        return {"epoch": 0, "sources": {}, "nodes": []}
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.0)
+
+
+def state_after(errors: list[Exception]) -> tuple[str, list[str], list[Exception]]:
+    failures: list[str] = []
+
+    def opened() -> Any:
+        if errors:
+            raise errors.pop(0)
+        return OneEpoch()
+
+    worker = QueryWorker("q", opened, Trigger(), lambda failure: failures.append(failure.message))
+    worker._thread.join(10)
+    return worker.status()["state"], failures, errors
+
+
+def test_it_begins_anew_while_a_service_is_away():
+    errors: list[Exception] = [ServiceUnavailableError("away")] * 3
+    assert state_after(list(errors)) == ("ended", [], [])
+
+
+def test_it_gives_up_after_so_many_tries():
+    errors: list[Exception] = [ServiceUnavailableError("away")] * 20
+    state, failures, left = state_after(errors)
+    assert (state, failures) == ("failed", ["away"])
+    assert len(left) == 20 - MOST_TRIES - 1
+
+
+def test_a_row_that_cannot_be_computed_stops_it_at_once():
+    state, failures, left = state_after([EvaluationError("1 / 0"), EvaluationError("again")])
+    assert (state, failures) == ("failed", ["1 / 0"])
+    assert len(left) == 1
