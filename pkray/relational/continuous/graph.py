@@ -13,6 +13,7 @@ from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import (
     Context,
     Epoch,
+    Late,
     Operator,
     RowsOf,
     no_rows,
@@ -20,11 +21,13 @@ from pkray.relational.continuous.operator import (
 )
 from pkray.relational.continuous.operators.stateless import Watermarks
 from pkray.relational.continuous.queries import skipped_rows
+from pkray.relational.continuous.queries.late_rows import LateRows, late_spec
 from pkray.relational.continuous.queries.skipped_rows import SkippedRows
 from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Node, Scan, Values
 from pkray.relational.plan.state import state_ttls, states
+from pkray.relational.plan.windowing import judges_lateness
 
 LAST_WATERMARK = 2**62
 """Event time in microseconds at the end of all sources: everything that waits comes."""
@@ -113,6 +116,7 @@ class Graph:
                 feeds_state=id(node) in feeding,
                 rows_of=rows_of,
                 skip=None if skipped is None else _skipping(skipped, number),
+                late=_keeping_late(_late_rows(number, node, open_state)),
             )
             inputs = tuple(numbers[id(each)] for each in node.inputs)
             operator = operator_of(node)(node, context)
@@ -192,6 +196,24 @@ class Graph:
 
 def _skipping(rows: SkippedRows, node: int) -> Callable[[int, pa.RecordBatch, str], None]:
     return lambda epoch, row, error: rows.add(epoch, node, row, error)
+
+
+def _late_rows(number: int, node: Node, open_state: OpenState) -> list[LateRows]:
+    """Open the states of the late rows of an operator, one an input: ``late_3``, ``late_3_1``."""
+    if not judges_lateness(node):
+        return []
+    return [
+        LateRows(open_state(f"late_{number}" + (f"_{index}" if index else ""), spec, 0))
+        for index, spec in enumerate(late_spec(each.fields) for each in node.inputs)
+    ]
+
+
+def _keeping_late(late: Sequence[LateRows]) -> Late:
+    def keep(index: int, rows: pa.RecordBatch, epoch: Epoch) -> None:
+        if rows.num_rows:
+            late[index].add(rows, epoch)
+
+    return keep
 
 
 def _feeding_state(order: Sequence[Node]) -> set[int]:

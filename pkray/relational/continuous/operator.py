@@ -66,12 +66,17 @@ class Epoch:
     ends: bool = False
 
 
+Late: TypeAlias = Callable[[int, pa.RecordBatch, Epoch], None]
 RowsOf: TypeAlias = Callable[[Source], SourceRows | None]
 
 
 def no_rows(source: Source) -> SourceRows | None:
     """Give no rows of any source: operators keep what they need."""
     return None
+
+
+def forgotten(index: int, rows: pa.RecordBatch, epoch: Epoch) -> None:
+    """Forget late rows."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ class Context:
         rows_of: gives the rows of a source by key; None where it has none to give.
         skip: takes the epoch, a row that cannot be computed and why, and leaves the row out; None:
             such a row stops the query.
+        late: takes, of an input by its index, added rows that come after the watermark has passed
+            them, and leaves them out.
     """
 
     mode: ChangelogMode
@@ -96,6 +103,7 @@ class Context:
     feeds_state: bool = False
     rows_of: RowsOf = no_rows
     skip: Callable[[int, pa.RecordBatch, str], None] | None = None
+    late: Late = forgotten
 
 
 class Operator(ABC):

@@ -12,11 +12,14 @@ from pkray.relational.plan.nodes import (
     Expand,
     Filter,
     Hint,
+    IntervalJoin,
     Join,
     Node,
     Project,
+    TemporalJoin,
     TopN,
     Window,
+    WindowKind,
 )
 
 
@@ -76,6 +79,20 @@ def is_windowed_join(node: Join) -> bool:
     pairs = list(zip(node.left_keys, node.right_keys, strict=True))
     starts = any(a in left.start and b in right.start for a, b in pairs)
     return starts and any(a in left.end and b in right.end for a, b in pairs)
+
+
+def judges_lateness(node: Node) -> bool:
+    """Whether an operator leaves out rows that come after the watermark has passed them."""
+    match node:
+        case Window():
+            return node.kind is WindowKind.SESSION
+        case IntervalJoin():
+            return True
+        case TemporalJoin():
+            return node.right_time is not None
+        case Deduplicate(order_by=str() as column, keep_first=True):
+            return is_windowed(node) or node.input.fields[column].is_rowtime
+    return is_windowed(node)
 
 
 def _projected(node: Project) -> WindowBounds | None:

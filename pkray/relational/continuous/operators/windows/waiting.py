@@ -1,0 +1,106 @@
+"""Rows that wait for a moment of event time, in the order of their moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.relational.continuous.operator import Context
+from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.state import Found, StateSpec
+
+TIME = "due"
+"""The column of the moments: microseconds since 1970."""
+FIRST_ROWS, PAGE_ROWS = 1 << 10, 1 << 16
+"""Rows that are read at a time: few at first, as often few are due."""
+_NEVER = 1 << 63
+_ALL = pa.array([b""], pa.binary())
+"""The one key of the state: its rows stand in the order of their row keys."""
+
+
+class Due(NamedTuple):
+    """Rows whose moment has come.
+
+    Attributes:
+        times: int64, microseconds, ascending.
+        rows: of the columns that were kept.
+    """
+
+    times: np.ndarray
+    rows: pa.RecordBatch
+
+
+class Waiting:
+    """Keeps rows until event time passes them.
+
+    A row is known by its moment and, among those of one moment, by the values that `by` says when
+    it is put.
+
+    Args:
+        columns: what is kept of each row.
+        index: of the operator's input that the rows are of.
+        name: tells states of one operator and input apart.
+    """
+
+    def __init__(
+        self, context: Context, columns: pa.Schema, *, index: int = 0, name: str = ""
+    ) -> None:
+        schema = pa.schema([pa.field(TIME, pa.int64()), *columns])
+        self._columns = columns
+        self._state = context.open_state(StateSpec(schema, by_row=True, index=index, name=name))
+        self._next: int | None = None  # no row is due before; None: not known
+
+    def put(self, times: np.ndarray, by: Sequence[pa.Array], values: Sequence[pa.Array]) -> None:
+        """Keep rows, or newer ones in the place of those that are known by the same.
+
+        Args:
+            times: int64, microseconds, one a row.
+            by: columns that tell rows of one moment apart, and order them.
+            values: the columns kept.
+        """
+        if not len(times):
+            return
+        if self._next is not None:
+            self._next = min(self._next, int(times.min()))
+        moments = pa.array(times)
+        self._state.put(_all(len(times)), [moments, *values], encoded([moments, *by]))
+
+    def get(self, times: np.ndarray, by: Sequence[pa.Array]) -> Found:
+        """Find rows: their kept columns after the moment."""
+        return self._state.get(_all(len(times)), encoded([pa.array(times), *by]))
+
+    def remove(self, times: np.ndarray, by: Sequence[pa.Array]) -> None:
+        """Forget rows; those that are not there are no fault."""
+        self._state.remove(_all(len(times)), encoded([pa.array(times), *by]))
+
+    def due(self, until: int | None) -> Iterator[Due]:
+        """Give the rows whose moment is `until` or before, in order, and forget them.
+
+        They come in pages, so that memory is bounded.
+
+        Args:
+            until: microseconds; None: before all.
+        """
+        size = FIRST_ROWS
+        while until is not None and (self._next is None or self._next <= until):
+            bound = None if self._next is None else encoded([pa.array([self._next])])
+            found = self._state.rows_of(_ALL, first=size, bounds=bound)
+            times = np.asarray(found.column(TIME))
+            count = int(np.searchsorted(times, until, side="right"))
+            if len(times) < size:
+                self._next = _NEVER if count == len(times) else int(times[count])
+            else:
+                self._next = int(times[min(count, size - 1)])
+            size = min(4 * size, PAGE_ROWS)
+            if count:
+                page = found.take(np.arange(count))
+                assert page.row_keys is not None
+                self._state.remove(_all(count), page.row_keys)
+                yield Due(times[:count], page.rows.drop_columns([TIME]))
+
+
+def _all(count: int) -> pa.Array:
+    return pa.repeat(_ALL[0], count)
