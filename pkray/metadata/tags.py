@@ -95,11 +95,14 @@ class TagStore:
         time_retained: int | None = None,
         *,
         if_not_exists: bool = False,
+        undo: Callable[[str], None] | None = None,
     ) -> Tag:
         """Keep a snapshot under a name.
 
         Args:
             time_retained: milliseconds; default for ever.
+            undo: removes the tag of this name again if its snapshot is gone; default the tag's
+                file alone. Expiry that saw the tag left it the files of the snapshot.
 
         Raises:
             TableError: a name that no tag can have.
@@ -118,7 +121,7 @@ class TagStore:
                 "another name",
                 tag=name,
             )
-        self._keep_whole(tag, path)
+        self._keep_whole(tag, undo or self.delete)
         return tag
 
     def delete(self, name: str) -> None:
@@ -130,17 +133,17 @@ class TagStore:
         now = self._clock()
         return [tag for tag in self.tags() if tag.has_expired(now)]
 
-    def _keep_whole(self, tag: Tag, path: str) -> None:
+    def _keep_whole(self, tag: Tag, undo: Callable[[str], None]) -> None:
         """Delete a new tag again if its snapshot is gone by now. Expiry removes a snapshot's file,
         then looks for tags, then removes data files: it sees tags made while the snapshot was
         there."""
         try:
             there = self._snapshots.read(tag.snapshot.id, fresh=True)
         except SnapshotNotFoundError:
-            self._store.delete(path)
+            undo(tag.name)
             raise
         if there != tag.snapshot:
-            self._store.delete(path)
+            undo(tag.name)
             raise SnapshotNotFoundError(
                 f"snapshot {tag.snapshot.id} of {self._store.url!r} was rolled back while tag "
                 f"{tag.name!r} was made; tag another one",

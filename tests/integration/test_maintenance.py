@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import InputError, OptionError, SnapshotNotFoundError
+from pkray.metadata.tags import TagStore
 from tests.integration.readers import read_with_rust
 
 FEW = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"}
@@ -195,6 +196,22 @@ def test_readers_and_tags_beside_expiry(catalog):
     for name in tagged:
         table.tags.delete(name)
     table.compact()  # what was compacted beside the writer is committed
+    assert table.remove_orphan_files(older_than=1 << 50, dry_run=True).num_rows == 0
+
+
+def test_a_tag_whose_snapshot_expires_meanwhile_leaves_no_files(catalog, monkeypatch):
+    table = make(catalog, **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    put(table, ("a", 1, "x"))
+    check = TagStore._keep_whole
+
+    def expire_first(*arguments) -> None:
+        put(table, ("a", 2, "x"))
+        check(*arguments)
+
+    monkeypatch.setattr(TagStore, "_keep_whole", expire_first)
+    with pytest.raises(SnapshotNotFoundError):
+        table.tags.create("t")
+    assert table.tags.list().num_rows == 0
     assert table.remove_orphan_files(older_than=1 << 50, dry_run=True).num_rows == 0
 
 

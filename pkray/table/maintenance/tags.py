@@ -85,7 +85,9 @@ class Tags:
                 f"{name!r}",
                 tag=name,
             )
-        return self._tags.create(name, snapshot, retained, if_not_exists=if_not_exists)
+        return self._tags.create(
+            name, snapshot, retained, if_not_exists=if_not_exists, undo=self._removal().delete
+        )
 
     def get(self, name: Name) -> Tag:
         """Read a tag, or raise `TagNotFoundError` where there is none of this name."""
