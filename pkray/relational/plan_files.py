@@ -35,14 +35,16 @@ def roots_of(session: QuerySession, document: Any) -> tuple[Node, ...]:
     dialect = document.get("dialect") if isinstance(document, dict) else None
     names = session.environment(Dialect.FLINK if dialect == "flink" else Dialect.SPARK)
 
-    def find(name: str, options: Mapping[str, str]) -> Source:
-        return _source(names, name, options)
+    def find(name: str, options: Mapping[str, str], at: Mapping[str, Any]) -> Source:
+        return _source(names, name, options, at)
 
     return from_json(document, PlanNames(find, names.udf))
 
 
-def _source(names: Environment, name: str, options: Mapping[str, str]) -> Source:
-    node = names.relation(tuple(name.split(".")), options, {})
+def _source(
+    names: Environment, name: str, options: Mapping[str, str], at: Mapping[str, Any]
+) -> Source:
+    node = names.relation(tuple(name.split(".")), options, at)
     if not isinstance(node, Scan):
         raise QueryError(f"{name} is a view now, not a table: compile the plan again", table=name)
     return node.source

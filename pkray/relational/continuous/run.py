@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pkray.relational.continuous.changes import Changes, concatenated, netted
-from pkray.relational.continuous.feeds.feeds import Feeds
+from pkray.relational.continuous.feeds.beginnings import Beginning
+from pkray.relational.continuous.feeds.feeds import NOTHING, Feeds
 from pkray.relational.continuous.feeds.source_rows import SourceRows
 from pkray.relational.continuous.feeds.table_rows import TableRows
 from pkray.relational.continuous.graph import Graph
@@ -35,6 +36,7 @@ class RunnablePlan:
         ttl: of state for which neither hint nor plan says another.
         ttls: as the compiled plan says them, by a node's number.
         digest: tells plans apart.
+        beginnings: of the sources of which not everything is read first; None: as it is now.
     """
 
     roots: tuple[Node, ...]
@@ -42,6 +44,7 @@ class RunnablePlan:
     ttl: str = "0 ms"
     ttls: Mapping[int, Sequence[str]] | None = None
     digest: str = ""
+    beginnings: Mapping[str, Beginning] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ class Run:
             plan.roots, plan.before, states.open, plan.ttl, plan.ttls, self._rows_of, settings.skips
         )
         self.feeds = Feeds(self.graph.scans, settings.max_rows)
+        if found is None:
+            self.feeds.begin(plan.beginnings)
         self.positions: dict[str, int] = dict(found.positions) if found else {}
         self.graph.go_on_at(found.watermarks if found else {})
         self.next_epoch = found.epoch + 1 if found else 0
@@ -143,7 +148,9 @@ class Run:
             is_last,
         )
         if not self.positions:
-            self._hold({name: at[1] for name, at in record.bounds.items()})
+            self._hold(
+                {name: at[0] if at[0] > NOTHING else at[1] for name, at in record.bounds.items()}
+            )
         return self._log.begin(record)
 
     def _run(self, record: EpochRecord) -> None:

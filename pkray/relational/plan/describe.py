@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import singledispatch
+from typing import Any
 
 from pkray.relational.plan.expressions import (
     TRUE,
@@ -42,6 +44,7 @@ from pkray.relational.plan.nodes import (
     Window,
 )
 from pkray.relational.plan.text import to_text
+from pkray.scan.snapshot_selector import epoch_millis
 
 
 def description(node: Node) -> str:
@@ -64,7 +67,14 @@ def _(node: Scan) -> list[tuple[str, str]]:
         ("fields", _names(node.fields.names)),
         ("where", where),
         ("options", options),
+        ("asOf", ", ".join(map(str, moment_of(node).values()))),
     ]
+
+
+def moment_of(scan: Scan) -> dict[str, Any]:
+    """Give the moment of a table that a query names, as ``Table.at`` takes it."""
+    at: Mapping[str, Any] = getattr(scan.source, "at", {})
+    return {key: epoch_millis(value) if key == "timestamp" else value for key, value in at.items()}
 
 
 @_parts.register

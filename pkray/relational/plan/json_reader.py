@@ -50,6 +50,7 @@ MOST_CHOICES = 6
 _DURATION = re.compile(r"(0|[1-9]\d{0,17}) (ms|s|min|h|d)")
 _COMMON = ("id", "type", "state", "inputProperties", "outputType", "description", "digest")
 _INFORMATION = ("leftUpsertKeys", "rightUpsertKeys")
+_MOMENTS = ("snapshot_id", "tag", "timestamp")
 _MISSING: Any = object()
 _SINK = type_name(Sink)
 
@@ -59,11 +60,12 @@ class PlanNames:
     """Finds what a plan names.
 
     Attributes:
-        source: a table by its name and the options it is read with; raises PkrayError.
+        source: a table by its name, the options it is read with and the moment that the query
+            names, as ``Table.at`` takes it; raises PkrayError.
         udf: a user's function by its name; None where there is none.
     """
 
-    source: Callable[[str, Mapping[str, str]], Source]
+    source: Callable[[str, Mapping[str, str], Mapping[str, Any]], Source]
     udf: FindUdf
 
 
@@ -278,17 +280,20 @@ class _Reader:
 
     def _scan(self, written: dict[str, Any], pointer: str) -> Node | None:
         entries = ("table", "tableColumns", "primaryKey", "columns", "condition", "options")
-        self._check_entries(written, list(entries), pointer)
-        options, table = written.get("options"), written.get("table")
+        self._check_entries(written, [*entries, *(["at"] if "at" in written else [])], pointer)
+        options, table, at = written.get("options"), written.get("table"), written.get("at", {})
         texts = isinstance(options, dict) and all(isinstance(v, str) for v in options.values())
         if not isinstance(options, dict) or not texts:
             self.fault(f"{pointer}/options", "must be an object of texts")
+            return None
+        if not isinstance(at, dict) or not all(each in _MOMENTS for each in at):
+            self.fault(f"{pointer}/at", f"must be an object of {', '.join(_MOMENTS)}")
             return None
         if not isinstance(table, str):
             self.fault(f"{pointer}/table", f"{table!r} is no table's name")
             return None
         try:
-            source = self.names.source(table, options)
+            source = self.names.source(table, options, at)
         except PkrayError as error:
             self.fault(f"{pointer}/table", str(error))
             return None

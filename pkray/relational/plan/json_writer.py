@@ -13,7 +13,7 @@ from typing import Any
 from pkray.errors import PlanError
 from pkray.relational.explanation import row_type
 from pkray.relational.plan.changelog_modes import ChangelogMode, changelog_modes
-from pkray.relational.plan.describe import description
+from pkray.relational.plan.describe import description, moment_of
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.json_names import (
@@ -147,6 +147,7 @@ def _scan_json(node: Scan) -> dict[str, Any]:
         "columns": _to_value(node.columns),
         "condition": _entry("condition", node.condition),
         "options": dict(node.options),
+        **({"at": at} if (at := moment_of(node)) else {}),
     }
 
 

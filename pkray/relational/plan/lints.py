@@ -17,6 +17,7 @@ from pkray.relational.plan.nodes import (
     Node,
     Over,
     Project,
+    Scan,
     Sort,
     TemporalJoin,
     TopN,
@@ -86,6 +87,8 @@ def _rewriting(node: Node) -> Iterator[Lint]:
 
 def _inexact(node: Node) -> Iterator[Lint]:
     match node:
+        case Scan() if node.source.begins_late:
+            yield Lint("not-exact", f"{late_rows(node)}: the result has nothing of them")
         case Limit() if not isinstance(node.input, Sort):
             yield Lint("not-exact", "which rows a LIMIT without ORDER BY keeps depends on arrival")
         case TopN() | Deduplicate(order_by=str()):
@@ -96,6 +99,12 @@ def _inexact(node: Node) -> Iterator[Lint]:
             yield Lint("not-exact", "a lookup join sees the right side when a row is handled")
         case Aggregate():
             yield from _inexact_aggregates(node)
+
+
+def late_rows(scan: Scan) -> str:
+    """Say which rows are not read, as continuous reads of a source begin with changes."""
+    said = ", ".join(f"{key} {value}" for key, value in scan.options) or "its options"
+    return f"rows of {scan.source.name} that did not change since {said} are not read"
 
 
 def _inexact_aggregates(node: Aggregate) -> Iterator[Lint]:

@@ -56,6 +56,11 @@ class Source(Protocol):
         """Give all its columns."""
         ...
 
+    @property
+    def begins_late(self) -> bool:
+        """Whether continuous reads begin with changes, without the rows that are there."""
+        return False
+
     def row_count(self) -> int | None:
         """Count rows, about; None where that is not known without reading."""
         return None

@@ -26,7 +26,14 @@ from pkray.scan.view import SnapshotView
 from pkray.table.table import Table
 
 _STARTUP = "scan.startup.mode"
-_STARTUPS = {"earliest-offset": "latest-full", "latest-offset": "latest"}
+_STARTUPS = {
+    "earliest-offset": "latest-full",
+    "latest-offset": "latest",
+    "timestamp": "from-timestamp",
+}
+_OTHER_NAMES = {"scan.startup.timestamp-millis": "scan.timestamp-millis"}
+_LATE = ("latest", "from-snapshot", "from-timestamp")
+"""The modes of ``scan.mode`` in which continuous reads begin with changes."""
 
 
 class TableSource(Source):
@@ -39,6 +46,9 @@ class TableSource(Source):
         options: the table's own options for this read, from a hint.
         watermark: what the table's options declare.
         view: the snapshot that a run has pinned.
+
+    Attributes:
+        changelog: which changes the table tells of; `mode` is what a query takes them for.
 
     Raises:
         OptionError: an option that is none of reads.
@@ -61,7 +71,9 @@ class TableSource(Source):
         self.view = view
         self.schema = self.table.at(**self.at).schema if self.at else self.table.schema
         self.primary_key = self.schema.primary_keys
-        self.mode = _mode(self.schema.core)
+        self.changelog = _mode(self.schema.core)
+        late = self.begins_late and self.changelog == "all"
+        self.mode = "insert" if self.at else "upsert" if late else self.changelog
 
     def __repr__(self) -> str:
         return f"TableSource({self.name!r})"
@@ -86,6 +98,23 @@ class TableSource(Source):
         return not self.at and names_changes(self.table.schema.core)
 
     @property
+    def begins_late(self) -> bool:
+        """Whether continuous reads begin with changes, without the rows that are there.
+
+        Such changes update and delete rows that were not read, so that they are taken by key, as
+        of mode ``upsert``.
+        """
+        options = self.table.schema.core
+        named = (
+            options.scan_snapshot_id,
+            options.scan_tag_name,
+            options.scan_timestamp_millis,
+            options.scan_timestamp,
+        )
+        is_named = options.scan_mode == "default" and any(each is not None for each in named)
+        return not self.at and (options.scan_mode in _LATE or is_named)
+
+    @property
     def was_empty(self) -> bool:
         """Whether the table had no snapshot when a run pinned it."""
         return self.view is not None and self.view.snapshot is None
@@ -102,7 +131,7 @@ class TableSource(Source):
 
         Only where its changes are complete: nothing else says what an update has taken away.
         """
-        if self.at or self.reads_changes or self.mode == "upsert":
+        if self.at or self.reads_changes or self.begins_late or self.mode == "upsert":
             return False
         asked, partition = set(columns), set(self.schema.partition_keys)
         trimmed = self.schema.trimmed_primary_keys
@@ -173,6 +202,7 @@ def read_options(given: Mapping[str, str]) -> dict[str, str]:
                     value=value,
                 )
             key, value = "scan.mode", _STARTUPS[value]
+        key = _OTHER_NAMES.get(key, key)
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(sorted(known))}"

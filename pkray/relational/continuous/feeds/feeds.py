@@ -8,7 +8,7 @@ are read.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +16,11 @@ import pyarrow as pa
 from pkray.clock import now_millis
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes, concatenated
+from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning, beginning
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node, Scan, Values
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from pkray.relational.sources.table import TableSource
@@ -55,6 +57,10 @@ class Feed(ABC):
     def next(self, after: int, newest: int, max_rows: int | None) -> int:
         """Choose the position that an epoch goes to."""
         return newest
+
+    def beginning(self) -> Beginning:
+        """Say where the first epoch begins."""
+        return EVERYTHING
 
     def lag(self, position: int) -> tuple[int, float]:
         """Say how far a position is behind: in epochs or snapshots, and in seconds."""
@@ -126,7 +132,8 @@ class PushedFeed(Feed):
 class TableFeed(Feed):
     """The changes of a keyed table: complete ones, or of mode ``upsert`` what writers added.
 
-    The first time, everything that the table holds, as +I.
+    The first time everything that the table holds, as +I, unless its options say another
+    beginning.
     """
 
     def __init__(self, source: TableSource) -> None:
@@ -134,12 +141,15 @@ class TableFeed(Feed):
         self.source = source
         self._table = source.original
         options = source.schema.core
-        self._completes = source.mode != "upsert" or options.merge_engine != "deduplicate"
+        self._completes = source.changelog != "upsert" or options.merge_engine != "deduplicate"
         self._told = ToldSnapshots(self._table)
 
     def newest(self) -> int:
         latest = self._table.at().snapshot
         return 0 if latest is None else self._told.newest(latest)
+
+    def beginning(self) -> Beginning:
+        return beginning(self.source, self._told)
 
     def next(self, after: int, newest: int, max_rows: int | None) -> int:
         """Take as many snapshots as have at most so many rows, but one at least."""
@@ -214,7 +224,7 @@ def feed_of(scan: Scan | Values) -> Feed:
                 table=scan.source.name,
             )
         case TableSource():
-            return TableFeed(scan.source)
+            return FixedFeed(scan.source.name) if scan.source.at else TableFeed(scan.source)
     return FixedFeed(scan.source.name)
 
 
@@ -228,6 +238,7 @@ class Feeds:
 
     def __init__(self, scans: Mapping[int, Scan | Values], max_rows: int | None = None) -> None:
         self._max_rows = max_rows
+        self._beginnings: dict[str, Beginning] = {}
         self._scans = scans
         self._keys: dict[int, str] = {}
         self.feeds: dict[str, Feed] = {}
@@ -241,28 +252,40 @@ class Feeds:
                 self.feeds[known[source]] = feed
             self._keys[number] = known[source]
 
+    def beginnings(self) -> dict[str, Beginning]:
+        """Find where the sources that say so begin; of others everything is read."""
+        found = {name: feed.beginning() for name, feed in self.feeds.items()}
+        return {name: each for name, each in found.items() if each != EVERYTHING}
+
+    def begin(self, beginnings: Mapping[str, Beginning] | None = None) -> None:
+        """Set where the first epoch begins; default where it would begin now."""
+        self._beginnings = self.beginnings() if beginnings is None else dict(beginnings)
+
     def next(self, positions: Mapping[str, int]) -> dict[str, Bounds] | None:
         """Choose what the next epoch reads; None where nothing is new.
 
         Changes pushed in memory come one push an epoch, in the order of the pushes; of tables all
         that is new.
         """
-        newest = self._newest()
-        new = {
-            name: (
-                positions.get(name, NOTHING),
-                feed.next(positions.get(name, NOTHING), at, self._max_rows),
-            )
-            for (name, feed), at in zip(self.feeds.items(), newest, strict=True)
-        }
+        newest = dict(zip(self.feeds, self._newest(), strict=True))
+        new = {name: self._next(name, positions.get(name), at) for name, at in newest.items()}
         moved = {name: bounds for name, bounds in new.items() if bounds[1] > bounds[0]}
         pushed = [name for name in moved if isinstance(self.feeds[name], PushedFeed)]
         if positions and pushed:
             first = min(pushed, key=lambda name: self._stamp(name, moved[name][1]))
             moved = {name: at for name, at in moved.items() if name == first or name not in pushed}
         if not positions:
-            moved = {name: (NOTHING, 0 if name in pushed else at[1]) for name, at in moved.items()}
+            begun = {name: at for name, at in new.items() if at[0] > NOTHING}
+            moved = {name: (at[0], 0 if name in pushed else at[1]) for name, at in moved.items()}
+            moved |= begun
         return {name: moved.get(name, _same(new[name])) for name in new} if moved else None
+
+    def _next(self, name: str, position: int | None, newest: int) -> Bounds:
+        if position is not None:
+            return position, self.feeds[name].next(position, newest, self._max_rows)
+        after, until = self._beginnings.get(name, EVERYTHING)
+        last = newest if until is None else min(newest, until)
+        return after, self.feeds[name].next(after, max(last, after), self._max_rows)
 
     def _newest(self) -> list[int]:
         """Find the newest positions of all at one instant: until none moves between two looks."""
@@ -319,6 +342,12 @@ class Feeds:
     def is_finished(self) -> bool:
         """Whether no source changes after what there is now."""
         return all(feed.is_finished for feed in self.feeds.values())
+
+
+def scans_of(roots: Sequence[Node]) -> dict[int, Scan | Values]:
+    """List what plans read, by the numbers of the nodes."""
+    nodes = enumerate(in_order(shared_nodes(roots)), 1)
+    return {number: node for number, node in nodes if isinstance(node, Scan | Values)}
 
 
 def _same(bounds: Bounds) -> Bounds:

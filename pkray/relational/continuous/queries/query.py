@@ -20,6 +20,7 @@ from pkray.errors import (
     ServiceUnavailableError,
     UnsupportedError,
 )
+from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
@@ -176,7 +177,8 @@ class Query:
         """
         roots = _roots(self._catalog, self._definition)
         table = self._catalog.load_table(self.tables[0])
-        return verify(roots[0], table, snapshot, self.status()["sources"], engine)
+        sources, begun = self.status()["sources"], self._definition.beginnings
+        return verify(roots[0], table, snapshot, sources, engine, begun)
 
     def stop(self, timeout: float = 60.0) -> None:
         """End it after the epoch that runs; its state and its place stay.
@@ -303,6 +305,9 @@ def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) ->
     for root in roots:
         check_operators(root, definition.dialect)
     store = _store(catalog)
+    if store.find(definition.name) is None:
+        begun = Feeds(scans_of(roots)).beginnings()
+        definition = structs.replace(definition, beginnings=begun)
     if not store.create(definition):
         there = store.read(definition.name)
         if (there.digest, there.tables) != (definition.digest, definition.tables):
@@ -454,7 +459,9 @@ def open_run(
         for node in definition.document["nodes"]
     }
     roots = _roots(catalog, definition)
-    plan = RunnablePlan(roots, definition.before, "0 ms", ttls, definition.digest)
+    plan = RunnablePlan(
+        roots, definition.before, "0 ms", ttls, definition.digest, definition.beginnings
+    )
     states = States(store.folder(definition.name).child("state"))
     with ExitStack() as undo:
         undo.callback(states.close)

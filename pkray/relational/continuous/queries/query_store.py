@@ -41,6 +41,8 @@ class Definition(msgspec.Struct, frozen=True):
         created: epoch milliseconds.
         dialect: of the query.
         options: how it runs: ``trigger``, ``max_rows``, ``checkpoint_epochs`` and so on.
+        beginnings: of the sources of which not everything is read first, the positions after and
+            up to which the first epoch reads.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Definition(msgspec.Struct, frozen=True):
     created: int
     dialect: str
     options: dict[str, Any] = {}
+    beginnings: dict[str, tuple[int, int | None]] = {}
 
     @property
     def digest(self) -> str:

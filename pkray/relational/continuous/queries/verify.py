@@ -11,9 +11,18 @@ import pyarrow as pa
 
 from pkray.errors import SnapshotNotFoundError, UnsupportedError
 from pkray.format.snapshot import Snapshot
+from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning
+from pkray.relational.continuous.feeds.feeds import (
+    NOTHING,
+    Bounds,
+    Feeds,
+    TableFeed,
+    scans_of,
+)
 from pkray.relational.continuous.outlets.table_outlet import SOURCES
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.local.keys import codes
+from pkray.relational.plan.lints import late_rows
 from pkray.relational.plan.nodes import (
     Aggregate,
     Deduplicate,
@@ -28,8 +37,9 @@ from pkray.relational.plan.nodes import (
     Values,
 )
 from pkray.relational.plan.physical import to_logical
-from pkray.relational.sources.changelog import ChangelogSource
+from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from pkray.relational.sources.table import TableSource
+from pkray.schema.row_kind import SHORT
 from pkray.shown import html_values
 from pkray.table.table import Table
 
@@ -106,6 +116,7 @@ def verify(
     snapshot: int | None,
     positions: Mapping[str, int] | None,
     engine: str | None = None,
+    beginnings: Mapping[str, Beginning] | None = None,
 ) -> VerifyReport:
     """Compare a result with the bounded run.
 
@@ -114,6 +125,7 @@ def verify(
         snapshot: of the result; default the newest.
         positions: of the sources, where no snapshot names them; None: as the snapshot says.
         engine: ``local`` or ``spark``; default ``local``.
+        beginnings: of the sources of which not everything was read first.
     """
     view = table.at(snapshot_id=snapshot) if snapshot is not None else table.at()
     found = _sources_before(table, view.snapshot) or dict(positions or {})
@@ -126,7 +138,7 @@ def verify(
     logical = to_logical(root)
     names = logical.target if isinstance(logical, Sink) else logical.fields.names
     query = logical.input if isinstance(logical, Sink) else logical
-    bounded = _bounded(pinned_to(query, found), engine)
+    bounded = _bounded(pinned_to(query, found, beginnings or {}), engine)
     given = view.to_arrow(list(names))
     kept = [name for name in names if name != row_key_name(root)]
     missing, extra = differences(bounded, given.select(kept).rename_columns(bounded.column_names))
@@ -152,14 +164,20 @@ def _bounded(plan: Node, engine: str | None) -> pa.Table:
     return pa.Table.from_batches(running.run(plan), plan.fields.arrow)
 
 
-def pinned_to(plan: Node, positions: Mapping[str, int]) -> Node:
+def pinned_to(
+    plan: Node, positions: Mapping[str, int], beginnings: Mapping[str, Beginning]
+) -> Node:
     """Bind the sources of a plan to positions."""
+    names = Feeds(scans_of([plan]))
 
     def bind(node: Node) -> Node:
         if not isinstance(node, Scan):
             return node
-        at = positions.get(node.source.name)
+        name = names.name_of(node.source)
+        at, after = positions.get(name), beginnings.get(name, EVERYTHING)[0]
         match node.source:
+            case TableSource() if after > NOTHING:
+                return replace(node, source=_changed_rows(node.source, (after, at or after)))
             case TableSource() if at:
                 return replace(node, source=node.source.pinned(snapshot_id=at))
             case ChangelogSource() if at is not None:
@@ -169,6 +187,15 @@ def pinned_to(plan: Node, positions: Mapping[str, int]) -> Node:
         return node
 
     return plan.transform(bind)
+
+
+def _changed_rows(source: TableSource, bounds: Bounds) -> ChangelogSource:
+    """Give the rows of the keys that changed between two positions, as they are at the second."""
+    rows = ChangelogSource(source.name, source.fields, source.primary_key, "upsert")
+    for changes in TableFeed(source).read(bounds, Scan(source)):
+        kinds = pa.array(SHORT).take(pa.array(changes.kinds))
+        rows.epochs.append(pa.Table.from_batches([changes.rows]).append_column(ROW_KIND, kinds))
+    return rows
 
 
 def differences(expected: pa.Table, given: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -211,6 +238,8 @@ def exclusions(plan: Node) -> Iterator[str]:
     """List what the claim that both runs are equal leaves out in this plan."""
     for node in plan.walk():
         match node:
+            case Scan() if node.source.begins_late:
+                yield late_rows(node)
             case TemporalJoin(right_time=None):
                 yield "a lookup join sees its table as it is when a row comes"
             case Limit(input=below) if not isinstance(below, Sort):

@@ -33,7 +33,7 @@ SOURCES = {
     for node in each.plan.walk()
     if isinstance(node, Scan)
 }
-NAMES = PlanNames(lambda name, options: SOURCES[name], lambda name: None)
+NAMES = PlanNames(lambda name, options, at: SOURCES[name], lambda name: None)
 
 Step = Callable[[Relation], Relation]
 

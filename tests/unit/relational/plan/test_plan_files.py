@@ -80,7 +80,7 @@ class Names:
         return None
 
 
-def find(name: str, options: Mapping[str, str]) -> Source:
+def find(name: str, options: Mapping[str, str], at: Mapping[str, Any]) -> Source:
     known = {source.name: source for source in SOURCES.values()}
     if name not in known:
         raise TableNotFoundError(f"there is no table {name}")
