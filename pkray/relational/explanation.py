@@ -12,7 +12,7 @@ from pkray.relational.plan.describe import description
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
 from pkray.relational.plan.lints import Lint, lints
 from pkray.relational.plan.nodes import Exchange, Node
-from pkray.relational.plan.physical import to_physical
+from pkray.relational.plan.physical import tells_twice, to_physical
 from pkray.relational.plan.state import State, kept_states, state_ttls, states, ttl_of
 
 
@@ -50,14 +50,14 @@ class Explanation:
 
     Args:
         plan: the logical plan.
-        options: of the session: ``table.exec.state.ttl``.
+        options: of the session: ``table.exec.state.ttl`` and others.
         before: whether the result's changes hold the rows before updates.
     """
 
     def __init__(
         self, plan: Node, options: Mapping[str, str] | None = None, *, before: bool = False
     ) -> None:
-        physical = to_physical(plan, before=before)
+        physical = to_physical(plan, before=before, duplicates=tells_twice(options or {}))
         self._modes = changelog_modes(physical, before=before)
         self._ttl = ttl_of(options or {})
         self.root = self._explain(physical)

@@ -21,7 +21,7 @@ from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_writer import to_json
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Node, Scan, Sink
-from pkray.relational.plan.physical import to_logical, to_physical
+from pkray.relational.plan.physical import tells_twice, to_logical, to_physical
 from pkray.relational.plan.plan_diff import PlanDiff, diff_of
 from pkray.relational.plan.state import ttl_of
 from pkray.relational.session import QuerySession
@@ -195,15 +195,17 @@ def compile_plans(plans: Sequence[Node], dialect: Dialect, session: QuerySession
     """Compile bound plans; what is equal in several of them is in it once."""
     optimized = [_settled(optimize(plan), session) for plan in plans]
     before = [_needs_before(plan, session) for plan in optimized]
+    options = session.options if session else {}
+    duplicates = tells_twice(options)
     physical = tuple(
-        to_physical(plan, before=needed, by_key=not needed)
+        to_physical(plan, before=needed, by_key=not needed, duplicates=duplicates)
         for plan, needed in zip(optimized, before, strict=True)
     )
     document = to_json(
         physical,
         dialect=str(dialect),
         version=__version__,
-        ttl=ttl_of(session.options if session else {}),
+        ttl=ttl_of(options),
         before=before,
     )
     return Plan(document, physical, session)

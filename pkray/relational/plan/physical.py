@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from pkray.errors import UnsupportedError
 from pkray.relational.plan.changelog_modes import changelog_modes
 from pkray.relational.plan.expressions import (
     TRUE,
@@ -45,22 +46,38 @@ from pkray.relational.plan.nodes import (
 from pkray.relational.plan.state import states
 from pkray.relational.plan.windowing import window_bounds
 
+_DUPLICATES = "table.exec.source.cdc-events-duplicate"
 _STATELESS = (Project, Filter, Exchange, Hint, WatermarkAssign, Expand, Unnest)
 
 
-def to_physical(plan: Node, *, before: bool, by_key: bool = False) -> Node:
+def tells_twice(options: Mapping[str, str]) -> bool:
+    """Whether sources may tell of a change more than once, as an option says."""
+    return options.get(_DUPLICATES, "false").lower() == "true"
+
+
+def to_physical(
+    plan: Node, *, before: bool, by_key: bool = False, duplicates: bool = False
+) -> Node:
     """Put exchanges, normalization and computations into a logical plan.
 
     Args:
         before: whether what takes the plan's changes needs the rows before updates.
         by_key: whether it finds the rows that are deleted by their key alone.
+        duplicates: whether sources may tell of a change more than once: see `tells_twice`.
+
+    Raises:
+        UnsupportedError: such a source has no key by which it could be completed.
     """
     placed = _lifted(plan).transform(_with_exchange).transform(_fused)
     modes = changelog_modes(placed, before=before)
     read_whole = set() if by_key else set(_reaching(placed))
 
     def normalized(node: Node) -> Node:
-        if not isinstance(node, Scan) or node.source.mode != "upsert":
+        if not isinstance(node, Scan):
+            return node
+        if duplicates and node.source.mode == "all":
+            return _normalized(_with_key(node))
+        if node.source.mode != "upsert":
             return node
         return _normalized(node) if modes[id(node)].before or id(node) in read_whole else node
 
@@ -131,6 +148,16 @@ def _reaching(node: Node) -> Iterator[int]:
     if isinstance(node, _STATELESS) or (isinstance(node, SetOperation) and not states(node)):
         for each in node.inputs:
             yield from _reaching(each)
+
+
+def _with_key(scan: Scan) -> Scan:
+    if not scan.source.primary_key:
+        raise UnsupportedError(
+            f"{scan.source.name} has no primary key by which changes that come twice are told "
+            f"apart: declare one, or leave {_DUPLICATES} out",
+            table=scan.source.name,
+        )
+    return scan
 
 
 def _normalized(scan: Scan) -> Node:

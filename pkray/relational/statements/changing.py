@@ -18,8 +18,8 @@ from pkray.relational.api.syntax import aliased, column, identifier
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.casts.casting import can_cast
 from pkray.relational.functions.coercion import cast_to
-from pkray.relational.plan.expressions import ColumnRef, Expression, Literal
-from pkray.relational.plan.nodes import Node, Project, Sink, Values
+from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
+from pkray.relational.plan.nodes import Filter, Node, Project, Sink, Values
 from pkray.relational.sql.places import nearest
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.definitions import constants
@@ -28,6 +28,7 @@ from pkray.table.system_table import SystemTable
 
 if TYPE_CHECKING:
     from pkray.format.snapshot import Snapshot
+    from pkray.relational.session import QuerySession
     from pkray.table.catalog import Catalog
     from pkray.table.table import Table
 
@@ -61,7 +62,7 @@ class BoundInsert:
             relation = of_query(asked.tree, catalog.session.environment(dialect))
         targets = _targets(self.table, asked, self.partition, relation)
         self.node = Sink(
-            _assigned(relation.plan, self.table, targets),
+            _enforced(_assigned(relation.plan, self.table, targets), self.table, self.session),
             self.table.name,
             targets,
             asked.on_conflict,
@@ -349,6 +350,20 @@ def _assigned(plan: Node, table: Table, targets: Sequence[str]) -> Node:
             value = _stored(ColumnRef(field.type, field.name), kind, target)
         columns.append((target, value))
     return Project(plan, tuple(columns))
+
+
+def _enforced(plan: Node, table: Table, session: QuerySession) -> Node:
+    """Leave out rows with NULL in columns that have none, where SET says so."""
+    if session.options.get("table.exec.sink.not-null-enforcer", "").lower() != "drop":
+        return plan
+    needed = {field.name for field in table.schema.fields if not field.type.nullable}
+    boolean = DataType("BOOLEAN", nullable=False)
+    kept = [
+        Call(boolean, "is_not_null", (ColumnRef(field.type, field.name),))
+        for field in plan.fields
+        if field.name in needed and field.type.nullable
+    ]
+    return Filter(plan, all_of(tuple(kept))) if kept else plan
 
 
 def _is_null(plan: Node, name: str) -> bool:

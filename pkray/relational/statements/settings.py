@@ -55,6 +55,24 @@ SETTINGS = {
             "table.exec.state.ttl", DURATION, "0 ms", "Time after which idle state goes; 0: never."
         ),
         Setting(
+            "table.exec.source.cdc-events-duplicate",
+            BOOLEAN,
+            "false",
+            "Whether sources may tell of a change more than once; by their keys it counts once.",
+        ),
+        Setting(
+            "table.exec.sink.not-null-enforcer",
+            choice("error", "drop"),
+            "error",
+            "Whether an INSERT fails on NULL in a column without NULLs, or leaves the row out.",
+        ),
+        Setting(
+            "execution.checkpointing.interval",
+            DURATION,
+            "30 s",
+            "Time after which a continuous query writes its state down.",
+        ),
+        Setting(
             "table.exec.mini-batch.enabled",
             BOOLEAN,
             "false",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from pkray.errors import OptionError
 from pkray.options.values import duration_millis
@@ -41,7 +42,15 @@ class QueryOptions:
     clock: Callable[[], int] | None = None
 
     def bounded_by(self, settings: Mapping[str, str]) -> QueryOptions:
-        """Take the bounds of epochs that SET has set, where none are given."""
+        """Take the bounds of epochs and checkpoints that SET has set, where none are given."""
+        interval = settings.get("execution.checkpointing.interval")
+        if interval is not None:
+            return replace(self, checkpoint_seconds=duration_millis(interval) / 1000)._batched_by(
+                settings
+            )
+        return self._batched_by(settings)
+
+    def _batched_by(self, settings: Mapping[str, str]) -> QueryOptions:
         if settings.get("table.exec.mini-batch.enabled", "false").lower() != "true":
             return self
         latency = settings.get("table.exec.mini-batch.allow-latency")
@@ -51,6 +60,12 @@ class QueryOptions:
             trigger=latency if latency and self.trigger == "changes" else self.trigger,
             max_rows=size if size > 0 and self.max_rows is None else self.max_rows,
         )
+
+    def kept(self) -> dict[str, Any]:
+        """Give what is stored with a query: all but the clock."""
+        return {
+            each.name: getattr(self, each.name) for each in fields(self) if each.name != "clock"
+        }
 
     def trigger_of(self) -> Trigger:
         """Read the trigger.

@@ -284,13 +284,7 @@ def start_query(
     options.trigger_of()
     tables = tuple(root.table for root in roots if isinstance(root, Sink))
     _check_no_circle(roots, tables)
-    kept = {
-        "trigger": options.trigger,
-        "max_rows": options.max_rows,
-        "on_error": options.on_error,
-        "checkpoint_epochs": options.checkpoint_epochs,
-        "checkpoint_seconds": options.checkpoint_seconds,
-    }
+    kept = options.kept()
     definition = Definition(name, document, tuple(before), tables, now_millis(), dialect, kept)
     return _start(catalog, define(catalog, definition, roots), options.clock)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from pkray.relational.continuous.outlets.outlets import (
     check_encoding,
 )
 from pkray.relational.continuous.queries.log import NoLog
+from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query import Query, define, open_run, start_function
 from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
@@ -28,7 +29,7 @@ from pkray.relational.continuous.state.states import States
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_writer import to_json
 from pkray.relational.plan.nodes import Node
-from pkray.relational.plan.physical import to_physical
+from pkray.relational.plan.physical import tells_twice, to_physical
 from pkray.relational.plan.state import ttl_of
 from pkray.relational.plans import session_of
 from pkray.version import __version__
@@ -131,7 +132,8 @@ def for_each_batch(
 
 def _physical(relation: Relation, encoding: Encoding) -> Node:
     before = encoding != "upsert"
-    root = to_physical(optimize(relation.plan), before=before, by_key=not before)
+    twice = tells_twice(_options(relation))
+    root = to_physical(optimize(relation.plan), before=before, by_key=not before, duplicates=twice)
     check_encoding(root, encoding)
     return root
 
@@ -141,14 +143,20 @@ def _definition(
 ) -> Definition:
     before = (encoding != "upsert",)
     dialect = str(relation.dialect)
+    options = QueryOptions(trigger).bounded_by(_options(relation))
+    options.trigger_of()
     document = to_json(
         (root,), dialect=dialect, version=__version__, ttl=_ttl(relation), before=before
     )
-    return Definition(name, document, before, (), now_millis(), dialect, {"trigger": trigger})
+    return Definition(name, document, before, (), now_millis(), dialect, options.kept())
 
 
 def _ttl(relation: Relation) -> str:
-    return ttl_of(relation.names.session.options if relation.names.session else {})
+    return ttl_of(_options(relation))
+
+
+def _options(relation: Relation) -> Mapping[str, str]:
+    return relation.names.session.options if relation.names.session else {}
 
 
 def _catalog(relation: Relation, name: str) -> Catalog:
