@@ -673,6 +673,7 @@ class Relation(Queried):
         strict: bool = False,
         on_error: Literal["stop", "skip"] = "stop",
         clock: Callable[[], int] | None = None,
+        on_failure: Callable[[dict[str, Any]], object] | None = None,
     ) -> Any:
         """Keep a keyed table up to date with its rows.
 
@@ -689,6 +690,9 @@ class Relation(Queried):
                 the reason, in ``name$errors``.
             strict: refuse a plan whose result depends on more than its sources' content.
             clock: processing time in epoch milliseconds; default the machine's.
+            on_failure: called with ``query``, ``node``, ``error`` and ``epoch`` when the query
+                fails, where this process runs it. ``SET 'query.failure-url'`` has the same posted
+                to a URL, from wherever it runs.
 
         Returns:
             the query; one that is there with this name and plan goes on.
@@ -701,7 +705,7 @@ class Relation(Queried):
         """
         materializing = importlib.import_module("pkray.relational.continuous.queries.materializing")
         return materializing.materialize(
-            self, name, primary_key, options, trigger, max_rows, strict, on_error, clock
+            self, name, primary_key, options, trigger, max_rows, strict, on_error, clock, on_failure
         )
 
     # Plans

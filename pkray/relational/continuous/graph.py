@@ -70,6 +70,7 @@ class Graph:
 
     Attributes:
         scans: what changes come from, by number.
+        running: the stage that works; after an error the one that failed.
 
     Args:
         roots: physical plans; what is equal in several of them runs once.
@@ -100,6 +101,7 @@ class Graph:
         numbers = {id(node): number for number, node in enumerate(order, 1)}
         feeding = _feeding_state(order)
         self.stages: list[Stage] = []
+        self.running: Stage | None = None
         self.scans: dict[int, Scan | Values] = {}
         self._roots = [numbers[id(root)] for root in shared]
         for number, node in enumerate(order, 1):
@@ -136,6 +138,7 @@ class Graph:
             for number, scan in self.scans.items()
         }
         for stage in self.stages:
+            self.running = stage
             given = [made[number] for number in stage.inputs]
             for state in stage.states.values():
                 state.now = epoch.time
@@ -144,6 +147,7 @@ class Graph:
             stage.seconds += time.perf_counter() - begun
             stage.rows_in += sum(map(len, given))
             stage.rows_out += len(made[stage.number])
+        self.running = None
         return [made[number] for number in self._roots]
 
     def advance(self, epoch: Epoch, *, is_last: bool) -> list[Changes]:

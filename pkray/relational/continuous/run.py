@@ -224,6 +224,12 @@ class Run:
             outlet.close()
         self._states.close()
 
+    @property
+    def running_node(self) -> str | None:
+        """Name the operator that works, or that failed: its number and type."""
+        stage = self.graph.running
+        return None if stage is None else f"{stage.number} {type(stage.node).__name__}"
+
     def status(self) -> dict[str, Any]:
         """Say how far it is: epoch, positions, and what each operator did."""
         return {

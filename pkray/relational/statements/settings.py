@@ -67,6 +67,12 @@ SETTINGS = {
             "Whether an INSERT fails on NULL in a column without NULLs, or leaves the row out.",
         ),
         Setting(
+            "query.failure-url",
+            STRING,
+            None,
+            "HTTP or HTTPS URL to which a query that fails posts query, node, error and epoch.",
+        ),
+        Setting(
             "execution.checkpointing.interval",
             DURATION,
             "30 s",

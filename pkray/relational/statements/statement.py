@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -75,12 +74,13 @@ class Statement:
         max_rows: int | None = None,
         on_error: Literal["stop", "skip"] = "stop",
         clock: Callable[[], int] | None = None,
+        on_failure: Callable[[dict[str, Any]], object] | None = None,
     ) -> Any:
         """Let it go on as its sources change.
 
         Args:
             name: of the query; default the names of its tables.
-            trigger, max_rows, on_error, clock: as of ``Relation.materialize``.
+            trigger, max_rows, on_error, clock, on_failure: as of ``Relation.materialize``.
 
         Returns:
             the query; one that is there with this name and plan goes on.
@@ -89,9 +89,7 @@ class Statement:
             QueryExistsError: there is one of this name with another plan.
             UnsupportedError: a node does not run continuously.
         """
-        options = QueryOptions(trigger, max_rows, on_error)
-        if clock is not None:
-            options = replace(options, clock=clock)
+        options = QueryOptions(trigger, max_rows, on_error, clock=clock, on_failure=on_failure)
         return self.compile().start(name, options)
 
     def compile(self) -> Any:

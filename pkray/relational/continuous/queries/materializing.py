@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pkray.errors import QueryError, SchemaError, UnsupportedError
+from pkray.relational.continuous.queries.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query import Query
 from pkray.relational.continuous.queries.verify import exclusions
@@ -29,6 +29,7 @@ def materialize(
     strict: bool,
     on_error: str,
     clock: Callable[[], int] | None,
+    on_failure: OnFailure | None = None,
 ) -> Query:
     """Start a query; as of ``Relation.materialize``."""
     session = session_of(relation)
@@ -39,8 +40,7 @@ def materialize(
     excluded = list(exclusions(relation.plan))
     if strict and excluded:
         raise UnsupportedError(f"strict: {excluded[0]}", reasons=tuple(excluded))
-    chosen = QueryOptions(trigger, max_rows, on_error)
-    chosen = replace(chosen, clock=clock) if clock else chosen
+    chosen = QueryOptions(trigger, max_rows, on_error, clock=clock, on_failure=on_failure)
     chosen.trigger_of()
     key = tuple(primary_key) if primary_key else best_key(relation.plan, unique_keys(relation.plan))
     plan, key = _keyed(relation.plan, key, given=primary_key is not None)

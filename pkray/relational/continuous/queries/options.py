@@ -8,6 +8,7 @@ from typing import Any
 
 from pkray.errors import OptionError
 from pkray.options.values import duration_millis
+from pkray.relational.continuous.queries.failure_hooks import OnFailure, check_failure_url
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,9 @@ class QueryOptions:
         trigger: ``changes``, ``available_now`` or an interval such as ``5 s``.
         max_rows: most changed rows an epoch; None: no bound.
         on_error: ``stop``, or ``skip`` rows that cannot be computed, which are kept aside.
+        failure_url: where JSON is posted when the query fails.
         clock: processing time in epoch milliseconds; None: that of the machine.
+        on_failure: called when the query fails, where it runs in this process.
     """
 
     trigger: str = "changes"
@@ -39,10 +42,15 @@ class QueryOptions:
     on_error: str = "stop"
     checkpoint_epochs: int = 100
     checkpoint_seconds: float = 30.0
+    failure_url: str | None = None
     clock: Callable[[], int] | None = None
+    on_failure: OnFailure | None = None
 
     def bounded_by(self, settings: Mapping[str, str]) -> QueryOptions:
-        """Take the bounds of epochs and checkpoints that SET has set, where none are given."""
+        """Take the bounds of epochs and checkpoints, and the URL for failures, that SET has set."""
+        url = settings.get("query.failure-url")
+        if url is not None and self.failure_url is None:
+            return replace(self, failure_url=check_failure_url(url)).bounded_by(settings)
         interval = settings.get("execution.checkpointing.interval")
         if interval is not None:
             return replace(self, checkpoint_seconds=duration_millis(interval) / 1000)._batched_by(
@@ -62,10 +70,9 @@ class QueryOptions:
         )
 
     def kept(self) -> dict[str, Any]:
-        """Give what is stored with a query: all but the clock."""
-        return {
-            each.name: getattr(self, each.name) for each in fields(self) if each.name != "clock"
-        }
+        """Give what is stored with a query: all but functions."""
+        names = [each.name for each in fields(self) if each.name not in ("clock", "on_failure")]
+        return {name: getattr(self, name) for name in names}
 
     def trigger_of(self) -> Trigger:
         """Read the trigger.

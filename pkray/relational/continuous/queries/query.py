@@ -24,8 +24,14 @@ from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
+from pkray.relational.continuous.queries.failure_hooks import OnFailure, tell
 from pkray.relational.continuous.queries.options import QueryOptions
-from pkray.relational.continuous.queries.query_store import Definition, Failure, QueryStore
+from pkray.relational.continuous.queries.query_store import (
+    Definition,
+    Failure,
+    QueryStore,
+    failure_status,
+)
 from pkray.relational.continuous.queries.verify import VerifyReport, verify
 from pkray.relational.continuous.queries.worker import QueryWorker
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
@@ -45,6 +51,8 @@ _ROOTS: dict[str, tuple[Node, ...]] = {}
 """Physical plans by the folders of queries of this process: some read what is in memory alone."""
 _SILENT_MILLIS = 10_000
 """A query that has said nothing for so long runs in no process."""
+_HOOKS: dict[str, OnFailure] = {}
+"""Functions of this process that are told of failures, by the folders of queries."""
 _FUNCTIONS: dict[str, Outlet] = {}
 """Outlets that call functions of this process, by the folders of queries."""
 
@@ -77,8 +85,9 @@ class Query:
         """Say what it does.
 
         Returns:
-            ``state`` (running, stopped, failed, ended), ``failure``, ``epoch``, ``sources`` (the
-            position up to which each is in the result), ``nodes``.
+            ``state`` (running, stopped, failed, ended), ``failure``, of a failed one also
+            ``failed_node`` and ``failure_told`` (what became of its hooks), ``epoch``, ``sources``
+            (the position up to which each is in the result), ``nodes``.
         """
         worker = self._worker()
         if worker is not None:
@@ -91,7 +100,7 @@ class Query:
         found = store.log(self.name).newest_checkpoint()
         return {
             "state": "failed" if failure else "ended" if found and found.is_last else "stopped",
-            "failure": failure.message if failure else None,
+            **failure_status(failure),
             "epoch": found.epoch if found else -1,
             "sources": dict(found.positions) if found else {},
             "nodes": [],
@@ -158,11 +167,15 @@ class Query:
         self._raise_failure(worker)
 
     def _raise_failure(self, worker: Hosted) -> None:
-        failure = worker.status()["failure"]
-        if failure is not None:
+        status = worker.status()
+        if status["failure"] is not None:
+            node = status.get("failed_node")
+            at = f" at {node}" if node else ""
             raise QueryFailedError(
-                f"query {self.name} stopped: {failure}; mend the cause, then resume() it",
+                f"query {self.name} stopped{at}: {status['failure']}; mend the cause, then "
+                "resume() it",
                 query=self.name,
+                node=node,
             )
 
     def verify(self, snapshot: int | None = None, engine: str | None = None) -> VerifyReport:
@@ -210,11 +223,12 @@ class Query:
                 )
             time.sleep(0.1)
 
-    def resume(self, savepoint: str | None = None) -> Query:
+    def resume(self, savepoint: str | None = None, on_failure: OnFailure | None = None) -> Query:
         """Let it go on where it stopped.
 
         Args:
             savepoint: go back to it before: the state, and the results, which are rolled back.
+            on_failure: as of ``Relation.materialize``.
 
         Raises:
             QueryNotFoundError: it was dropped, or there is no such savepoint.
@@ -224,7 +238,7 @@ class Query:
             self.stop()
             store.log(self.name).savepoint(savepoint)
             store.log(self.name).want_savepoint(savepoint)
-        _start(self._catalog, store.read(self.name))
+        _start(self._catalog, store.read(self.name), on_failure=on_failure)
         return self
 
     def savepoint(self, name: str, timeout: float = 60.0) -> None:
@@ -258,6 +272,7 @@ class Query:
             _let_go(root, reader_of(self.name))
         _ROOTS.pop(key, None)
         _FUNCTIONS.pop(key, None)
+        _HOOKS.pop(key, None)
         _store(self._catalog).drop(self.name)
 
     def _worker(self) -> Hosted | None:
@@ -286,7 +301,8 @@ def start_query(
     _check_no_circle(roots, tables)
     kept = options.kept()
     definition = Definition(name, document, tuple(before), tables, now_millis(), dialect, kept)
-    return _start(catalog, define(catalog, definition, roots), options.clock)
+    defined = define(catalog, definition, roots)
+    return _start(catalog, defined, options.clock, options.on_failure)
 
 
 def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) -> Definition:
@@ -357,9 +373,15 @@ def stop_all(runtime: Any) -> None:
 
 
 def _start(
-    catalog: Catalog, definition: Definition, clock: Callable[[], int] | None = None
+    catalog: Catalog,
+    definition: Definition,
+    clock: Callable[[], int] | None = None,
+    on_failure: OnFailure | None = None,
 ) -> Query:
     query = Query(catalog, definition)
+    if on_failure is not None:
+        _check_is_here(catalog, definition, clock)
+        _HOOKS[_key(catalog, definition.name)] = on_failure
     running = _worker(catalog, definition.name)
     if running is not None and running.is_running:
         return query
@@ -367,7 +389,8 @@ def _start(
     store.want(definition.name, running=True)
     store.note_failure(definition.name, None)
     runtime = catalog.runtime
-    if isinstance(runtime, Hosting) and clock is None and _is_stored(catalog, definition):
+    if _is_hosted(catalog, definition, clock):
+        assert isinstance(runtime, Hosting)
         name = _host_name(catalog, definition.name)
         runtime.end(name)  # an actor whose work has ended
         arguments = (catalog.warehouse, dict(catalog.storage_options), definition.name)
@@ -376,6 +399,23 @@ def _start(
         key = _key(catalog, definition.name)
         _workers(catalog)[key] = open_worker(catalog, definition, clock)
     return query
+
+
+def _is_hosted(catalog: Catalog, definition: Definition, clock: Callable[[], int] | None) -> bool:
+    """Whether a process of the cluster runs the query."""
+    is_hosting = isinstance(catalog.runtime, Hosting)
+    return is_hosting and clock is None and _is_stored(catalog, definition)
+
+
+def _check_is_here(
+    catalog: Catalog, definition: Definition, clock: Callable[[], int] | None
+) -> None:
+    if _is_hosted(catalog, definition, clock):
+        raise UnsupportedError(
+            f"query {definition.name} runs in an actor, which calls no function of this process: "
+            "leave on_failure out, and set query.failure-url",
+            query=definition.name,
+        )
 
 
 def hosted_worker(
@@ -416,8 +456,14 @@ def open_worker(
     options = QueryOptions(**definition.options)
     chosen = clock or now_millis
 
-    def failed(failure: Failure) -> None:
+    def failed(failure: Failure) -> Failure:
         store.note_failure(definition.name, failure)
+        hook = _HOOKS.get(_key(catalog, definition.name))
+        told = tell(definition.name, failure, hook, options.failure_url)
+        if told is not None:
+            failure = structs.replace(failure, told=told)
+            store.note_failure(definition.name, failure)
+        return failure
 
     def looked(status: dict[str, Any]) -> bool:
         store.note_status(definition.name, status)

@@ -63,12 +63,29 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a query stopped."""
+    """Why a query stopped.
+
+    Attributes:
+        kind: of the error.
+        epoch: the one that could not be ended.
+        time: epoch milliseconds.
+        node: which operator failed: its number and type; None where none did.
+        told: what became of the hooks that were told; None where there is none.
+    """
 
     message: str
     kind: str
     epoch: int
     time: int
+    node: str | None = None
+    told: str | None = None
+
+
+def failure_status(failure: Failure | None) -> dict[str, Any]:
+    """Say why a query stopped, as its status has it."""
+    if failure is None:
+        return {"failure": None}
+    return {"failure": failure.message, "failed_node": failure.node, "failure_told": failure.told}
 
 
 class QueryStore:

@@ -22,7 +22,7 @@ from pkray.errors import (
     StorageError,
 )
 from pkray.relational.continuous.queries.options import Trigger
-from pkray.relational.continuous.queries.query_store import Failure
+from pkray.relational.continuous.queries.query_store import Failure, failure_status
 from pkray.relational.continuous.run import Run
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class QueryWorker:
     Args:
         name: of the query.
         open_run: opens a run on the newest checkpoint.
-        on_failure: told why it stopped.
+        on_failure: told why it stopped; gives it as it is remembered.
         on_look: told the status every second, and says whether people want the query to go on.
     """
 
@@ -54,7 +54,7 @@ class QueryWorker:
         name: str,
         open_run: Callable[[], Run],
         trigger: Trigger,
-        on_failure: Callable[[Failure], None],
+        on_failure: Callable[[Failure], Failure],
         on_look: Callable[[dict[str, Any]], bool] = lambda _: True,
     ) -> None:
         self.name = name
@@ -76,9 +76,8 @@ class QueryWorker:
 
     def status(self) -> dict[str, Any]:
         """Say what it does: ``state``, ``failure``, ``epoch``, ``sources``, ``nodes``."""
-        failure = None if self._failure is None else self._failure.message
-        state = {"state": self._state, "failure": failure, "process": os.getpid(), "lag": self._lag}
-        return {**state, **self._status}
+        state = {"state": self._state, "process": os.getpid(), "lag": self._lag}
+        return {**state, **failure_status(self._failure), **self._status}
 
     def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
         """Wait until the status is as wanted; false where it takes longer, or has ended."""
@@ -191,10 +190,10 @@ class QueryWorker:
         if not isinstance(error, PkrayError):
             _log.exception("query %s failed", self.name)
         epoch = run.next_epoch if run is not None else -1
-        failure = Failure(str(error), type(error).__name__, epoch, now_millis())
-        self._failure = failure
+        node = run.running_node if run is not None else None
+        self._failure = Failure(str(error), type(error).__name__, epoch, now_millis(), node)
         try:
-            self._on_failure(failure)
+            self._failure = self._on_failure(self._failure)
         except PkrayError as second:
             _log.warning("query %s: its failure is not written down: %s", self.name, second)
         with self._moved:
