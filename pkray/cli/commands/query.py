@@ -103,8 +103,8 @@ def verify(
         report = catalog.query(name).verify(snapshot, engine)
     found = {
         "equal": report.equal,
-        "missing": report.missing.num_rows,
-        "extra": report.extra.num_rows,
+        "missing": report.missing_rows,
+        "extra": report.extra_rows,
         "snapshot": report.snapshot,
         "sources": dict(report.sources),
         "excluded": list(report.excluded),

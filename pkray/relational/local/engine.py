@@ -28,6 +28,8 @@ _THREAD = threading.local()
 Kind = TypeVar("Kind")
 Step: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 Operator: TypeAlias = Callable[[Any, "Engine"], Iterator[pa.RecordBatch]]
+Skip: TypeAlias = Callable[[pa.RecordBatch, str], object]
+"""Takes a batch of one row, and why it cannot be computed."""
 StepMaker: TypeAlias = Callable[[Any], Step | None]
 Maker = TypeVar("Maker", bound=StepMaker)
 
@@ -36,7 +38,11 @@ STEPS: dict[type[Node], StepMaker] = {}
 
 
 def run(
-    plan: Node, *, batch_rows: int = BATCH_ROWS, memory: int | None = None
+    plan: Node,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    memory: int | None = None,
+    skip: Skip | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Compute the rows of a plan.
 
@@ -44,6 +50,8 @@ def run(
         batch_rows: most rows of a batch that comes out.
         memory: bytes that the operators hold together, about; rows beyond are set aside on the
             local disk. By default half of the machine's.
+        skip: takes rows that a step from row to row cannot compute, and why: they are left out.
+            By default such a row is an error.
 
     Returns:
         batches of the schema ``plan.fields.arrow``; none is empty.
@@ -55,7 +63,8 @@ def run(
         StorageError: rows cannot be set aside on the local disk.
     """
     with _named_errors():
-        found = Engine(batch_rows, Memory.of(plan, memory), repeated(plan)).batches(plan)
+        held = Memory.of(plan, memory)
+        found = Engine(batch_rows, held, repeated(plan), skip).batches(plan)
     return _told(found)
 
 
@@ -85,11 +94,13 @@ class Engine:
         batch_rows: most rows of a batch.
         memory: what operators may hold.
         shared: by their ids, nodes that the plan holds more than once.
+        skip: as of `run`.
     """
 
     batch_rows: int
     memory: Memory
     shared: Mapping[int, Held] = field(default_factory=dict)
+    skip: Skip | None = None
 
     def batches(self, node: Node) -> Iterator[pa.RecordBatch]:
         """Compute a node's rows in batches of its schema, none empty."""
@@ -107,7 +118,7 @@ class Engine:
         steps: list[Step] = []
         while (maker := STEPS.get(type(node))) is not None:
             if (step := maker(node)) is not None:
-                steps.append(step)
+                steps.append(step if self.skip is None else _skipping(step, self.skip))
             (node,) = node.inputs
             if id(node) in self.shared:
                 return self.mapped(steps[::-1], self._once(node))
@@ -135,6 +146,22 @@ class Engine:
     def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield from cut(batch, self.batch_rows)
+
+
+def _skipping(step: Step, skip: Skip) -> Step:
+    """Let a step leave out the rows that it cannot compute."""
+
+    def computed(rows: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            return step(rows)
+        except EvaluationError as error:
+            if rows.num_rows == 1:
+                skip(rows, str(error))
+                return step(rows.slice(0, 0))
+            half = rows.num_rows // 2
+            return pa.concat_batches([computed(rows.slice(0, half)), computed(rows.slice(half))])
+
+    return computed
 
 
 def ahead(

@@ -220,6 +220,19 @@ def test_a_row_that_cannot_be_computed_stops_the_query_until_it_is_mended(catalo
         query.wait({"default.t": number})
 
 
+def test_rows_that_were_skipped_are_left_out_of_the_proof(catalog, put):
+    query = catalog.sql(
+        "SELECT v % 2 AS side, SUM(12 / (v - 2)) AS w FROM t GROUP BY v % 2"
+    ).materialize("default.r", on_error="skip")
+    query.wait({"default.t": put({1: 2, 2: 4, 3: 3})})
+    query.wait({"default.t": put({2: 2, 4: 2, 5: 5})})
+    report = query.verify()
+    assert report.equal, report.missing.to_pylist()
+    assert report.excluded[0].startswith("3 rows that cannot be computed were left out, such as: ")
+    with pytest.raises(UnsupportedError, match="engine='local'"):
+        query.verify(engine="spark")
+
+
 def test_a_savepoint_is_gone_back_to(catalog, put):
     query = catalog.sql(TOTALS).materialize("default.r")
     query.wait({"default.t": put({1: 1})})

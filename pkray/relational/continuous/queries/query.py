@@ -191,7 +191,16 @@ class Query:
         roots = _roots(self._catalog, self._definition)
         table = self._catalog.load_table(self.tables[0])
         sources, begun = self.status()["sources"], self._definition.beginnings
-        return verify(roots[0], table, snapshot, sources, engine, begun)
+        return verify(
+            roots[0],
+            table,
+            snapshot,
+            sources,
+            engine,
+            begun,
+            skips=self._definition.options.get("on_error") == "skip",
+            memory=self._catalog.session.memory,
+        )
 
     def stop(self, timeout: float = 60.0) -> None:
         """End it after the epoch that runs; its state and its place stay.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 
 from pkray.errors import SnapshotNotFoundError, UnsupportedError
@@ -20,8 +19,7 @@ from pkray.relational.continuous.feeds.feeds import (
     scans_of,
 )
 from pkray.relational.continuous.outlets.table_outlet import SOURCES
-from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.local.keys import codes
+from pkray.relational.continuous.queries.comparison import differences
 from pkray.relational.plan.lints import late_rows
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -52,11 +50,12 @@ class VerifyReport:
 
     Attributes:
         equal: whether both have the same rows.
-        missing: rows of the bounded run that the result lacks.
-        extra: rows of the result that the bounded run lacks.
+        missing: rows of the bounded run that the result lacks; the first of them.
+        extra: rows of the result that the bounded run lacks; the first of them.
         excluded: why rows may differ nonetheless: what the exact claim leaves out.
         snapshot: of the result.
         sources: positions of the sources that the snapshot names.
+        missing_rows, extra_rows: how many there are in all.
     """
 
     equal: bool
@@ -65,6 +64,8 @@ class VerifyReport:
     excluded: tuple[str, ...]
     snapshot: int | None
     sources: Mapping[str, int]
+    missing_rows: int = 0
+    extra_rows: int = 0
 
     def __bool__(self) -> bool:
         return self.equal
@@ -73,15 +74,15 @@ class VerifyReport:
         if self.equal:
             return f"equal at snapshot {self.snapshot}, sources {dict(self.sources)}"
         return (
-            f"{self.missing.num_rows} rows missing and {self.extra.num_rows} extra at snapshot "
+            f"{self.missing_rows} rows missing and {self.extra_rows} extra at snapshot "
             f"{self.snapshot}, sources {dict(self.sources)}"
         )
 
     def _repr_html_(self) -> str:
         said = {
             "equal": self.equal,
-            "missing": self.missing.num_rows,
-            "extra": self.extra.num_rows,
+            "missing": self.missing_rows,
+            "extra": self.extra_rows,
             "excluded": ", ".join(self.excluded),
             "snapshot": self.snapshot,
             "sources": dict(self.sources),
@@ -117,6 +118,9 @@ def verify(
     positions: Mapping[str, int] | None,
     engine: str | None = None,
     beginnings: Mapping[str, Beginning] | None = None,
+    *,
+    skips: bool = False,
+    memory: int | None = None,
 ) -> VerifyReport:
     """Compare a result with the bounded run.
 
@@ -126,6 +130,12 @@ def verify(
         positions: of the sources, where no snapshot names them; None: as the snapshot says.
         engine: ``local`` or ``spark``; default ``local``.
         beginnings: of the sources of which not everything was read first.
+        skips: whether rows that cannot be computed are left out.
+        memory: bytes that the bounded run and the comparison may each hold, about.
+
+    Raises:
+        EvaluationError: a row cannot be computed, and none are left out.
+        UnsupportedError: the snapshot names no sources, or the engine leaves no rows out.
     """
     view = table.at(snapshot_id=snapshot) if snapshot is not None else table.at()
     found = _sources_before(table, view.snapshot) or dict(positions or {})
@@ -138,13 +148,28 @@ def verify(
     logical = to_logical(root)
     names = logical.target if isinstance(logical, Sink) else logical.fields.names
     query = logical.input if isinstance(logical, Sink) else logical
-    bounded = _bounded(pinned_to(query, found, beginnings or {}), engine)
-    given = view.to_arrow(list(names))
+    skipped: list[str] = []
+    pinned = pinned_to(query, found, beginnings or {})
+    bounded = _bounded(pinned, engine, memory, skipped if skips else None)
     kept = [name for name in names if name != row_key_name(root)]
-    missing, extra = differences(bounded, given.select(kept).rename_columns(bounded.column_names))
+    missing, extra = differences(bounded, view.to_batches(kept), query.fields, memory)
     number = view.snapshot.id if view.snapshot else None
-    equal = not missing.num_rows and not extra.num_rows
-    return VerifyReport(equal, missing, extra, tuple(exclusions(query)), number, found)
+    excluded = [*exclusions(query), *_said(skipped)]
+    return VerifyReport(
+        not missing.rows and not extra.rows,
+        missing.first,
+        extra.first,
+        tuple(excluded),
+        number,
+        found,
+        missing.rows,
+        extra.rows,
+    )
+
+
+def _said(skipped: Sequence[str]) -> Iterator[str]:
+    if skipped:
+        yield f"{len(skipped)} rows that cannot be computed were left out, such as: {skipped[0]}"
 
 
 def row_key_name(root: Node) -> str | None:
@@ -153,15 +178,31 @@ def row_key_name(root: Node) -> str | None:
     return next(keys, None)
 
 
-def _bounded(plan: Node, engine: str | None) -> pa.Table:
-    from pkray.relational import running
+def _bounded(
+    plan: Node, engine: str | None, memory: int | None, skipped: list[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """Run a plan once.
+
+    Args:
+        skipped: takes the errors of rows that are left out; None: such a row is an error.
+    """
+    from pkray.relational import local, running
 
     if engine == "spark":
         import importlib
 
+        if skipped is not None:
+            raise UnsupportedError(
+                "Spark leaves out no rows that cannot be computed, as on_error='skip' does: "
+                "verify with engine='local'",
+                engine=engine,
+            )
         relations = importlib.import_module("pkray.spark.relations")  # a door upwards
-        return relations.plan_to_arrow(plan)
-    return pa.Table.from_batches(running.run(plan), plan.fields.arrow)
+        yield from relations.plan_to_arrow(plan).to_batches()
+    elif skipped is not None:  # as it is: rows are left out where the query leaves them out
+        yield from local.run(plan, memory=memory, skip=lambda row, error: skipped.append(error))
+    else:
+        yield from running.run(plan, memory=memory)
 
 
 def pinned_to(
@@ -196,42 +237,6 @@ def _changed_rows(source: TableSource, bounds: Bounds) -> ChangelogSource:
         kinds = pa.array(SHORT).take(pa.array(changes.kinds))
         rows.epochs.append(pa.Table.from_batches([changes.rows]).append_column(ROW_KIND, kinds))
     return rows
-
-
-def differences(expected: pa.Table, given: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Compare two tables of equal columns as bags: give what is missing, and what is extra."""
-    given = given.cast(expected.schema)
-    joined = pa.concat_tables([expected, given]).combine_chunks()
-    columns = [joined.column(name) for name in joined.column_names]
-    keys = encoded([_rounded(each) for each in columns], joined.num_rows, equal_zeros=True)
-    groups = codes([keys], joined.num_rows).of_row
-    sides = np.where(np.arange(joined.num_rows) < expected.num_rows, 1, -1)
-    count = int(groups.max(initial=-1)) + 1
-    net = np.bincount(groups, weights=sides, minlength=count).astype(np.int64)
-    missing = _surplus(groups, sides == 1, net)
-    extra = _surplus(groups, sides == -1, -net)
-    return joined.take(pa.array(missing)), joined.take(pa.array(extra))
-
-
-def _surplus(groups: np.ndarray, side: np.ndarray, net: np.ndarray) -> np.ndarray:
-    """Choose so many rows of one side of each group as it has more than the other."""
-    rows = np.flatnonzero(side)
-    order = rows[np.argsort(groups[rows], kind="stable")]
-    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    places = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    return np.sort(order[places < net[groups[order]]])
-
-
-def _rounded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Leave the digits of floats that do not depend on the order of additions."""
-    if not pa.types.is_floating(column.type):
-        return column
-    values = np.array(column.to_numpy(zero_copy_only=False), np.float64)
-    mask = np.asarray(column.is_null())
-    with np.errstate(all="ignore"):
-        scale = 10.0 ** (9 - np.floor(np.log10(np.abs(values))))
-        rounded = np.where(np.isfinite(scale), np.round(values * scale) / scale, values)
-    return pa.chunked_array([pa.array(rounded, pa.float64(), mask=mask, from_pandas=False)])
 
 
 def exclusions(plan: Node) -> Iterator[str]:
