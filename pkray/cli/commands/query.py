@@ -153,17 +153,18 @@ def watch(query: Any) -> None:
 def _drawn(name: str, status: dict[str, Any]) -> Table:
     places = ", ".join(f"{source} at {at}" for source, at in status["sources"].items())
     drawn = Table(title=f"{name}: {status['state']}, epoch {status['epoch']}", caption=places)
-    for heading in ("node", "type", "rows in", "rows out", "seconds", "state"):
+    for heading in ("node", "type", "rows in", "rows out", "seconds", "state", "in memory"):
         drawn.add_column(heading, justify="left" if heading == "type" else "right")
     for node in status["nodes"]:
-        state = sum(node["state_bytes"].values())
+        rows, size = (node.get(name, {}).values() for name in ("state_rows", "state_bytes"))
         drawn.add_row(
             str(node["id"]),
             node["type"],
             f"{node['rows_in']:,}",
             f"{node['rows_out']:,}",
             f"{node['seconds']:.2f}",
-            f"{state / 1e6:,.1f} MB" if node["state_bytes"] else "",
+            f"{sum(rows):,} rows" if rows else "",
+            f"{sum(size) / 1e6:,.1f} MB" if size else "",
         )
     if status["failure"]:
         drawn.caption = status["failure"]

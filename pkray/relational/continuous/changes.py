@@ -138,9 +138,10 @@ def netted(changes: Changes, key: Sequence[str] | None) -> Changes:
 def _netted_rows(changes: Changes) -> Changes:
     if changes.is_append:
         return changes
-    groups = codes(changes.rows.columns, len(changes)).of_row
-    if len(np.unique(groups)) == len(groups):
+    distinct = codes(changes.rows.columns, len(changes))
+    if distinct.count == len(changes):
         return changes
+    groups = distinct.of_row
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
     sizes = np.diff(np.r_[starts, len(order)])
@@ -154,11 +155,11 @@ def _netted_rows(changes: Changes) -> Changes:
 
 
 def _netted_keys(changes: Changes, key: Sequence[str]) -> Changes:
-    groups = codes(changes.columns(key), len(changes)).of_row
-    if len(np.unique(groups)) == len(groups):
+    distinct = codes(changes.columns(key), len(changes))
+    if distinct.count == len(changes):
         return changes
+    groups, count = distinct.of_row, distinct.count
     rows = np.arange(len(groups))
-    count = int(groups.max()) + 1
     adds = changes.adds
     first = np.full(count, -1)
     first[groups[::-1]] = rows[::-1]  # the first change of each key

@@ -245,6 +245,7 @@ class Run:
                     "state_bytes": {
                         name: state.memory_bytes for name, state in stage.states.items()
                     },
+                    "state_rows": {name: state.rows for name, state in stage.states.items()},
                 }
                 for stage in self.graph.stages
             ],

@@ -371,6 +371,14 @@ def test_a_join_reads_its_rows_from_the_source_instead_of_keeping_them(catalog, 
     assert all(name.endswith("_index") for name in join["state_bytes"])
 
 
+def test_status_says_how_many_rows_of_state_there_are(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 5, 3: 4})})
+    groups = next(node for node in query.status()["nodes"] if node["state_rows"])
+    assert list(groups["state_rows"].values()) == [2]
+    assert groups["state_rows"].keys() == groups["state_bytes"].keys()
+
+
 def test_tables_of_queries_are_not_dropped_renamed_or_rolled_back(catalog, put):
     first = put({1: 1})
     query = catalog.sql(TOTALS).materialize("default.r")

@@ -8,7 +8,7 @@ up to a bound, then in data files of the table format, which a checkpoint names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,11 +31,17 @@ from pkray.lsm.merge.merge_read import merge_read
 from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.lsm.writer.uncommitted import Uncommitted
 from pkray.metadata.schemas import SchemaStore
+from pkray.relational.continuous.state.row_cache import HashesCollideError, RowCache
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import distinct_names
 from pkray.schema.row_kind import DELETE, INSERT
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
+
+_READ_PER_MISS = 4
+"""A key looked for in files costs as much as reading so many rows one after the other."""
+_BYTES_PER_ROW, _BYTES_PER_VALUE = 48, 12
+"""What rows take in memory at most, beside the bytes of long values."""
 
 KEY, ROW, WRITTEN = "_key", "_row", "_written"
 """The columns of encoded keys, of row keys, and of the time of writing in epoch milliseconds."""
@@ -95,6 +101,8 @@ class State:
         ttl: milliseconds after which a row that was not written again is not found any more; 0:
             never.
         local_directory: on the local disk, for rows set aside.
+        cache_room: gives the bytes that rows kept in memory to be found by key may still take, of
+            all states together; None: none are kept.
     """
 
     def __init__(
@@ -107,6 +115,7 @@ class State:
         memory: int = 64 << 20,
         ttl: int = 0,
         local_directory: str | None = None,
+        cache_room: Callable[[], int] | None = None,
     ) -> None:
         self.spec = spec
         self.ttl = ttl
@@ -134,6 +143,12 @@ class State:
         self._row_schema = pa.schema(
             [self._schema.row_schema.field(name) for name in (*self._keys, *self._all_names)]
         )
+        self._cache: RowCache | None = None
+        self._cache_room = cache_room
+        self._missed = 0
+        types = self._row_schema.types[1:]
+        if cache_room is not None and not spec.by_row and RowCache.holds(types):
+            self._cache = RowCache(types, is_complete=not files)
 
     def get(self, keys: pa.Array, row_keys: pa.Array | None = None) -> Found:
         """Find rows by their whole keys.
@@ -142,9 +157,51 @@ class State:
             keys: BINARY, without NULLs; one asked twice is answered twice.
             row_keys: beside them, of a state that has row keys.
         """
+        if self._cache is not None:
+            try:
+                return self._found(*self._cached(self._cache, keys))
+            except HashesCollideError:
+                self._cache = None
         arrays = [keys] if row_keys is None else [keys, row_keys]
-        asked = pa.RecordBatch.from_arrays(arrays, names=self._keys)
-        return self._found(*self._lookup.find(self._levels, asked, self._asked, self._held))
+        return self._found(*self._stored(arrays))
+
+    def _cached(self, cache: RowCache, keys: pa.Array) -> tuple[np.ndarray, pa.Table]:
+        """Find rows by key in memory, where those that are not there yet are brought."""
+        slots = cache.slots(keys)
+        if not cache.is_complete:
+            missing = np.flatnonzero(slots < 0)
+            if len(missing):
+                self._bring(cache, keys.take(pa.array(missing)))
+                slots = cache.slots(keys)
+        positions, columns = cache.rows_at(slots)
+        return positions, pa.Table.from_arrays(columns, names=self._all_names)
+
+    def _bring(self, cache: RowCache, keys: pa.Array) -> None:
+        """Keep the rows of keys in memory; all rows, where many are asked for and all fit."""
+        self._missed += len(keys)
+        if self._missed * _READ_PER_MISS >= self._file_rows and self._fits():
+            for batch in self.batches():
+                new = pa.array(np.flatnonzero(cache.slots(batch.column(0)) < 0))
+                cache.put(batch.column(0).take(new), [each.take(new) for each in batch.columns[1:]])
+            cache.is_complete = True
+            return
+        positions, rows = self._stored([keys])
+        absent = np.ones(len(keys), np.bool_)
+        absent[positions] = False
+        found = keys.take(pa.array(positions))
+        cache.put(found, [_one(rows.column(name)) for name in self._all_names])
+        cache.remove(keys.filter(pa.array(absent)))
+
+    def _fits(self) -> bool:
+        """Whether all rows of the files have room in memory."""
+        assert self._cache_room is not None
+        size = sum(file.file_size for file in self._writer.levels.files)
+        row = _BYTES_PER_ROW + _BYTES_PER_VALUE * len(self._all_names)
+        return 2 * size + self._file_rows * row < self._cache_room()
+
+    def _stored(self, keys: Sequence[pa.Array]) -> tuple[np.ndarray, pa.Table]:
+        asked = pa.RecordBatch.from_arrays(keys, names=self._keys)
+        return self._lookup.find(self._levels, asked, self._asked, self._held)
 
     def rows_of(
         self,
@@ -208,7 +265,39 @@ class State:
     @property
     def memory_bytes(self) -> int:
         """Bytes of rows that are in memory."""
+        return self.unwritten_bytes + self.cache_bytes
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Bytes of rows that are in memory alone, in no file."""
         return self._writer.memory_bytes
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of rows that are kept in memory so that they are found faster."""
+        return 0 if self._cache is None else self._cache.nbytes
+
+    @property
+    def rows(self) -> int:
+        """Count rows without reading any: exact if all are kept in memory, else an estimate.
+
+        What is written again or removed counts in each file until these are merged; expired rows
+        count too.
+        """
+        if self._cache is not None and self._cache.is_complete:
+            return self._cache.rows
+        deletes = sum(file.delete_row_count or 0 for file in self._writer.levels.files)
+        return self._file_rows - deletes + self._writer.memory_rows
+
+    @property
+    def _file_rows(self) -> int:
+        return sum(file.row_count for file in self._writer.levels.files)
+
+    def shrink_cache(self, limit: int) -> None:
+        """Keep so many bytes at most in memory to find rows faster; least used rows go first."""
+        if self._cache is not None:
+            self._cache.shrink(limit)
+            self._missed = 0
 
     def flush(self) -> None:
         """Write what is in memory to files, which no checkpoint names yet."""
@@ -262,10 +351,23 @@ class State:
         if self.ttl:
             arrays.append(pa.repeat(pa.scalar(self.now, pa.int64()), rows))
         named = batch_of(arrays, self._row_schema, rows)
+        self._cache_written(keys, None if kind == DELETE else named.columns[1:])
         kinds = pa.array(np.full(rows, kind, np.int8))
         self._writer.write(
             pa.RecordBatch.from_arrays([kinds, *named.columns], names=[KIND, *named.schema.names])
         )
+
+    def _cache_written(self, keys: pa.Array, values: Sequence[pa.Array] | None) -> None:
+        """Do in memory what is done to rows; None: they are removed."""
+        if self._cache is None:
+            return
+        try:
+            if values is None:
+                self._cache.remove(keys)
+            else:
+                self._cache.put(keys, values)
+        except HashesCollideError:
+            self._cache = None
 
     def _is_live(self, rows: pa.RecordBatch) -> np.ndarray:
         """Whether rows are there: neither removed nor expired."""

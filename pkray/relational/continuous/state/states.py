@@ -60,15 +60,27 @@ class States:
             memory=max(self._memory // 8, 1 << 20),
             ttl=ttl,
             local_directory=self._local,
+            cache_room=lambda: self._memory // 2 - self._cached_bytes(),
         )
         self.opened[name] = state
         return state
 
     def fit(self) -> None:
-        """Write states to files, the largest first, until all together hold what they may."""
-        held = sorted(self.opened.values(), key=lambda state: state.memory_bytes)
-        while held and sum(state.memory_bytes for state in held) > self._memory:
+        """Write states to files, the largest first, until all together hold what they may.
+
+        Half of that is for rows that are in files too, and are kept to be found faster.
+        """
+        half = self._memory // 2
+        cached = sorted(self.opened.values(), key=lambda state: state.cache_bytes)
+        while cached and self._cached_bytes() > half:
+            others = sum(state.cache_bytes for state in cached[:-1])
+            cached.pop().shrink_cache(max(half - others, 0))
+        held = sorted(self.opened.values(), key=lambda state: state.unwritten_bytes)
+        while held and sum(state.unwritten_bytes for state in held) > self._memory - half:
             held.pop().flush()
+
+    def _cached_bytes(self) -> int:
+        return sum(state.cache_bytes for state in self.opened.values())
 
     def checkpoint(self) -> dict[str, tuple[DataFileMeta, ...]]:
         """Write all to files; list those that have all rows, by state."""

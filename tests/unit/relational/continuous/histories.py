@@ -34,6 +34,8 @@ class Continuous:
     Args:
         memory: bytes of each state before it goes to files: little, so that files are met.
         parts: in so many calls each epoch is given to the graph.
+        cached: bytes of rows that all states together keep in memory between epochs, to find them
+            faster; None: they keep none.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Continuous:
         memory: int = 64 << 10,
         parts: int = 1,
         rows_of: RowsOf = no_rows,
+        cached: int | None = None,
     ) -> None:
         self.relation = relation
         self.sources = sources
@@ -54,6 +57,8 @@ class Continuous:
         limits = CopyLimits(1 << 30, 1 << 26, 3_600_000)
         self._lookups = LookupStore(f"{self.folder.name}/lookups", limits, clock=now_millis)
         self._memory = memory
+        self._cached = cached
+        self._states: list[State] = []
         self.plan = to_physical(optimize(relation.plan), before=before, by_key=not before)
         self.graph = Graph([self.plan], [before], self._open, ttl, rows_of=rows_of)
         self.fields = self.plan.fields
@@ -63,7 +68,13 @@ class Continuous:
 
     def _open(self, name: str, spec: StateSpec, ttl: int) -> State:
         store = open_store(f"{self.folder.name}/{name}")
-        return State(spec, store, self._lookups, memory=self._memory, ttl=ttl)
+        room = None if self._cached is None else self._cache_room
+        state = State(spec, store, self._lookups, memory=self._memory, ttl=ttl, cache_room=room)
+        self._states.append(state)
+        return state
+
+    def _cache_room(self) -> int:
+        return (self._cached or 0) - sum(each.cache_bytes for each in self._states)
 
     def push(self, source: str, rows: Sequence[Mapping[str, Any]], time: int = 0) -> Changes:
         """Give one source an epoch, and run it."""
@@ -83,6 +94,8 @@ class Continuous:
             made += self.graph.run(
                 changes, Epoch(self.epoch, time, arrival, ends=part == self.parts - 1)
             )
+            for state in self._states:
+                state.shrink_cache((self._cached or 0) // len(self._states))
         self.epoch += 1
         result = concatenated(self.fields, made)
         self._replay(result)

@@ -214,7 +214,8 @@ def run_one(seed: int) -> list[str]:
     relation = query(frame.text, **sources)
     read = {name: each for name, each in sources.items() if f"FROM {name}" in frame.text}
     parts, memory = rng.choice([1, 1, 3]), rng.choice([1 << 12, 1 << 20])
-    run = Continuous(relation, read, parts=parts, memory=memory)
+    cached = (None, 1 << 12, 1 << 20)[seed % 3]
+    run = Continuous(relation, read, parts=parts, memory=memory, cached=cached)
     for size in (rng.randint(1, 30), 1, rng.choice([0, 3]), rng.randint(5, 60)):
         for name in rng.sample(list(read), rng.randint(1, len(read))):
             changes = histories[name].epoch(size, inserts=name == "added")

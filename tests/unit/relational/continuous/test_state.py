@@ -167,3 +167,96 @@ def test_states_together_hold_no_more_than_they_may() -> None:
         assert sum(each.memory_bytes for each in opened) <= 1 << 20
     assert all(len(state.get(encoded([values])).positions) == 8_000 for state in opened)
     states.close()
+
+
+FOLD = StateSpec(pa.schema([("v", pa.int64()), ("s", pa.string())]))
+
+
+class Fold:
+    """A state of one row a key, and what it should hold."""
+
+    def __init__(self, states: States, rng: random.Random, keys: int) -> None:
+        self.state = states.open("s", FOLD, 0)
+        self.keys = [number(each) for each in range(keys)]
+        self.rng = rng
+        self.rows: dict[bytes, tuple[int, str]] = {}
+
+    def change(self, size: int) -> None:
+        puts = self.rng.sample(self.keys, size)
+        values = [(self.rng.randrange(9), f"{self.rng.randrange(99):050}") for _ in puts]
+        self.state.put(of(puts), [pa.array(each) for each in zip(*values, strict=True)])
+        self.rows.update(zip(puts, values, strict=True))
+        gone = self.rng.sample(self.keys, size // 4)
+        self.state.remove(of(gone))
+        for key in gone:
+            self.rows.pop(key, None)
+
+    def check(self, size: int) -> None:
+        asked = self.rng.choices(self.keys, k=size)
+        found = self.state.get(of(asked))
+        pairs = zip(*(column.to_pylist() for column in found.rows.columns), strict=True)
+        rows = {asked[at]: row for at, row in zip(found.positions.tolist(), pairs, strict=True)}
+        assert rows == {key: self.rows[key] for key in asked if key in self.rows}
+        assert (np.diff(found.positions) >= 0).all()
+
+
+@pytest.mark.parametrize("memory", [0, 100_000, 400_000, 64 << 20])
+def test_rows_are_found_in_memory_and_in_files_alike(memory: int) -> None:
+    rng = random.Random(memory)
+    states = States(memory=memory)
+    fold = Fold(states, rng, 3000)
+    for size in (1000, 30, 500, 1000, 4, 200):
+        fold.change(size)
+        states.fit()
+        assert states.opened["s"].memory_bytes <= memory
+        if rng.random() < 0.4:
+            states.checkpoint()
+        fold.check(5)
+        fold.check(1500)
+    states.close()
+
+
+@pytest.mark.parametrize("size", [5, 2000])
+def test_a_state_goes_on_from_the_files_of_a_checkpoint(tmp_path: Path, size: int) -> None:
+    store = open_store(str(tmp_path))
+    before = States(store)
+    before.begin({})
+    fold = Fold(before, random.Random(size), 3000)
+    fold.change(2000)
+    files = before.checkpoint()
+    kept = dict(fold.rows)
+    fold.change(2000)  # which no checkpoint has
+    before.close()
+    after = States(store)
+    after.begin(files)
+    again = Fold(after, random.Random(1), 3000)
+    again.rows = kept
+    for _ in range(6):
+        again.check(size)
+        again.change(size)
+    after.close()
+
+
+def test_expired_rows_are_not_found_in_memory_either() -> None:
+    states = States()
+    state = states.open("s", FOLD, 10)
+    state.put(of([b"a", b"b"]), [pa.array([1, 2]), pa.array(["x", "y"])])
+    state.now = 5
+    state.put(of([b"b"]), [pa.array([3]), pa.array(["z"])])
+    state.now = 12
+    found = state.get(of([b"a", b"b"]))
+    assert found.positions.tolist() == [1]
+    assert found.column("v").to_pylist() == [3]
+    states.close()
+
+
+def test_rows_are_counted_in_memory_and_in_files() -> None:
+    states = States()
+    state = states.open("s", FOLD, 0)
+    state.put(of([number(each) for each in range(10)]), [pa.array(range(10)), pa.array(["x"] * 10)])
+    state.put(of([number(3)]), [pa.array([1]), pa.array(["y"])])
+    state.remove(of([number(4)]))
+    assert state.rows == 9
+    states.begin(states.checkpoint())
+    assert states.open("s", FOLD, 0).rows == 9
+    states.close()
