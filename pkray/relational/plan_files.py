@@ -26,8 +26,13 @@ MOST_BYTES = 64 << 20
 """Most bytes of a plan's file that are read: a plan of 10,000 nodes has some 20 MB."""
 
 
-def roots_of(session: QuerySession, document: Any) -> tuple[Node, ...]:
+def roots_of(
+    session: QuerySession, document: Any, others: Mapping[str, Source] | None = None
+) -> tuple[Node, ...]:
     """Bind what a file holds to the tables and functions of a catalog.
+
+    Args:
+        others: sources that are no tables, by their names.
 
     Raises:
         PlanError: ``faults`` lists each fault with its JSON pointer.
@@ -36,7 +41,8 @@ def roots_of(session: QuerySession, document: Any) -> tuple[Node, ...]:
     names = session.environment(Dialect.FLINK if dialect == "flink" else Dialect.SPARK)
 
     def find(name: str, options: Mapping[str, str], at: Mapping[str, Any]) -> Source:
-        return _source(names, name, options, at)
+        other = (others or {}).get(name)
+        return _source(names, name, options, at) if other is None else other
 
     return from_json(document, PlanNames(find, names.udf))
 

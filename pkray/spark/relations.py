@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
-from pkray.arguments.facade import checked
-from pkray.errors import InputError, UnsupportedError
+from pkray.arguments.facade import ColumnNames, Label, checked
+from pkray.errors import OptionError, SchemaError, UnsupportedError
 from pkray.relational.compiled import compile_expression
 from pkray.relational.plan.expressions import (
     TRUE,
@@ -29,13 +29,19 @@ from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.running import prepare
 from pkray.relational.sources import Source, Watermark
+from pkray.relational.sources.changelog import Mode
 from pkray.relational.sources.pushdown import pushed
 from pkray.relational.sources.rows import conformed, fields_of
+from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
+from pkray.relational.sources.watermarks import Declared, marked
 from pkray.relational.spark_sql.constants import quoted
 from pkray.relational.spark_sql.query import SparkSql
+from pkray.schema.row_kind import parse
+from pkray.spark.arguments import Frame, check_dataframe
 from pkray.spark.between_source import BetweenRequest
+from pkray.spark.feeder import SparkFeeder
 from pkray.spark.raw_files import raw_rows
 from pkray.spark.source import SplitsRequest, read, read_request
 from pkray.spark.types import exchange_schema, incoming_schema, spark_schema
@@ -251,26 +257,91 @@ class DataFrameSource(Source):
 
 
 @checked
-def relation(frame: Any, *, name: str = "dataframe") -> Relation:
-    """Take a Spark DataFrame as a relation of bounded queries.
+def relation(
+    frame: Frame,
+    row_kinds: str | None = None,
+    watermark: Declared | None = None,
+    *,
+    name: Label | None = None,
+    primary_key: ColumnNames | None = None,
+    checkpoint_location: str | None = None,
+    keep: bool = False,
+) -> Relation:
+    """Take a Spark DataFrame as a relation: one that is streaming feeds continuous queries.
+
+    Each micro-batch of a stream is one epoch of the query that reads it (``materialize``, ``INSERT
+    … .start()``, ``stream``, ``foreach_batch``), together with what its tables changed meanwhile.
+    Spark's tasks write the rows as Arrow into the query's folder, under the number of the
+    micro-batch: one that is run again after a crash changes nothing. The Spark query runs in the
+    process that started the query, with the query's trigger, and stops with it; where it fails, the
+    query fails with its error. A query whose process is gone, and which runs on Ray, waits. The
+    same program, started again, goes on at the same micro-batch.
 
     Args:
-        frame: a DataFrame that is not streaming.
-        name: what explanations call it.
+        row_kinds: of a stream: a column of '+I', '-U', '+U', '-D'; default all rows are added.
+        watermark: of a stream: as of `pkray.relational.changelog`.
+        name: what explanations call it; of a stream also ``status()``, and streams of one query
+            have different names. Default ``dataframe``, ``stream``.
+        primary_key: of a stream with `row_kinds` that replaces rows by key: then rows before
+            updates may be missing.
+        checkpoint_location: of a stream: a directory of one query alone, where Spark keeps its
+            place. Default in the query's folder, if the warehouse is on a disk; of a query without
+            a name none.
+        keep: of a stream: never delete its rows from the query's folder, so that ``verify()`` can
+            run over them.
 
     Raises:
-        UnsupportedError: it is a stream.
+        OptionError: arguments of a stream for what is none.
         SchemaError: a column's type has no Arrow form, or a name appears twice.
+        QueryError: the watermark names no time column, or is none.
     """
     from pkray.relational.api.relation import of_source
 
-    if not isinstance(frame, DataFrame):
-        raise InputError(
-            f"a relation is made of a Spark DataFrame, not of a {type(frame).__name__}"
-        )
+    check_dataframe("relation", frame)
     if frame.isStreaming:
-        raise UnsupportedError(
-            "a streaming DataFrame is no source of queries: ingest the stream into a table with "
-            "start_ingest, and query the table"
+        key = tuple(primary_key or ())
+        return of_source(
+            _streamed(frame, row_kinds, watermark, name or "stream", key, checkpoint_location, keep)
         )
-    return of_source(DataFrameSource(name, frame))
+    if row_kinds or watermark or primary_key or checkpoint_location or keep:
+        raise OptionError(
+            "row_kinds, watermark, primary_key, checkpoint_location and keep are of streams, and "
+            "this DataFrame is not streaming: leave them out"
+        )
+    return of_source(DataFrameSource(name or "dataframe", frame))
+
+
+def _streamed(
+    frame: DataFrame,
+    row_kinds: str | None,
+    watermark: Declared | None,
+    name: str,
+    key: tuple[str, ...],
+    checkpoint_location: str | None,
+    keep: bool,
+) -> StreamedSource:
+    schema = incoming_schema(frame.schema)
+    for column in (*([row_kinds] if row_kinds else []), *key):
+        if column not in schema.names:
+            raise SchemaError(
+                f"the stream has no column {column!r}: it has {', '.join(schema.names)}",
+                column=column,
+            )
+    if key and row_kinds is None:
+        raise OptionError(
+            "primary_key says by which columns changes replace rows: give row_kinds, the column "
+            "of their kinds, too",
+            arguments=("primary_key",),
+        )
+    if row_kinds is not None:
+        parse(pa.array([], schema.field(row_kinds).type), row_kinds)
+    columns = fields_of(pa.schema([each for each in schema if each.name != row_kinds]))
+    keyed = Fields(tuple(_as_key(each) if each.name in key else each for each in columns))
+    fields, mark = marked(keyed, watermark)
+    mode: Mode = "insert" if row_kinds is None else "upsert" if key else "all"
+    feeder = SparkFeeder(frame, row_kinds, checkpoint_location)
+    return StreamedSource(name, fields, key, mode, mark, keeps=keep, feeder=feeder)
+
+
+def _as_key(field: Field) -> Field:
+    return Field(field.name, field.type.with_nullable(False), field.is_rowtime)

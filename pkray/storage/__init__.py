@@ -5,6 +5,7 @@ An `ObjectStore` is the files below one root; paths lead nowhere else. `LocalSto
 metadata above a table's files. A file appears whole when it is closed; `create` succeeds for one of
 all who try. ``requests`` bounds and repeats requests, ``remote_errors`` tells their failures apart,
 ``secrets`` keeps keys out of texts, ``block_checksums`` notice damage. `TableLocation` says where a
-table is and travels to tasks. ``parquet`` reads and writes data files. ``owned_directory``,
+table is and travels to tasks. ``parquet`` reads and writes data files. A `Spool`
+is numbered batches of Arrow files between two processes. ``owned_directory``,
 ``private_files`` and ``spill`` are for the local disk's temporary files.
 """

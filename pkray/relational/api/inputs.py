@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
 from pkray.arguments.facade import ColumnNames, checked
-from pkray.errors import QueryError, SchemaError
+from pkray.errors import SchemaError
 from pkray.relational.api.composing import in_dialect, star
 from pkray.relational.api.relation import Relation, of_query, of_source
 from pkray.relational.api.syntax import identifier
@@ -19,15 +19,12 @@ from pkray.relational.session import Environment, fresh_name
 from pkray.relational.sources.arrow import ArrowSource
 from pkray.relational.sources.changelog import ChangelogSource, Mode
 from pkray.relational.sources.rows import fields_of
-from pkray.relational.sources.watermarks import watermark as declared
+from pkray.relational.sources.watermarks import Declared, marked
 from pkray.relational.sql.parser import parse_query
 from pkray.schema.column_checks import check_names
 from pkray.schema.types import DataType
 
 __all__ = ["Changelog", "changelog", "from_arrow", "query"]
-
-Declared: TypeAlias = str | Sequence[str]
-"""A time column, or a pair of it and the expression that gives the watermark of a row."""
 
 
 class Changelog(Relation):
@@ -111,18 +108,7 @@ def changelog(
     """
     keys = tuple(primary_key or ())
     fields = Fields(tuple(Field(each, kind) for each, kind in _columns(schema, keys)))
-    mark = None
-    if watermark is not None:
-        said = [watermark] if isinstance(watermark, str) else list(watermark)
-        if not 1 <= len(said) <= 2:
-            raise QueryError(
-                "a watermark is a column and an expression, such as ('ts', \"ts - INTERVAL '5' "
-                'SECOND")'
-            )
-        mark = declared(fields, said[0], said[1] if len(said) == 2 else None)
-        fields = Fields(
-            tuple(Field(each.name, each.type, each.name == mark.column) for each in fields)
-        )
+    fields, mark = marked(fields, watermark)
     source = ChangelogSource(name or fresh_name("changelog"), fields, keys, mode, mark)
     return Changelog(source, in_dialect(dialect))
 

@@ -211,6 +211,7 @@ class Run:
             )
         )
         self._hold(self.positions)
+        self.feeds.forget(lambda: self._log.oldest(self.positions))
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
 

@@ -5,6 +5,7 @@
   tables.
 - **Arrow** (`arrow`): rows in memory.
 - **changelog** (`changelog`): changes in memory, pushed epoch by epoch.
+- **streamed** (`streamed`): a stream from outside, whose changes a feeder writes to a spool.
 - **pushdown** (`pushdown`): what of a condition a table's files can be pruned by.
 """
 

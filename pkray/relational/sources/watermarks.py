@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import ColumnRef, Expression
@@ -9,6 +12,27 @@ from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.sources.source import Watermark
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import TIMESTAMPS
+
+Declared: TypeAlias = str | Sequence[str]
+"""A time column, or a pair of it and the expression that gives the watermark of a row."""
+
+
+def marked(fields: Fields, said: Declared | None) -> tuple[Fields, Watermark | None]:
+    """Declare a watermark of columns: give them with it; None where none is said.
+
+    Raises:
+        QueryError: the watermark names no time column, or is none.
+    """
+    if said is None:
+        return fields, None
+    parts = [said] if isinstance(said, str) else list(said)
+    if not 1 <= len(parts) <= 2:
+        raise QueryError(
+            "a watermark is a column and an expression, such as ('ts', \"ts - INTERVAL '5' "
+            'SECOND")'
+        )
+    mark = watermark(fields, parts[0], parts[1] if len(parts) == 2 else None)
+    return Fields(tuple(Field(f.name, f.type, f.name == mark.column) for f in fields)), mark
 
 
 def declared_watermark(schema: TableSchema) -> Watermark | None:

@@ -32,4 +32,7 @@ def test_the_tour_of_spark(spark, tmp_path, monkeypatch, capfd):
     finally:
         tour["query"].stop()
     assert row in orders.to_arrow().to_pylist()
+    tour["spending"].wait_ended(120)
+    spent = tour["catalog"].load_table("shop.spent").to_arrow().select(["customer", "total"])
+    assert spent.to_pylist() == [{"customer": "Alan", "total": 1.0}]
     tour["catalog"].close()

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 import pkray
 import pkray.spark
-from pkray.errors import UnsupportedError
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.spark import relations
@@ -79,11 +78,6 @@ def test_a_dataframe_is_a_relation(spark) -> None:
     assert relation.to_arrow().to_pylist() == expected
     assert relation.to_arrow(engine="spark").to_pylist() == expected
     assert [row.asDict() for row in relation.to_spark(spark).collect()] == expected
-
-
-def test_a_stream_is_no_relation_yet(spark) -> None:
-    with pytest.raises(UnsupportedError, match="ingest the stream into a table"):
-        pkray.spark.relation(spark.readStream.format("rate").load())
 
 
 def test_what_spark_has_no_function_for_runs_by_the_kernel(spark, catalog) -> None:

@@ -8,13 +8,13 @@ are read.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pkray.clock import now_millis
-from pkray.errors import UnsupportedError
+from pkray.errors import MissingFileError, QueryFailedError, UnsupportedError
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning, beginning
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
@@ -23,8 +23,10 @@ from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node, Scan, Values
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
+from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
 from pkray.schema.row_kind import parse
+from pkray.storage.spool import Spool
 
 Bounds = tuple[int, int]
 """The positions after which and up to which an epoch reads; from -1 on it reads what there is."""
@@ -70,9 +72,18 @@ class Feed(ABC):
         """Keep what comes after a position, and the rows as of it, for a reader."""
         return
 
+    def forget(self, position: int) -> None:
+        """Delete what came up to a position, where it is this query's alone."""
+        return
+
     @property
     def is_finished(self) -> bool:
         """Whether nothing comes after the newest position."""
+        return False
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether more of what there was when the query began is still on its way."""
         return False
 
 
@@ -127,6 +138,79 @@ class PushedFeed(Feed):
     @property
     def is_finished(self) -> bool:
         return self.source.is_finished
+
+
+class StreamFeed(Feed):
+    """Changes that a stream from outside writes to a spool: each of its batches is one epoch.
+
+    A position is a number of batches. Where nothing feeds the stream, the query waits.
+    """
+
+    def __init__(self, source: StreamedSource) -> None:
+        self.name = source.name
+        self._source = source
+
+    @property
+    def _spool(self) -> Spool:
+        assert self._source.spool is not None, "it is in a query"
+        return self._source.spool
+
+    def newest(self) -> int:
+        return self._spool.count()
+
+    def next(self, after: int, newest: int, max_rows: int | None) -> int:
+        """Go one batch on.
+
+        Raises:
+            QueryFailedError: there is none, for the stream has failed.
+        """
+        at = max(after, 0)
+        if at < newest:
+            return at + 1
+        feeder = self._spool.feeder()
+        if feeder is not None and feeder.state == "failed" and self._spool.count() == newest:
+            raise QueryFailedError(
+                f"the stream {self.name!r} failed: {feeder.message}; mend the cause, then start "
+                "the program again that feeds it",
+                stream=self.name,
+            )
+        return newest
+
+    def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+        for number in range(max(bounds[0], 0), bounds[1]):
+            batch = self._spool.batch(number)
+            if batch is None:
+                raise MissingFileError(
+                    f"batch {number} of the stream {self.name} is gone: drop the query, and begin "
+                    "anew",
+                    stream=self.name,
+                    batch=number,
+                )
+            for rows in self._spool.read(batch):
+                yield self._changes(rows, scan.fields)
+
+    def _changes(self, rows: pa.RecordBatch, fields: Fields) -> Changes:
+        columns = [rows.column(name) for name in fields.names]
+        wanted = batch_of(columns, fields.arrow, rows.num_rows)
+        if self._source.mode == "insert":
+            return Changes.of_kind(wanted)
+        return Changes(wanted, rows.column(ROW_KIND).to_numpy())
+
+    def lag(self, position: int) -> tuple[int, float]:
+        """Say how far a position is behind: in batches, and in seconds."""
+        newest, position = self.newest(), max(position, 0)
+        batch = self._spool.batch(position) if newest > position else None
+        since = (now_millis() - batch.time) / 1000 if batch else 0.0
+        return max(newest - position, 0), max(since, 0.0)
+
+    def forget(self, position: int) -> None:
+        if not self._source.keeps:
+            self._spool.delete_below(position)
+
+    @property
+    def is_filling(self) -> bool:
+        feeder = self._spool.feeder()
+        return feeder is not None and feeder.ends and feeder.state == "running"
 
 
 class TableFeed(Feed):
@@ -225,6 +309,8 @@ def feed_of(scan: Scan | Values) -> Feed:
             )
         case TableSource():
             return FixedFeed(scan.source.name) if scan.source.at else TableFeed(scan.source)
+        case StreamedSource():
+            return StreamFeed(scan.source)
     return FixedFeed(scan.source.name)
 
 
@@ -278,6 +364,9 @@ class Feeds:
             begun = {name: at for name, at in new.items() if at[0] > NOTHING}
             moved = {name: (at[0], 0 if name in pushed else at[1]) for name, at in moved.items()}
             moved |= begun
+            waits = all(isinstance(self.feeds[each], StreamFeed) for each in moved)
+            if waits and not any(newest.values()):
+                return None  # no stream has brought anything yet
         return {name: moved.get(name, _same(new[name])) for name in new} if moved else None
 
     def _next(self, name: str, position: int | None, newest: int) -> Bounds:
@@ -311,6 +400,16 @@ class Feeds:
         for name, position in positions.items():
             self.feeds[name].hold(reader, position)
 
+    def forget(self, oldest: Callable[[], Mapping[str, int]]) -> None:
+        """Delete what is this query's alone and is read by no run of it any more.
+
+        Args:
+            oldest: gives the positions after which a run may begin.
+        """
+        if any(isinstance(feed, StreamFeed) for feed in self.feeds.values()):
+            for name, position in oldest().items():
+                self.feeds[name].forget(position)
+
     def read(self, bounds: Mapping[str, Bounds]) -> Iterator[dict[int, Changes]]:
         """Read an epoch: changes by the number of their scan, in parts of some `PART_ROWS` rows."""
         held: dict[int, list[Changes]] = {}
@@ -342,6 +441,11 @@ class Feeds:
     def is_finished(self) -> bool:
         """Whether no source changes after what there is now."""
         return all(feed.is_finished for feed in self.feeds.values())
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether more of what the sources held when the query began is still on its way."""
+        return any(feed.is_filling for feed in self.feeds.values())
 
 
 def scans_of(roots: Sequence[Node]) -> dict[int, Scan | Values]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -90,6 +91,14 @@ class QueryLog(ABC):
             QueryFencedError: another run took over.
         """
 
+    @abstractmethod
+    def oldest(self, positions: Mapping[str, int]) -> dict[str, int]:
+        """Find the positions of the sources after which a run may begin.
+
+        Args:
+            positions: of the run that asks.
+        """
+
 
 class NoLog(QueryLog):
     """Writes nothing down: what runs ends with its process."""
@@ -105,6 +114,9 @@ class NoLog(QueryLog):
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         pass
+
+    def oldest(self, positions: Mapping[str, int]) -> dict[str, int]:
+        return dict(positions)
 
 
 Record = TypeVar("Record", EpochRecord, Checkpoint)
@@ -169,6 +181,14 @@ class StoredLog(QueryLog):
             )
         self._number += 1
         self._clean(before, checkpoint)
+
+    def oldest(self, positions: Mapping[str, int]) -> dict[str, int]:
+        kept = [self._read(_checkpoint_path(each), Checkpoint) for each in self._checkpoints()]
+        found = [each.positions for each in (*kept, *self.savepoints())]
+        return {
+            name: min([at, *(max(each.get(name, 0), 0) for each in found)])
+            for name, at in positions.items()
+        }
 
     def _clean(self, before: list[int], newest: Checkpoint) -> None:
         """Delete old checkpoints, the epochs before the oldest kept, and files of states that no

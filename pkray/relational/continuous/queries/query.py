@@ -32,12 +32,24 @@ from pkray.relational.continuous.queries.query_store import (
     QueryStore,
     failure_status,
 )
+from pkray.relational.continuous.queries.streams import (
+    feeding_status,
+    in_query,
+    start_feeders,
+    streams_in,
+)
 from pkray.relational.continuous.queries.verify import VerifyReport, verify
 from pkray.relational.continuous.queries.worker import QueryWorker
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
 from pkray.relational.plan.nodes import Node, Scan, Sink
 from pkray.relational.plan_files import roots_of
+from pkray.relational.sources.streamed import (
+    Feeding,
+    RunningFeeder,
+    StreamedSource,
+    stored_streams,
+)
 from pkray.relational.sources.table import TableSource
 from pkray.service.hosted import Hosted, Hosting
 from pkray.shown import html_values
@@ -53,6 +65,10 @@ _SILENT_MILLIS = 10_000
 """A query that has said nothing for so long runs in no process."""
 _HOOKS: dict[str, OnFailure] = {}
 """Functions of this process that are told of failures, by the folders of queries."""
+_FEEDERS: weakref.WeakKeyDictionary[Any, dict[str, list[RunningFeeder]]] = (
+    weakref.WeakKeyDictionary()
+)
+"""What feeds queries from streams of this process; keys as those of the workers."""
 _FUNCTIONS: dict[str, Outlet] = {}
 """Outlets that call functions of this process, by the folders of queries."""
 
@@ -87,8 +103,18 @@ class Query:
         Returns:
             ``state`` (running, stopped, failed, ended), ``failure``, of a failed one also
             ``failed_node`` and ``failure_told`` (what became of its hooks), ``epoch``, ``sources``
-            (the position up to which each is in the result), ``nodes``.
+            (the position up to which each is in the result), ``nodes``; of a query that reads
+            streams ``streams``, what feeds each: ``running``, ``ended``, ``stopped``, ``failed``,
+            or ``waiting`` for the program that feeds it to be started again.
         """
+        status = self._status()
+        streams = self._definition.streams
+        if streams:
+            folder = _store(self._catalog).folder(self.name)
+            status["streams"] = feeding_status(folder, streams)
+        return status
+
+    def _status(self) -> dict[str, Any]:
         worker = self._worker()
         if worker is not None:
             return worker.status()
@@ -210,6 +236,7 @@ class Query:
         """
         store = _store(self._catalog)
         store.want(self.name, running=False)
+        _stop_feeders(self._catalog, self.name)
         worker = self._worker()
         if worker is None:
             self._await_silence(timeout)
@@ -323,6 +350,8 @@ def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) ->
     """
     for root in roots:
         check_operators(root, definition.dialect)
+    streams = tuple(each.name for each in streams_in(roots))
+    definition = structs.replace(definition, streams=streams)
     store = _store(catalog)
     if store.find(definition.name) is None:
         begun = Feeds(scans_of(roots)).beginnings()
@@ -337,7 +366,7 @@ def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) ->
             )
         definition = structs.replace(there, options=definition.options)
         store.replace(definition)
-    _ROOTS[_key(catalog, definition.name)] = roots
+    _ROOTS[_key(catalog, definition.name)] = in_query(roots, store.folder(definition.name))
     return definition
 
 
@@ -377,6 +406,9 @@ def list_queries(catalog: Catalog) -> list[Query]:
 
 def stop_all(runtime: Any) -> None:
     """Stop the queries that run in this process, as their runtime ends."""
+    for feeders in _FEEDERS.pop(runtime, {}).values():
+        for feeder in feeders:
+            feeder.stop()
     for worker in _WORKERS.pop(runtime, {}).values():
         worker.close()
 
@@ -393,10 +425,12 @@ def _start(
         _HOOKS[_key(catalog, definition.name)] = on_failure
     running = _worker(catalog, definition.name)
     if running is not None and running.is_running:
+        _feed(catalog, definition)
         return query
     store = _store(catalog)
     store.want(definition.name, running=True)
     store.note_failure(definition.name, None)
+    _feed(catalog, definition)
     runtime = catalog.runtime
     if _is_hosted(catalog, definition, clock):
         assert isinstance(runtime, Hosting)
@@ -427,6 +461,34 @@ def _check_is_here(
         )
 
 
+def _feed(catalog: Catalog, definition: Definition) -> None:
+    """Begin to feed a query from the streams of this process, if that is not done already."""
+    key, running = _key(catalog, definition.name), _FEEDERS.setdefault(catalog.runtime, {})
+    if definition.streams and not any(each.is_running for each in running.get(key, ())):
+        running[key] = start_feeders(
+            _roots(catalog, definition), lambda source: feeding_of(catalog, definition, source)
+        )
+
+
+def feeding_of(catalog: Catalog, definition: Definition, source: StreamedSource) -> Feeding:
+    """Say how a stream is to feed a query."""
+    store, query = _store(catalog), Query(catalog, definition)
+    trigger = QueryOptions(**definition.options).trigger_of()
+
+    def is_wanted() -> bool:
+        return store.is_wanted(definition.name) and store.failure(definition.name) is None
+
+    def position() -> int:
+        return max(query._status()["sources"].get(source.name, 0), 0)
+
+    return Feeding(definition.name, trigger.ends, trigger.interval, is_wanted, position)
+
+
+def _stop_feeders(catalog: Catalog, name: str) -> None:
+    for feeder in _FEEDERS.get(catalog.runtime, {}).pop(_key(catalog, name), ()):
+        feeder.stop()
+
+
 def hosted_worker(
     warehouse: str, storage_options: dict[str, Any], name: str, functions: dict[str, Any]
 ) -> QueryWorker:
@@ -454,7 +516,7 @@ def _is_stored(catalog: Catalog, definition: Definition) -> bool:
         for node in root.walk()
         if isinstance(node, Scan)
     )
-    return all(isinstance(scan.source, TableSource) for scan in scans)
+    return all(isinstance(scan.source, TableSource | StreamedSource) for scan in scans)
 
 
 def open_worker(
@@ -586,7 +648,8 @@ def _roots(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:
     known = _ROOTS.get(_key(catalog, definition.name))
     if known is not None:
         return known
-    return roots_of(catalog.session, definition.document)
+    streams = stored_streams(_store(catalog).folder(definition.name)) if definition.streams else {}
+    return roots_of(catalog.session, definition.document, streams)
 
 
 def _store(catalog: Catalog) -> QueryStore:

@@ -43,6 +43,7 @@ class Definition(msgspec.Struct, frozen=True):
         options: how it runs: ``trigger``, ``max_rows``, ``checkpoint_epochs`` and so on.
         beginnings: of the sources of which not everything is read first, the positions after and
             up to which the first epoch reads.
+        streams: names of the streams from outside that it reads.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Definition(msgspec.Struct, frozen=True):
     dialect: str
     options: dict[str, Any] = {}
     beginnings: dict[str, tuple[int, int | None]] = {}
+    streams: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:

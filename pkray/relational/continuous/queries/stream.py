@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -23,7 +24,8 @@ from pkray.relational.continuous.outlets.outlets import (
 from pkray.relational.continuous.queries.log import NoLog
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query import Query, define, open_run, start_function
-from pkray.relational.continuous.queries.query_store import Definition
+from pkray.relational.continuous.queries.query_store import FOLDER, Definition
+from pkray.relational.continuous.queries.streams import in_query, start_feeders, streams_in
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
 from pkray.relational.optimizer import optimize
@@ -32,6 +34,10 @@ from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.physical import tells_twice, to_physical
 from pkray.relational.plan.state import ttl_of
 from pkray.relational.plans import session_of
+from pkray.relational.sources.streamed import Feeding, StreamedSource
+from pkray.storage.opening import open_store
+from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
+from pkray.table.databases import remove_folders
 from pkray.version import __version__
 
 if TYPE_CHECKING:
@@ -52,14 +58,26 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
 
     Args:
         outlet: of the run's one root.
+        name: None: it forgets its state when it is closed.
+        forget: deletes what streams from outside have brought, at its end.
     """
 
-    def __init__(self, run: Run, outlet: QueueOutlet, trigger: Follow) -> None:
+    def __init__(
+        self,
+        run: Run,
+        outlet: QueueOutlet,
+        trigger: Follow,
+        name: str | None = None,
+        forget: Callable[[], None] = lambda: None,
+    ) -> None:
         self.schema = outlet.schema
+        self.name = name
         self._run = run
         self._outlet = outlet
         self._ends = trigger == "available_now"
         self._is_closed = False
+        self._forget = forget
+        self._feeders = start_feeders(run.plan.roots, self._feeding)
 
     def __repr__(self) -> str:
         return f"ResultStream(epoch {self._run.next_epoch - 1})"
@@ -84,15 +102,28 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
         return self._outlet.waiting.popleft()
 
     def _is_behind(self) -> bool:
-        return self._run.feeds.next(self._run.positions) is not None
+        feeds = self._run.feeds
+        return feeds.is_filling or feeds.next(self._run.positions) is not None
+
+    def _feeding(self, source: StreamedSource) -> Feeding:
+        return Feeding(
+            self.name,
+            self._ends,
+            0.0,
+            lambda: not self._is_closed,
+            lambda: max(self._run.positions.get(source.name, 0), 0),
+        )
 
     def close(self) -> None:
         """End it; one without a name forgets its state."""
         if not self._is_closed:
             self._is_closed = True
+            for feeder in self._feeders:
+                feeder.stop()
             if not self._outlet.waiting:
                 self._run.checkpoint()
             self._run.close()
+            self._forget()
 
 
 def open_stream(
@@ -108,11 +139,30 @@ def open_stream(
     settings = RunSettings(clock=clock) if clock else RunSettings()
     if name is None:
         check_operators(root, str(relation.dialect))
-        plan = RunnablePlan((root,), (encoding != "upsert",), _ttl(relation))
-        return ResultStream(Run(plan, [outlet], NoLog(), States(), settings), outlet, trigger)
+        roots, forget = _with_streams(relation, root)
+        plan = RunnablePlan(roots, (encoding != "upsert",), _ttl(relation))
+        run = Run(plan, [outlet], NoLog(), States(), settings)
+        return ResultStream(run, outlet, trigger, forget=forget)
     catalog = _catalog(relation, name)
     definition = define(catalog, _definition(relation, name, root, encoding), (root,))
-    return ResultStream(open_run(catalog, definition, [outlet], settings), outlet, trigger)
+    return ResultStream(open_run(catalog, definition, [outlet], settings), outlet, trigger, name)
+
+
+def _with_streams(relation: Relation, root: Node) -> tuple[tuple[Node, ...], Callable[[], None]]:
+    """Give what streams from outside bring a place, and what deletes it."""
+    if not streams_in((root,)):
+        return (root,), lambda: None
+    session = session_of(relation)
+    if session is None:
+        disk = OwnedDirectory(f"{default_local_directory()}/streams")
+        return in_query((root,), open_store(disk.path)), disk.close
+    store = session.catalog.store.child(f"{FOLDER}/.stream-{uuid.uuid4().hex}")
+
+    def forget() -> None:
+        store.delete([each.path for each in store.list(hidden=True)])
+        remove_folders(store)
+
+    return in_query((root,), store), forget
 
 
 def for_each_batch(

@@ -36,6 +36,7 @@ from pkray.relational.plan.nodes import (
 )
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
+from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
 from pkray.schema.row_kind import SHORT
 from pkray.shown import html_values
@@ -221,7 +222,7 @@ def pinned_to(
                 return replace(node, source=_changed_rows(node.source, (after, at or after)))
             case TableSource() if at:
                 return replace(node, source=node.source.pinned(snapshot_id=at))
-            case ChangelogSource() if at is not None:
+            case ChangelogSource() | StreamedSource() if at is not None:
                 return replace(node, source=node.source.up_to(at))
             case TableSource() if at == 0:
                 return Values(node.fields, ())

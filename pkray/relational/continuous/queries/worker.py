@@ -149,12 +149,13 @@ class QueryWorker:
         while not self._stopping.is_set():
             self._look()
             begun = time.monotonic()
+            is_filling = self._trigger.ends and run.feeds.is_filling
             if run.step():
                 self._tries = 0
                 run.checkpoint_if_due()
                 self._show(run, "running")
                 self._wait(self._trigger.interval, begun)
-            elif run.is_ended or self._trigger.ends:
+            elif run.is_ended or (self._trigger.ends and not is_filling):
                 return
             else:
                 self._wait(max(POLL_SECONDS, self._trigger.interval), begun)

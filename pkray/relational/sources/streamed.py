@@ -1,0 +1,260 @@
+"""Streams from outside as sources: numbered batches of changes that a feeder writes to a spool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+import pyarrow as pa
+
+from pkray.arguments.file_names import check_chosen
+from pkray.checksums import check_json, seal_json
+from pkray.errors import CorruptFileError, OptionError, UnsupportedError
+from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource, Mode
+from pkray.relational.sources.source import Source, Watermark
+from pkray.relational.sources.watermarks import marked
+from pkray.schema.row_kind import names
+from pkray.schema.types import DataType
+from pkray.storage.object_store import ObjectStore
+from pkray.storage.spool import Spool
+
+_DESCRIPTION = "source.json"
+
+
+@dataclass(frozen=True)
+class Feeding:
+    """Say how a stream feeds a query.
+
+    Attributes:
+        query: its name; None: of a query that ends with its process.
+        ends: whether the stream ends at what its source holds now.
+        interval: seconds between two batches; 0: as soon as there are rows.
+        is_wanted: whether the query runs, and is to go on.
+        position: gives the number of batches that the query has taken.
+    """
+
+    query: str | None
+    ends: bool
+    interval: float
+    is_wanted: Callable[[], bool]
+    position: Callable[[], int]
+
+
+class RunningFeeder(Protocol):
+    """Writes batches to a spool until it is stopped, ends or fails, and says so there."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it may still write something."""
+        ...
+
+    def stop(self) -> None:
+        """End it; a batch that is being written comes again, under its number."""
+        ...
+
+
+class StreamFeeder(Protocol):
+    """Begins to feed queries with what a stream holds."""
+
+    def start(self, source: StreamedSource, spool: Spool, feeding: Feeding) -> RunningFeeder:
+        """Begin where the batches in the spool end."""
+        ...
+
+
+class _Description(msgspec.Struct, frozen=True):
+    """What another process has to know of the source of a query."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    primary_key: tuple[str, ...]
+    mode: Mode
+    keeps: bool
+    watermark: tuple[str, str] | None
+
+
+class StreamedSource(Source):
+    """The changes of a stream from outside.
+
+    Args:
+        name: of the stream; no two streams of one query have the same.
+        fields: the columns.
+        primary_key: of mode ``upsert``.
+        mode: as of `ChangelogSource`.
+        keeps: whether batches stay when no checkpoint needs them any more.
+        feeder: of the process that has the stream; None in others.
+        spool: of the query that reads it; None before it is one's.
+
+    Raises:
+        OptionError: the name is none of a folder.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fields: Fields,
+        primary_key: tuple[str, ...] = (),
+        mode: Mode = "insert",
+        watermark: Watermark | None = None,
+        *,
+        keeps: bool = False,
+        feeder: StreamFeeder | None = None,
+        spool: Spool | None = None,
+    ) -> None:
+        check_chosen(name, "stream", OptionError)
+        self.name = name
+        self.primary_key = primary_key
+        self.mode: str = mode
+        self.watermark = watermark
+        self.keeps = keeps
+        self.feeder = feeder
+        self.spool = spool
+        self._fields = fields
+
+    def __repr__(self) -> str:
+        return f"StreamedSource({self.name!r}, {self.mode!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StreamedSource) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        return self.name, self._fields, self.mode, id(self.feeder), self.spool and self.spool.store
+
+    @property
+    def fields(self) -> Fields:
+        """Give all its columns."""
+        return self._fields
+
+    @property
+    def spooled_schema(self) -> pa.Schema:
+        """Give the columns of the files of its spool: kinds are int8, as `row_kind` has them."""
+        schema = self._fields.arrow
+        return schema if self.mode == "insert" else schema.append(pa.field(ROW_KIND, pa.int8()))
+
+    def in_query(self, folder: ObjectStore) -> StreamedSource:
+        """Give the stream as a query reads it.
+
+        Args:
+            folder: of the query.
+        """
+        made = self._with(Spool(folder.child(f"streams/{self.name}")))
+        made._describe()
+        return made
+
+    def _with(self, spool: Spool) -> StreamedSource:
+        return StreamedSource(
+            self.name,
+            self._fields,
+            self.primary_key,
+            self.mode,  # type: ignore[arg-type]
+            self.watermark,
+            keeps=self.keeps,
+            feeder=self.feeder,
+            spool=spool,
+        )
+
+    def _describe(self) -> None:
+        assert self.spool is not None
+        mark = (self.watermark.column, self.watermark.text) if self.watermark else None
+        columns = tuple((each.name, str(each.type)) for each in self._fields)
+        said = _Description(
+            self.name,
+            columns,
+            self.primary_key,
+            self.mode,  # type: ignore[arg-type]
+            self.keeps,
+            mark,
+        )
+        self.spool.store.write(_DESCRIPTION, seal_json(msgspec.json.encode(said)))
+
+    def batches(
+        self, columns: Sequence[str], condition: Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Give the content that all batches so far leave; a condition leaves nothing out.
+
+        Raises:
+            UnsupportedError: it is no query's, or batches are gone.
+        """
+        spool = self.spool
+        if spool is None:
+            raise UnsupportedError(
+                f"{self.name} is a stream: materialize the query, start it, or follow it with "
+                "stream(); a bounded run takes a DataFrame that is not streaming",
+                stream=self.name,
+            )
+        yield from self.up_to(spool.count()).batches(columns, condition)
+
+    def up_to(self, batches: int) -> ChangelogSource:
+        """Give the source as it was after so many batches.
+
+        Raises:
+            UnsupportedError: some of them are gone.
+        """
+        content = ChangelogSource(
+            self.name,
+            self._fields,
+            self.primary_key,
+            self.mode,  # type: ignore[arg-type]
+            self.watermark,
+        )
+        for number in range(batches):
+            batch = self.spool.batch(number) if self.spool and self.keeps else None
+            if self.spool is None or batch is None:
+                raise UnsupportedError(
+                    f"the batches of the stream {self.name} that the result has are deleted: make "
+                    "the relation with keep=True, then they stay and a bounded run can read them",
+                    stream=self.name,
+                    batch=number,
+                )
+            for rows in self.spool.read(batch):
+                content.push(self._named(rows))
+        return content
+
+    def _named(self, rows: pa.RecordBatch) -> pa.Table:
+        """Write kinds by their names."""
+        table = pa.Table.from_batches([rows])
+        if ROW_KIND not in table.column_names:
+            return table
+        place = table.column_names.index(ROW_KIND)
+        return table.set_column(place, ROW_KIND, names(table.column(ROW_KIND)))
+
+
+def stored_streams(folder: ObjectStore) -> dict[str, StreamedSource]:
+    """Find the streams of a query, by their names.
+
+    Args:
+        folder: of the query.
+    """
+    found = {}
+    for path in folder.list_dirs("streams"):
+        store = folder.child(path.rstrip("/"))
+        if store.exists(_DESCRIPTION):
+            source = _read(store)
+            found[source.name] = source
+    return found
+
+
+def _read(store: ObjectStore) -> StreamedSource:
+    data = store.read(_DESCRIPTION)
+    try:
+        check_json(data)
+        said = msgspec.json.decode(data, type=_Description)
+        columns: list[Any] = [(name, DataType.parse(kind)) for name, kind in said.columns]
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise CorruptFileError(f"{store.url}/{_DESCRIPTION} is damaged: {error}") from error
+    fields, mark = marked(Fields(tuple(Field(*each) for each in columns)), said.watermark)
+    return StreamedSource(
+        said.name,
+        fields,
+        said.primary_key,
+        said.mode,
+        mark,
+        keeps=said.keeps,
+        spool=Spool(store),
+    )

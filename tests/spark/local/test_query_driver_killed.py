@@ -1,0 +1,31 @@
+"""The driver that feeds a query, and with it the query, killed (-9) in mid-stream."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import pkray
+from tests.spark.query_driver import Driver
+from tests.spark.tables import overlapping_files
+
+
+@pytest.mark.parametrize(
+    ("files", "kills"),
+    [(9, [3]), pytest.param(24, [2, 4, 3], marks=pytest.mark.slow)],
+)
+def test_a_killed_driver_feeds_each_row_once(tmp_path, files, kills):
+    warehouse = tmp_path / "warehouse"
+    folder, _ = overlapping_files(tmp_path / "in", files)
+    for epochs in kills:
+        Driver(warehouse, folder, "changes").kill_after(epochs)
+    Driver(warehouse, folder, "available_now").wait()
+    with pkray.connect(str(warehouse)) as catalog:
+        totals = catalog.load_table("db.totals").to_arrow().sort_by("name")
+        assert totals.select(["name", "n", "total"]) == pa.table(
+            {
+                "name": [f"file-{each}" for each in range(files)],
+                "n": [500] * files,
+                "total": [500.0 * each for each in range(files)],
+            }
+        ).cast(totals.select(["name", "n", "total"]).schema)
