@@ -499,3 +499,33 @@ def test_settings_bound_the_epochs(catalog, put):
 def test_the_time_is_refused_of_rows_that_change(catalog, put):
     with pytest.raises(UnsupportedError, match="time of day"):
         catalog.sql("SELECT k, current_timestamp() AS at FROM t").stream()
+
+
+def test_another_ttl_takes_effect_when_a_query_is_started_again(catalog, put):
+    times = [1000]
+    relation = catalog.sql(TOTALS)
+    query = relation.materialize("default.r", clock=lambda: times[0])
+    query.wait({"default.t": put({1: 1})})
+    query.stop()
+    catalog.sql("SET 'table.exec.state.ttl' = '1 s'")
+    query = catalog.sql(TOTALS).materialize("default.r", clock=lambda: times[0])
+    query.wait({"default.t": put({3: 3})})
+    times[0] += 5000
+    query.wait({"default.t": put({5: 5})})
+    assert content(catalog) == Counter([(1, 1, 5)])  # what was counted before is forgotten
+
+
+def test_a_ttl_under_which_a_join_keeps_other_rows_is_refused_by_node(catalog, put):
+    names = catalog.create_table(
+        "default.names", [("v", "INT")], ["v"], options={"changelog-producer": "lookup"}
+    )
+    text = "SELECT k, t.v FROM t JOIN names ON t.v = names.v"
+    catalog.sql(text).materialize("default.r").stop()
+    catalog.sql("SET 'table.exec.state.ttl' = '1 d'")
+    with pytest.raises(UnsupportedError, match=r"Join.*its ttl cannot change") as raised:
+        catalog.sql(text).materialize("default.r")
+    assert raised.value.field == "ttl"
+    catalog.sql("SET 'table.exec.state.ttl' = '0 ms'")
+    query = catalog.sql(text).materialize("default.r")
+    query.wait({"default.t": put({1: 1}), "default.names": names.upsert([{"v": 1}]).id})
+    assert content(catalog) == Counter([(1, 1)])

@@ -38,6 +38,7 @@ from pkray.relational.continuous.queries.streams import (
     start_feeders,
     streams_in,
 )
+from pkray.relational.continuous.queries.ttls import check_layouts
 from pkray.relational.continuous.queries.verify import VerifyReport, verify
 from pkray.relational.continuous.queries.worker import QueryWorker
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
@@ -344,9 +345,11 @@ def start_query(
 def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) -> Definition:
     """Store a query, or find the one that is there with this plan.
 
+    Its TTLs and options become those that are given.
+
     Raises:
         QueryExistsError: there is one of its name with another plan.
-        UnsupportedError: a node does not run continuously.
+        UnsupportedError: a node does not run continuously, or would keep other rows under a TTL.
     """
     for root in roots:
         check_operators(root, definition.dialect)
@@ -364,7 +367,10 @@ def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) ->
                 "another name, or upgrade it",
                 query=definition.name,
             )
-        definition = structs.replace(there, options=definition.options)
+        check_layouts(roots, there.document, definition.document)
+        definition = structs.replace(
+            there, options=definition.options, document=definition.document
+        )
         store.replace(definition)
     _ROOTS[_key(catalog, definition.name)] = in_query(roots, store.folder(definition.name))
     return definition

@@ -9,7 +9,7 @@ up to a bound, then in data files of the table format, which a checkpoint names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from pkray.metadata.schemas import SchemaStore
 from pkray.relational.continuous.state.row_cache import HashesCollideError, RowCache
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import distinct_names
+from pkray.schema.changes import AddColumn
 from pkray.schema.row_kind import DELETE, INSERT
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
@@ -99,7 +100,8 @@ class State:
         files: the data files of the checkpoint that it goes on from.
         memory: bytes of rows that are held in memory before they go to a file.
         ttl: milliseconds after which a row that was not written again is not found any more; 0:
-            never.
+            never. It may change from run to run; rows that were written while there was none stay
+            until they are written again.
         local_directory: on the local disk, for rows set aside.
         cache_room: gives the bytes that rows kept in memory to be found by key may still take, of
             all states together; None: none are kept.
@@ -124,8 +126,11 @@ class State:
         self._has_schema = False
         self._keys = [KEY, ROW] if spec.by_row else [KEY]
         self._names = distinct_names(spec.columns.names, [KEY, ROW, WRITTEN])
-        self._written = [WRITTEN] if ttl else []
-        self._schema = self._table_schema(memory)
+        stored = self._stored_schema()
+        has_times = ttl or (stored is not None and WRITTEN in stored.names)
+        self._written = [WRITTEN] if has_times else []
+        made = self._table_schema(memory)
+        self._schema = made if stored is None else replace(made, id=stored.id)
         cache = FlushedRowsCache(memory, lambda: self._writer.memory_bytes)
         source = DataFileStore(store, self._schema, EMPTY_ROW, 0, flushed_rows=cache)
         engine = merge_engine(self._schema)
@@ -331,6 +336,17 @@ class State:
     def _held(self) -> list[Uncommitted]:
         return [self._writer.uncommitted]
 
+    def _stored_schema(self) -> TableSchema | None:
+        """Read the schema of the files that are there, with times of writing where rows expire."""
+        schemas = SchemaStore(self._store, "a state")
+        if not schemas.exists():
+            return None
+        stored = schemas.latest()
+        if not self.ttl or WRITTEN in stored.names:
+            return stored
+        added = AddColumn(WRITTEN, "BIGINT")
+        return schemas.change([added], has_snapshots=lambda: True, clock=lambda: 0)
+
     def _table_schema(self, memory: int) -> TableSchema:
         fields = [pa.field(name, pa.binary(), nullable=False) for name in self._keys]
         fields += [
@@ -348,7 +364,7 @@ class State:
             return
         rows = len(keys)
         arrays = [keys, *([row_keys] if self.spec.by_row else []), *values]
-        if self.ttl:
+        if self._written:
             arrays.append(pa.repeat(pa.scalar(self.now, pa.int64()), rows))
         named = batch_of(arrays, self._row_schema, rows)
         self._cache_written(keys, None if kind == DELETE else named.columns[1:])
@@ -373,7 +389,7 @@ class State:
         """Whether rows are there: neither removed nor expired."""
         live = is_add(rows.column(KIND))
         if self.ttl:
-            written = rows.column(WRITTEN).fill_null(self.now - self.ttl)
+            written = rows.column(WRITTEN).fill_null(self.now)
             live &= np.asarray(written) + self.ttl > self.now
         return live
 
@@ -387,7 +403,7 @@ class State:
         found = Found(positions, batch_of(columns, self.spec.columns, table.num_rows), row_keys)
         if not self.ttl or not table.num_rows:
             return found
-        written = _one(table.column(WRITTEN)).to_numpy(zero_copy_only=False)
+        written = _one(table.column(WRITTEN)).fill_null(self.now).to_numpy(zero_copy_only=False)
         live = written + self.ttl > self.now
         return found if live.all() else found.take(np.flatnonzero(live))
 

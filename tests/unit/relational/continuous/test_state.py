@@ -1,6 +1,7 @@
 import random
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pkray.clock import now_millis
+from pkray.format.data_file import DataFileMeta
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.relational.continuous.state.encoding import encoded
@@ -260,3 +262,36 @@ def test_rows_are_counted_in_memory_and_in_files() -> None:
     states.begin(states.checkpoint())
     assert states.open("s", FOLD, 0).rows == 9
     states.close()
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+def test_a_state_goes_on_under_another_ttl(
+    tmp_path: Path, lookups: LookupStore, by_row: bool
+) -> None:
+    def rows(*names: bytes) -> pa.Array | None:
+        return of(list(names)) if by_row else None
+
+    def open_state(files: Sequence[DataFileMeta] = (), ttl: int = 0) -> State:
+        spec = replace(SPEC, by_row=by_row)
+        return State(spec, open_store(str(tmp_path / "state")), lookups, files, ttl=ttl)
+
+    first = open_state()
+    first.put(of([b"a", b"b"]), [pa.array([1, 2])], rows(b"a", b"b"))
+    files = first.checkpoint()
+    second = open_state(files, ttl=10)
+    second.now = 5
+    second.put(of([b"b", b"c"]), [pa.array([3, 4])], rows(b"b", b"c"))
+    second.remove(of([b"d"]), rows(b"d"))
+    second.now = 20
+    asked = of([b"a", b"b", b"c", b"d"])
+    assert second.get(asked, rows(b"a", b"b", b"c", b"d")).column("v").to_pylist() == [1]
+    files = second.checkpoint()
+    third = open_state(files)
+    found = third.get(asked, rows(b"a", b"b", b"c", b"d"))
+    assert found.column("v").to_pylist() == [1, 3, 4]  # those that were forgotten are there again
+    third.now = 21
+    third.put(of([b"a"]), [pa.array([5])], rows(b"a"))
+    files = third.checkpoint()
+    fourth = open_state(files, ttl=10)
+    fourth.now = 30
+    assert fourth.get(asked, rows(b"a", b"b", b"c", b"d")).column("v").to_pylist() == [5]
