@@ -239,6 +239,14 @@ class QueryFencedError(PkrayError):
     """Another run of a continuous query took over."""
 
 
+class UpgradeError(PkrayError):
+    """An upgrade of a query is there already, or is not there, or is not far enough."""
+
+
+class UpgradeRefusedError(UpgradeError):
+    """A plan cannot take over a query; ``field`` says which part of it differs."""
+
+
 class EvaluationError(PkrayError):
     """A row that a query cannot compute: an overflow, a value that does not fit a cast."""
 

@@ -16,20 +16,22 @@ from pkray.relational import running
 from pkray.relational.continuous.outlets.conflicts import RETRACTING, settled
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query import Query, start_query
+from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.dialect import Dialect
 from pkray.relational.optimizer import optimize
-from pkray.relational.plan.json_writer import to_json
-from pkray.relational.plan.keys import best_key, upsert_keys
-from pkray.relational.plan.nodes import Node, Scan, Sink
+from pkray.relational.plan.json_writer import in_order, shared_nodes, to_json
+from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
+from pkray.relational.plan.nodes import ROW_KEY, Node, RowKey, Scan, Sink
 from pkray.relational.plan.physical import tells_twice, to_logical, to_physical
-from pkray.relational.plan.plan_diff import PlanDiff, diff_of
-from pkray.relational.plan.state import ttl_of
+from pkray.relational.plan.plan_diff import PlanDiff, diff_of, refusals
+from pkray.relational.plan.state import states, ttl_of
 from pkray.relational.session import QuerySession
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.changing import BoundInsert, write_sink
 from pkray.relational.statements.definitions import DONE
 from pkray.table.catalog import Catalog
+from pkray.table.table import Table
 from pkray.version import __version__
 
 if TYPE_CHECKING:
@@ -136,10 +138,17 @@ class Plan:
         """Compare the operators with state of this plan with those of a newer one.
 
         Returns:
-            for each of `other` whether its state is kept or computed anew, and which states of
-            this one are dropped.
+            for each of `other` whether its state is kept or computed anew, which states of this
+            one are dropped, and why `other` cannot take over, where it cannot.
         """
-        return diff_of(self._document, other._document)
+        kept = [_stateful(plan.roots) for plan in (self, other)]
+        found = diff_of(self._document, other._document, (kept[0], kept[1]))
+        return PlanDiff((*found.nodes, *refusals(self.roots, other.roots, other._root_numbers())))
+
+    def _root_numbers(self) -> dict[int, int]:
+        taken = {edge["source"] for edge in self._document["edges"]}
+        numbers = [node["id"] for node in self._document["nodes"] if node["id"] not in taken]
+        return dict(enumerate(numbers))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and self._document == other._document
@@ -151,6 +160,49 @@ class Plan:
         nodes = self._document["nodes"]
         lines = "".join(f"\n    {node['id']:>4} {node['description']}" for node in nodes)
         return f"Plan: {len(nodes)} nodes{lines}"
+
+
+def _stateful(roots: Sequence[Node]) -> set[int]:
+    nodes = enumerate(in_order(shared_nodes(roots)), 1)
+    return {number for number, node in nodes if states(node)}
+
+
+def replacing(
+    catalog: Catalog, current: Definition, new: Any
+) -> tuple[dict[str, Any], tuple[Node, ...], list[bool]]:
+    """Compile what is to take the place of a query's plan.
+
+    Args:
+        new: a relation, a plan, a statement, or SQL.
+
+    Returns:
+        the plan as JSON has it, its roots, and of each whether rows before updates are needed.
+
+    Raises:
+        UnsupportedError: it is nothing of that.
+    """
+    if isinstance(new, str):
+        new = catalog.sql(new, current.dialect)
+    if isinstance(new, Plan):
+        return new.to_dict(), new.roots, [_needs_before(r, new._session) for r in new.roots]
+    if hasattr(new, "compile"):  # a statement
+        return replacing(catalog, current, new.compile())
+    if not hasattr(new, "compile_plan") or len(current.tables) != 1:
+        raise UnsupportedError(
+            f"query {current.name} takes the plan of a relation, a plan, a statement or SQL; into "
+            f"{', '.join(current.tables)} the statements of as many tables"
+        )
+    table = catalog.load_table(current.tables[0])
+    sink = _sink_for(new, table)
+    return replacing(catalog, current, compile_plans([sink], new.dialect, catalog.session))
+
+
+def _sink_for(relation: Any, table: Table) -> Sink:
+    """Let a relation's rows go to a table that is there, with the key of the table."""
+    plan = relation.plan
+    if ROW_KEY in table.primary_keys:
+        plan = RowKey(plan, best_key(plan, unique_keys(plan)) or ())
+    return Sink(plan, table.name, plan.fields.names)
 
 
 def compile_relation(relation: Relation, into: str | None = None) -> Plan:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pkray.errors import QueryFencedError
 from pkray.relational.continuous.changes import Changes, concatenated, netted
 from pkray.relational.continuous.feeds.beginnings import Beginning
 from pkray.relational.continuous.feeds.feeds import NOTHING, Feeds
@@ -57,6 +58,7 @@ class RunSettings:
         clock: processing time in epoch milliseconds.
         skips: whether rows that cannot be computed are left out, and kept aside.
         max_rows: most changed rows of a table that an epoch takes; None: no bound.
+        is_interrupted: asked between the parts of an epoch; true ends the run.
         reader: under which the sources keep what is still to be read; None: they may expire it.
     """
 
@@ -66,6 +68,11 @@ class RunSettings:
     reader: str | None = None
     skips: bool = False
     max_rows: int | None = None
+    is_interrupted: Callable[[], bool] = field(default=lambda: False)
+
+
+class Interrupted(Exception):
+    """Ends a run in the middle of an epoch, which is run again under the same bounds."""
 
 
 class Run:
@@ -90,7 +97,7 @@ class Run:
         self._states = states
         self._settings = settings
         found = log.take_over()
-        states.begin(found.files if found else {})
+        states.begin(found.files if found else {}, found.folders if found else {})
         self._rows: dict[TableSource, TableRows] = {}
         self.graph = Graph(
             plan.roots, plan.before, states.open, plan.ttl, plan.ttls, self._rows_of, settings.skips
@@ -122,8 +129,51 @@ class Run:
         record = self._next_record()
         if record is None:
             return False
+        if record.upgrade:
+            raise QueryFencedError(
+                f"epoch {record.number} was begun by an upgrade of the query: this run stops"
+            )
         self._run(record)
         return True
+
+    def catch_up(self, positions: Mapping[str, int]) -> None:
+        """Run one epoch that ends where another run of the sources is.
+
+        Args:
+            positions: none before this run's own; sources that the other does not read go on to
+                what is new.
+        """
+        new = self.feeds.next(self.positions) or {}
+        bounds = {}
+        for name in self.feeds.feeds:
+            at = self.positions.get(name, NOTHING)
+            after, newest = new.get(name, (at, at))
+            bounds[name] = (after, positions.get(name, newest))
+        if any(until > after for after, until in bounds.values()) or not self.positions:
+            self._hold_first(bounds)
+            self._run(self._log.begin(EpochRecord(self.next_epoch, bounds, self._settings.clock())))
+
+    @property
+    def is_behind_its_log(self) -> bool:
+        """Whether epochs that were begun before a crash are still to be run."""
+        return bool(self._pending)
+
+    def end_for(self, upgrade: str) -> bool:
+        """Write a checkpoint, and an epoch in which another plan takes over; run nothing after it.
+
+        Returns:
+            false where another run began that epoch.
+
+        Raises:
+            QueryFencedError: another run took over.
+        """
+        self._since_checkpoint += 1
+        self.checkpoint()
+        same = {name: (at, at) for name, at in self.positions.items()}
+        last = EpochRecord(
+            self.next_epoch, same, self._settings.clock(), self.is_ended, upgrade=upgrade
+        )
+        return self._log.begin(last).upgrade == upgrade
 
     def checkpoint_if_due(self) -> None:
         """Write a checkpoint if the last one is old enough, or nothing more comes."""
@@ -147,11 +197,12 @@ class Run:
             self._settings.clock(),
             is_last,
         )
-        if not self.positions:
-            self._hold(
-                {name: at[0] if at[0] > NOTHING else at[1] for name, at in record.bounds.items()}
-            )
+        self._hold_first(record.bounds)
         return self._log.begin(record)
+
+    def _hold_first(self, bounds: Mapping[str, tuple[int, int]]) -> None:
+        if not self.positions:
+            self._hold({name: at[0] if at[0] > NOTHING else at[1] for name, at in bounds.items()})
 
     def _run(self, record: EpochRecord) -> None:
         arrival = record.number * _ARRIVALS
@@ -160,6 +211,8 @@ class Run:
         collected: list[list[Changes]] = [[] for _ in self._outlets]
         count = 0
         for changes in self.feeds.read(record.bounds):
+            if self._settings.is_interrupted():
+                raise Interrupted
             part = Epoch(record.number, record.time, arrival + count)
             self._take(self.graph.run(changes, part), collected, part)
             self._states.fit()
@@ -208,6 +261,7 @@ class Run:
                 self.plan.digest,
                 self._states.checkpoint(),
                 self.is_ended,
+                folders=self._states.folders,
             )
         )
         self._hold(self.positions)

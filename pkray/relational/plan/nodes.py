@@ -547,6 +547,10 @@ class Normalize(_OneInput):
     keys: tuple[str, ...]
 
 
+ROW_KEY = "_row_key"
+"""The column that is the key of results whose rows have none."""
+
+
 @dataclass(frozen=True)
 class RowKey(_OneInput):
     """Adds a first column, BYTES, that tells rows apart: the key of a table of the result.
@@ -558,7 +562,7 @@ class RowKey(_OneInput):
     """
 
     keys: tuple[str, ...]
-    name: str = "_row_key"
+    name: str = ROW_KEY
 
     @cached_property
     def fields(self) -> Fields:

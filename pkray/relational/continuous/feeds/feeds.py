@@ -44,9 +44,11 @@ class Feed(ABC):
 
     Attributes:
         name: of the source.
+        has_history: whether what was read can be read again from the beginning.
     """
 
     name: str
+    has_history = True
 
     @abstractmethod
     def newest(self) -> int:
@@ -148,6 +150,7 @@ class StreamFeed(Feed):
 
     def __init__(self, source: StreamedSource) -> None:
         self.name = source.name
+        self.has_history = source.keeps
         self._source = source
 
     @property

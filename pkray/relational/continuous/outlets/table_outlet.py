@@ -50,7 +50,7 @@ class TableOutlet(Outlet):
         if self._takes_all:
             last, kinds = changes, changes.kinds
         else:
-            last = _last_of_keys(changes, self._target, self._table.primary_keys)
+            last = last_of_keys(changes, self._target, self._table.primary_keys)
             kinds = np.where(last.adds, INSERT, DELETE)
         columns = [pc.take(pa.array(SHORT), pa.array(kinds)), *last.rows.columns]
         rows = pa.RecordBatch.from_arrays(columns, names=[KIND, *self._target])
@@ -72,7 +72,7 @@ class TableOutlet(Outlet):
         self._writer.close()
 
 
-def _last_of_keys(changes: Changes, target: Sequence[str], key: Sequence[str]) -> Changes:
+def last_of_keys(changes: Changes, target: Sequence[str], key: Sequence[str]) -> Changes:
     """Leave the last change of each key of the table."""
     places = [list(target).index(name) for name in key]
     groups = codes([changes.rows.column(place) for place in places], len(changes))

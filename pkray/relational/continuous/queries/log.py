@@ -11,6 +11,7 @@ import msgspec
 from pkray.checksums import check_json, seal_json
 from pkray.errors import (
     CorruptFileError,
+    MissingFileError,
     QueryExistsError,
     QueryFencedError,
     QueryNotFoundError,
@@ -19,6 +20,9 @@ from pkray.format.data_file import DataFileMeta
 from pkray.storage.object_store import ObjectStore
 
 _RESTORING = "restoring.json"
+_UPGRADES = "upgrade/"
+BEFORE = f"{_UPGRADES}before"
+"""The checkpoint with which an upgrade took over, until it is accepted."""
 _KEPT = 2
 """Checkpoints kept beside the newest: one that cannot be read is no loss."""
 
@@ -32,6 +36,8 @@ class EpochRecord(msgspec.Struct, frozen=True):
         time: processing time in epoch milliseconds.
         is_last: whether no source changes any more.
         run: which run of the query wrote it down.
+        upgrade: the upgrade that ends with this epoch, in which another plan takes over; empty: the
+            epoch is one of the plan.
     """
 
     number: int
@@ -39,6 +45,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
     time: int
     is_last: bool = False
     run: str = ""
+    upgrade: str = ""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -50,6 +57,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
         watermarks: event time of the sources in microseconds, by the number of the node.
         digest: of the plan.
         files: by state.
+        folders: of states whose files lie in a folder that is not called as they are: upgrades give
+            operators other numbers.
     """
 
     epoch: int
@@ -59,9 +68,14 @@ class Checkpoint(msgspec.Struct, frozen=True):
     files: dict[str, tuple[DataFileMeta, ...]]
     is_last: bool = False
     run: str = ""
+    folders: dict[str, str] = {}
+
+    def folder(self, state: str) -> str:
+        """Name the folder of a state's files."""
+        return self.folders.get(state, state)
 
 
-_NONE = Checkpoint(-1, {}, {}, "", {})
+NOTHING_YET = Checkpoint(-1, {}, {}, "", {})
 """Before the first epoch."""
 
 
@@ -132,49 +146,83 @@ class StoredLog(QueryLog):
     Args:
         store: the query's folder.
         run: the name of this run.
+        place: the folder of the epochs and checkpoints below it, which ends with ``/``: of an
+            upgrade that is under way another than of the query.
     """
 
-    def __init__(self, store: ObjectStore, run: str = "") -> None:
+    def __init__(self, store: ObjectStore, run: str = "", place: str = "") -> None:
         self._store = store
         self._run = run
+        self._place = place
         self._number = -1
 
     def newest_checkpoint(self) -> Checkpoint | None:
         """Read the newest checkpoint; None where no epoch has ended."""
         numbers = self._checkpoints()
-        found = self._read(_checkpoint_path(numbers[-1]), Checkpoint) if numbers else None
+        found = self._checkpoint(numbers[-1]) if numbers else None
         return found if found is not None and found.epoch >= 0 else None
 
     def take_over(self) -> Checkpoint | None:
         while True:
             numbers = self._checkpoints()
-            newest = _NONE if not numbers else self._read(_checkpoint_path(numbers[-1]), Checkpoint)
+            newest = NOTHING_YET if not numbers else self._checkpoint(numbers[-1])
             self._number = (numbers[-1] if numbers else -1) + 1
-            if self._create(_checkpoint_path(self._number), newest):
+            if self._create(self._checkpoint_path(self._number), newest):
                 break
-        self._delete_unnamed()
+        if not self._place:  # an upgrade leaves files to the query, which begins before it
+            self._delete_unnamed()
         return newest if newest.epoch >= 0 else None
 
     def _delete_unnamed(self) -> None:
-        checkpoints = [self._read(_checkpoint_path(n), Checkpoint) for n in self._checkpoints()]
-        live = _paths([*checkpoints, *self.savepoints()])
+        checkpoints = [self._checkpoint(number) for number in self._checkpoints()]
+        live = _paths([*checkpoints, *self._kept()])
         found = (each.path for each in self._store.list("state/", hidden=True))
         self._store.delete(sorted(path for path in found if _is_data(path) and path not in live))
 
+    def _kept(self) -> list[Checkpoint]:
+        """List what keeps files beside the checkpoints of this log: savepoints, and upgrades."""
+        others = [each.path for each in self._store.list(_UPGRADES, hidden=True)]
+        if self._place:
+            others = [path for path in others if not path.startswith(self._place)]
+            others += [each.path for each in self._store.list("checkpoints/")]
+        named = [path for path in others if _is_checkpoint(path)]
+        found = (self._find(path) for path in named)
+        return [*self.savepoints(), *(each for each in found if each is not None)]
+
+    def _find(self, path: str) -> Checkpoint | None:
+        """Read a checkpoint of another log, which may delete it meanwhile."""
+        try:
+            return self._read(path, Checkpoint)
+        except MissingFileError:
+            return None
+
     def begin(self, record: EpochRecord) -> EpochRecord:
-        path = _epoch_path(record.number)
+        path = self._epoch_path(record.number)
         return record if self._create(path, record) else self._read(path, EpochRecord)
 
     def epochs_from(self, number: int) -> list[EpochRecord]:
         found = []
-        while self._store.exists(_epoch_path(number)):
-            found.append(self._read(_epoch_path(number), EpochRecord))
+        while self._store.exists(self._epoch_path(number)):
+            found.append(self._read(self._epoch_path(number), EpochRecord))
             number += 1
         return found
 
+    def newest_epoch(self) -> EpochRecord | None:
+        """Read the epoch that was written down last; None where there is none."""
+        paths = [each.path for each in self._store.list(f"{self._place}epochs/")]
+        return self._read(max(paths, key=_number), EpochRecord) if paths else None
+
+    def keep_before(self, checkpoint: Checkpoint) -> None:
+        """Keep the checkpoint with which an upgrade takes over; one that is kept stays."""
+        self._create(BEFORE, checkpoint)
+
+    def before(self) -> Checkpoint:
+        """Read the checkpoint with which an upgrade took over."""
+        return self._read(BEFORE, Checkpoint)
+
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         before = self._checkpoints()
-        if not self._create(_checkpoint_path(self._number + 1), checkpoint):
+        if not self._create(self._checkpoint_path(self._number + 1), checkpoint):
             raise QueryFencedError(
                 f"another run of the query in {self._store.url!r} took over; this one stops",
                 run=self._run,
@@ -183,8 +231,8 @@ class StoredLog(QueryLog):
         self._clean(before, checkpoint)
 
     def oldest(self, positions: Mapping[str, int]) -> dict[str, int]:
-        kept = [self._read(_checkpoint_path(each), Checkpoint) for each in self._checkpoints()]
-        found = [each.positions for each in (*kept, *self.savepoints())]
+        kept = [self._checkpoint(each) for each in self._checkpoints()]
+        found = [each.positions for each in (*kept, *self._kept())]
         return {
             name: min([at, *(max(each.get(name, 0), 0) for each in found)])
             for name, at in positions.items()
@@ -197,14 +245,14 @@ class StoredLog(QueryLog):
         dropped, kept = before[:-_KEPT], before[-_KEPT:]
         if not dropped:
             return
-        checkpoints = [self._read(_checkpoint_path(each), Checkpoint) for each in kept]
-        live = _paths([newest, *checkpoints, *self.savepoints()])
-        old = [self._read(_checkpoint_path(each), Checkpoint) for each in dropped]
+        checkpoints = [self._checkpoint(each) for each in kept]
+        live = _paths([newest, *checkpoints, *self._kept()])
+        old = [self._checkpoint(each) for each in dropped]
         self._store.delete(sorted(_paths(old) - live))
         first = max(0, min(each.epoch for each in old) - 1)
         epochs = range(first, min(each.epoch for each in checkpoints) + 1)
-        self._store.delete([_epoch_path(number) for number in epochs])
-        self._store.delete([_checkpoint_path(number) for number in dropped])
+        self._store.delete([self._epoch_path(number) for number in epochs])
+        self._store.delete([self._checkpoint_path(number) for number in dropped])
 
     def name_newest(self, name: str) -> Checkpoint:
         """Keep the newest checkpoint under a name.
@@ -262,8 +310,18 @@ class StoredLog(QueryLog):
         return [self._read(path.path, Checkpoint) for path in self._store.list("savepoints/")]
 
     def _checkpoints(self) -> list[int]:
-        names = [each.path.rpartition("-")[2] for each in self._store.list("checkpoints/")]
+        listed = self._store.list(f"{self._place}checkpoints/")
+        names = [each.path.rpartition("-")[2] for each in listed]
         return sorted(int(name) for name in names if name.isdigit())
+
+    def _checkpoint(self, number: int) -> Checkpoint:
+        return self._read(self._checkpoint_path(number), Checkpoint)
+
+    def _checkpoint_path(self, number: int) -> str:
+        return f"{self._place}checkpoints/checkpoint-{number}"
+
+    def _epoch_path(self, number: int) -> str:
+        return f"{self._place}epochs/epoch-{number}"
 
     def _create(self, path: str, record: EpochRecord | Checkpoint) -> bool:
         named = msgspec.structs.replace(record, run=self._run)
@@ -292,17 +350,13 @@ def _is_data(path: str) -> bool:
     return "/bucket-0/" in path
 
 
-def _epoch_path(number: int) -> str:
-    return f"epochs/epoch-{number}"
-
-
-def _checkpoint_path(number: int) -> str:
-    return f"checkpoints/checkpoint-{number}"
+def _is_checkpoint(path: str) -> bool:
+    return "/checkpoint-" in f"/{path}" or path == BEFORE
 
 
 def _paths(checkpoints: list[Checkpoint]) -> set[str]:
     return {
-        f"state/{name}/bucket-0/{file.file_name}"
+        f"state/{each.folder(name)}/bucket-0/{file.file_name}"
         for each in checkpoints
         for name, files in each.files.items()
         for file in files

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -23,7 +25,7 @@ from pkray.errors import (
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
-from pkray.relational.continuous.outlets.table_outlet import TableOutlet
+from pkray.relational.continuous.outlets.table_outlet import PLAN, TableOutlet
 from pkray.relational.continuous.queries.failure_hooks import OnFailure, tell
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query_store import (
@@ -43,7 +45,19 @@ from pkray.relational.continuous.queries.verify import VerifyReport, verify
 from pkray.relational.continuous.queries.worker import QueryWorker
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
+from pkray.relational.continuous.upgrades.fates import fates
+from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
+from pkray.relational.continuous.upgrades.switching import forget
+from pkray.relational.continuous.upgrades.upgrade import (
+    Upgrade,
+    accept,
+    ask,
+    ask_back,
+    new_identity,
+)
+from pkray.relational.continuous.upgrades.upgrading import Upgrading, carry_out
 from pkray.relational.plan.nodes import Node, Scan, Sink
+from pkray.relational.plan.plan_diff import PlanDiff
 from pkray.relational.plan_files import roots_of
 from pkray.relational.sources.streamed import (
     Feeding,
@@ -57,11 +71,13 @@ from pkray.shown import html_values
 
 if TYPE_CHECKING:
     from pkray.table.catalog import Catalog
+    from pkray.table.table import Table
 
 _WORKERS: weakref.WeakKeyDictionary[Any, dict[str, QueryWorker]] = weakref.WeakKeyDictionary()
 """The queries that run in this process, by the runtime of their catalog and by folder."""
-_ROOTS: dict[str, tuple[Node, ...]] = {}
-"""Physical plans by the folders of queries of this process: some read what is in memory alone."""
+_ROOTS: dict[tuple[str, str], tuple[Node, ...]] = {}
+"""Physical plans by the folders of queries of this process, and the upgrades by which they came:
+some read what is in memory alone."""
 _SILENT_MILLIS = 10_000
 """A query that has said nothing for so long runs in no process."""
 _HOOKS: dict[str, OnFailure] = {}
@@ -215,17 +231,16 @@ class Query:
         Returns:
             a report; a difference raises nothing.
         """
-        roots = _roots(self._catalog, self._definition)
         table = self._catalog.load_table(self.tables[0])
-        sources, begun = self.status()["sources"], self._definition.beginnings
+        made = _made_by(self._catalog, self._current, table, snapshot)
         return verify(
-            roots[0],
+            _roots(self._catalog, made)[0],
             table,
             snapshot,
-            sources,
+            self.status()["sources"],
             engine,
-            begun,
-            skips=self._definition.options.get("on_error") == "skip",
+            made.beginnings,
+            skips=made.options.get("on_error") == "skip",
             memory=self._catalog.session.memory,
         )
 
@@ -273,10 +288,114 @@ class Query:
         store = _store(self._catalog)
         if savepoint is not None:
             self.stop()
-            store.log(self.name).savepoint(savepoint)
+            found = store.log(self.name).savepoint(savepoint)
+            if found.digest != self._current.digest:
+                raise UnsupportedError(
+                    f"savepoint {savepoint!r} of query {self.name} was made under another plan: "
+                    "upgrade the query to that plan first",
+                    query=self.name,
+                )
             store.log(self.name).want_savepoint(savepoint)
         _start(self._catalog, store.read(self.name), on_failure=on_failure)
         return self
+
+    def plan(self) -> Any:
+        """Give the plan that it runs."""
+        current = self._current
+        roots = _roots(self._catalog, current)
+        return _plans().Plan(current.document, roots, self._catalog.session)
+
+    def diff(self, new: Any) -> PlanDiff:
+        """Say what becomes of each operator with state if another plan takes over.
+
+        Args:
+            new: as of `upgrade`.
+
+        Returns:
+            each state kept, warmed up or dropped; and in ``refused`` why the plan cannot take over.
+        """
+        current = self._current
+        proposal = _proposal(self._catalog, current, new, "proposal")
+        return fates(_site(self._catalog, self.name), current, proposal).diff
+
+    def upgrade(self, new: Any, *, wait: bool = True, timeout: float = 3600.0) -> Upgrade:
+        """Let another plan take over.
+
+        Operators that compute the same go on with their states; others are computed from what the
+        sources hold. Until that is done the query goes on as it was; then one snapshot of each
+        result has the rows of the newer plan, and the table its columns. With the query's own plan
+        nothing happens.
+
+        Args:
+            new: a relation, a plan, an INSERT, or SQL of a SELECT or an INSERT.
+            wait: until it has taken over.
+            timeout: seconds.
+
+        Returns:
+            the upgrade, to be accepted or rolled back.
+
+        Raises:
+            UpgradeRefusedError: the plan cannot take over; its ``field`` says what differs.
+            UpgradeError: another upgrade is under way, or not accepted yet.
+            QueryFailedError: the newer plan cannot be computed; the query goes on as it was.
+            ServiceUnavailableError: it takes longer than `timeout`; it goes on.
+        """
+        current, site = self._current, _site(self._catalog, self.name)
+        proposal = _proposal(self._catalog, current, new, new_identity())
+        found = Upgrade(site, ask(site, current, proposal), self._carry_out)
+        if wait:
+            found.wait(timeout)
+        return found
+
+    def accept(self) -> None:
+        """Accept the upgrade: what going back needs is let go.
+
+        Raises:
+            UpgradeError: there is none, or it has not taken over yet.
+        """
+        accept(_site(self._catalog, self.name))
+
+    def rollback(self, timeout: float = 3600.0) -> None:
+        """Go back to the plan before the upgrade; the result follows the sources on.
+
+        One that has not taken over yet is dropped.
+
+        Raises:
+            UpgradeError: there is none.
+            QueryFailedError: the older plan cannot be computed any more.
+            ServiceUnavailableError: it takes longer than `timeout`; it goes on.
+        """
+        site = _site(self._catalog, self.name)
+        asked = ask_back(site)
+        if asked is None:
+            return
+        _keep_roots(self._catalog, asked)
+        Upgrade(site, asked, self._carry_out).wait(timeout)
+        there = site.find()
+        if there is not None and there.is_done:  # it had taken over before it could be dropped
+            self.rollback(timeout)
+
+    def _carry_out(self) -> None:
+        """Do what is asked for, where nobody runs the query."""
+        catalog, definition = self._catalog, self._current
+        here = _workers(catalog).get(_key(catalog, self.name))
+        if here is not None:
+            here.look_soon()
+        if self.status()["state"] in ("running", "starting"):
+            return
+        settings = _settings(definition, now_millis)
+
+        def opened() -> Run:
+            _go_back(catalog, definition)
+            return open_run(catalog, definition, _outlets(catalog, definition), settings)
+
+        carry_out(_site(catalog, self.name), opened, _of_shadow(settings, self.name))
+        _store(catalog).note_failure(self.name, None)
+
+    @property
+    def _current(self) -> Definition:
+        """Read what the query is now: an upgrade may have changed it."""
+        return _store(self._catalog).read(self.name)
 
     def savepoint(self, name: str, timeout: float = 60.0) -> None:
         """Keep the state and the results as they are after the epoch that runs, under a name.
@@ -305,9 +424,15 @@ class Query:
         """End it, and delete its state; its table stays."""
         self.stop()
         key = _key(self._catalog, self.name)
-        for root in _roots(self._catalog, self._definition):
+        site = _site(self._catalog, self.name)
+        upgrade = site.find()
+        if upgrade is not None:
+            site.let_go(upgrade.new, "shadow")
+            forget(site, upgrade.old)
+        for root in _roots(self._catalog, self._current):
             _let_go(root, reader_of(self.name))
-        _ROOTS.pop(key, None)
+        for known in [each for each in _ROOTS if each[0] == key]:
+            del _ROOTS[known]
         _FUNCTIONS.pop(key, None)
         _HOOKS.pop(key, None)
         _store(self._catalog).drop(self.name)
@@ -363,8 +488,8 @@ def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) ->
         there = store.read(definition.name)
         if (there.digest, there.tables) != (definition.digest, definition.tables):
             raise QueryExistsError(
-                f"query {definition.name} is there with another plan: stop and drop it first, give "
-                "another name, or upgrade it",
+                f"query {definition.name} is there with another plan: let this one take over by "
+                "query.upgrade(…), give another name, or stop and drop the query first",
                 query=definition.name,
             )
         check_layouts(roots, there.document, definition.document)
@@ -372,7 +497,7 @@ def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) ->
             there, options=definition.options, document=definition.document
         )
         store.replace(definition)
-    _ROOTS[_key(catalog, definition.name)] = in_query(roots, store.folder(definition.name))
+    _ROOTS[_roots_key(catalog, definition)] = in_query(roots, store.folder(definition.name))
     return definition
 
 
@@ -531,7 +656,8 @@ def open_worker(
     """Run a query in a thread of this process."""
     store = _store(catalog)
     options = QueryOptions(**definition.options)
-    chosen = clock or now_millis
+    settings = _settings(definition, clock or now_millis)
+    upgrades = Upgrading(_site(catalog, definition.name), _of_shadow(settings, definition.name))
 
     def failed(failure: Failure) -> Failure:
         store.note_failure(definition.name, failure)
@@ -547,19 +673,28 @@ def open_worker(
         return store.is_wanted(definition.name)
 
     def opened() -> Run:
-        _go_back(catalog, definition)
-        outlets = _outlets(catalog, definition)
-        settings = RunSettings(
-            options.checkpoint_epochs,
-            options.checkpoint_seconds,
-            chosen,
-            reader_of(definition.name),
-            options.on_error == "skip",
-            options.max_rows,
-        )
-        return open_run(catalog, definition, outlets, settings)
+        upgrades.begin()
+        now = store.read(definition.name)
+        _go_back(catalog, now)
+        return open_run(catalog, now, _outlets(catalog, now), settings)
 
-    return QueryWorker(definition.name, opened, options.trigger_of(), failed, looked)
+    return QueryWorker(definition.name, opened, options.trigger_of(), failed, looked, upgrades)
+
+
+def _settings(definition: Definition, clock: Callable[[], int]) -> RunSettings:
+    options = QueryOptions(**definition.options)
+    return RunSettings(
+        options.checkpoint_epochs,
+        options.checkpoint_seconds,
+        clock,
+        reader_of(definition.name),
+        options.on_error == "skip",
+        options.max_rows,
+    )
+
+
+def _of_shadow(settings: RunSettings, name: str) -> RunSettings:
+    return replace(settings, reader=f"{reader_of(name)}-shadow")
 
 
 def open_run(
@@ -571,15 +706,12 @@ def open_run(
         outlets: one a root.
     """
     store = _store(catalog)
-    ttls = {
-        node["id"]: [state["ttl"] for state in node.get("state", ())]
-        for node in definition.document["nodes"]
-    }
     roots = _roots(catalog, definition)
     plan = RunnablePlan(
-        roots, definition.before, "0 ms", ttls, definition.digest, definition.beginnings
+        roots, definition.before, "0 ms", definition.ttls, definition.digest, definition.beginnings
     )
-    states = States(store.folder(definition.name).child("state"))
+    folder = store.folder(definition.name).child("state")
+    states = States(folder, generation=definition.generation)
     with ExitStack() as undo:
         undo.callback(states.close)
         for outlet in outlets:
@@ -651,11 +783,74 @@ def start_function(
 
 def _roots(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:
     """Take the plan that this process has, or load the one that is stored."""
-    known = _ROOTS.get(_key(catalog, definition.name))
+    known = _ROOTS.get(_roots_key(catalog, definition))
     if known is not None:
         return known
     streams = stored_streams(_store(catalog).folder(definition.name)) if definition.streams else {}
     return roots_of(catalog.session, definition.document, streams)
+
+
+def _roots_key(catalog: Catalog, definition: Definition) -> tuple[str, str]:
+    return _key(catalog, definition.name), definition.generation
+
+
+def _site(catalog: Catalog, name: str) -> Site:
+    return Site(catalog, name, lambda definition: _roots(catalog, definition))
+
+
+def _plans() -> Any:
+    return importlib.import_module("pkray.relational.plans")  # a door upwards
+
+
+def _proposal(catalog: Catalog, current: Definition, new: Any, generation: str) -> Definition:
+    """Make what a query would be with another plan.
+
+    Raises:
+        UnsupportedError: a node does not run continuously, or the query goes to a program.
+    """
+    if not current.tables:
+        raise UnsupportedError(
+            f"query {current.name} goes to a program: start another one with the newer plan",
+            query=current.name,
+        )
+    document, made_of, before = _plans().replacing(catalog, current, new)
+    roots = in_query(made_of, _store(catalog).folder(current.name))
+    for root in roots:
+        check_operators(root, document["dialect"])
+    begun = {
+        name: current.beginnings.get(name, at)
+        for name, at in Feeds(scans_of(roots)).beginnings().items()
+    }
+    made = structs.replace(
+        current,
+        document=document,
+        before=tuple(before),
+        dialect=document["dialect"],
+        beginnings=begun,
+        streams=tuple(each.name for each in streams_in(roots)),
+        generation=generation,
+    )
+    _check_no_circle(roots, made.tables)
+    _ROOTS[_roots_key(catalog, made)] = roots
+    return made
+
+
+def _keep_roots(catalog: Catalog, back: StoredUpgrade) -> None:
+    """Take the older plan that this process has for the one that a query goes back to."""
+    key = _key(catalog, back.new.name)
+    if back.returns_to is not None and (key, back.returns_to) in _ROOTS:
+        _ROOTS[_roots_key(catalog, back.new)] = _ROOTS[key, back.returns_to]
+
+
+def _made_by(
+    catalog: Catalog, current: Definition, table: Table, snapshot: int | None
+) -> Definition:
+    """Find by which plan a snapshot of a result was made."""
+    view = table.at(snapshot_id=snapshot) if snapshot is not None else table.at()
+    said = (view.snapshot.properties or {}).get(PLAN) if view.snapshot is not None else None
+    if said is None or said == current.digest:
+        return current
+    return _site(catalog, current.name).plan_of(said) or current
 
 
 def _store(catalog: Catalog) -> QueryStore:

@@ -44,6 +44,7 @@ class Definition(msgspec.Struct, frozen=True):
         beginnings: of the sources of which not everything is read first, the positions after and
             up to which the first epoch reads.
         streams: names of the streams from outside that it reads.
+        generation: the upgrade by which it got its plan; empty: none.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Definition(msgspec.Struct, frozen=True):
     options: dict[str, Any] = {}
     beginnings: dict[str, tuple[int, int | None]] = {}
     streams: tuple[str, ...] = ()
+    generation: str = ""
 
     @property
     def digest(self) -> str:
@@ -62,6 +64,14 @@ class Definition(msgspec.Struct, frozen=True):
         targets = {edge["source"] for edge in self.document["edges"]}
         roots = [node for node in self.document["nodes"] if node["id"] not in targets]
         return "-".join(node["digest"] for node in roots)
+
+    @property
+    def ttls(self) -> dict[int, list[str]]:
+        """List the TTLs of the states of each node, by its number."""
+        return {
+            node["id"]: [state["ttl"] for state in node.get("state", ())]
+            for node in self.document["nodes"]
+        }
 
 
 class Failure(msgspec.Struct, frozen=True):

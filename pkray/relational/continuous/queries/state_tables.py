@@ -55,7 +55,7 @@ def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
         if system == NAME and NAME not in files:
             files = {**files, NAME: ()}
         if wanted in files:
-            folder = store.folder(name).child(f"state/{wanted}")
+            folder = store.folder(name).child(f"state/{found.folder(wanted) if found else wanted}")
             rows = _StateRows(table.name, table.location, folder, files[wanted])
             return SystemTable(cast(Reads, rows), system)
         known = ", ".join(f"{table.name}${PREFIX}{each}" for each in files)

@@ -42,7 +42,7 @@ from pkray.schema.row_kind import SHORT
 from pkray.shown import html_values
 from pkray.table.table import Table
 
-_BY_ARRIVAL = ("first", "last", "any_value", "listagg", "collect_list", "array_agg")
+BY_ARRIVAL = ("first", "last", "any_value", "listagg", "collect_list", "array_agg")
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield "rows are kept by arrival"
             case TopN():
                 yield "ties in the order are broken by arrival"
-            case Aggregate() if any(c.function in _BY_ARRIVAL for _, c in node.aggregates):
+            case Aggregate() if any(c.function in BY_ARRIVAL for _, c in node.aggregates):
                 yield "an aggregate depends on the order of arrival"
             case Aggregate(keys=()):
                 yield "an aggregate without GROUP BY has no row over no rows"

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from pkray.clock import now_millis
 from pkray.errors import (
@@ -39,6 +39,22 @@ STOP_SECONDS = 60.0
 """For how long stopping waits for the epoch that runs."""
 
 
+class Upgrades(Protocol):
+    """Lets another plan take over between two epochs."""
+
+    def look(self) -> None:
+        """See whether another plan is to take over; called every second."""
+        ...
+
+    def turn(self, run: Run) -> bool:
+        """Whether it takes over now: then the run is over, and another begins."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is under way."""
+        ...
+
+
 class QueryWorker:
     """Runs a query until it is stopped, fails or has nothing more to come.
 
@@ -47,6 +63,7 @@ class QueryWorker:
         open_run: opens a run on the newest checkpoint.
         on_failure: told why it stopped; gives it as it is remembered.
         on_look: told the status every second, and says whether people want the query to go on.
+        upgrades: let other plans take over; None: there are none.
     """
 
     def __init__(
@@ -56,12 +73,14 @@ class QueryWorker:
         trigger: Trigger,
         on_failure: Callable[[Failure], Failure],
         on_look: Callable[[dict[str, Any]], bool] = lambda _: True,
+        upgrades: Upgrades | None = None,
     ) -> None:
         self.name = name
         self._open_run = open_run
         self._trigger = trigger
         self._on_failure = on_failure
         self._on_look = on_look
+        self._upgrades = upgrades
         self._looked = 0.0
         self._run: Run | None = None
         self._tries = 0
@@ -90,6 +109,10 @@ class QueryWorker:
                 self._moved.wait(min(left, 0.5))
         return True
 
+    def look_soon(self) -> None:
+        """See at once what people want, instead of within the next second."""
+        self._looked = 0.0
+
     @property
     def is_running(self) -> bool:
         """Whether it may still do something."""
@@ -107,37 +130,43 @@ class QueryWorker:
 
     def _work(self) -> None:
         try:
-            while self._runs_again():
-                self._stopping.wait(FIRST_PAUSE_SECONDS * 2**self._tries)
-                self._tries += 1
+            while (pause := self._runs_again()) is not None:
+                self._stopping.wait(pause)
         finally:
+            upgrades, self._upgrades = self._upgrades, None
+            if upgrades is not None:
+                upgrades.close()
             self._looked = 0.0
             self._look()
             with self._moved:
                 self._moved.notify_all()
 
-    def _runs_again(self) -> bool:
-        """Run until it ends; give whether it is to begin anew on its newest checkpoint."""
+    def _runs_again(self) -> float | None:
+        """Run until it ends; give after how many seconds it begins anew on its newest checkpoint,
+        None where it does not.
+        """
         run: Run | None = None
         try:
             run = self._run = self._open_run()
             self._show(run, "running")
-            self._loop(run)
+            if self._loop(run):
+                return 0.0
             run.checkpoint()
             self._show(run, "ended" if run.is_ended or self._trigger.ends else "stopped")
         except (QueryFencedError, CommitFencedError) as error:
             _log.warning("query %s: %s", self.name, error)
             self._show(run, "stopped")
         except Exception as error:
-            if _passes(error) and self._tries < MOST_TRIES and not self._stopping.is_set():
+            if passes(error) and self._tries < MOST_TRIES and not self._stopping.is_set():
                 _log.warning("query %s begins anew on its newest checkpoint: %s", self.name, error)
-                return True
+                self._tries += 1
+                return FIRST_PAUSE_SECONDS * 2 ** (self._tries - 1)
             self._fail(run, error)
         finally:
             self._run = None
             if run is not None:
                 self._close(run)
-        return False
+        return None
 
     def _close(self, run: Run) -> None:
         try:
@@ -145,9 +174,12 @@ class QueryWorker:
         except PkrayError as error:
             _log.warning("query %s: what it held is let go of late: %s", self.name, error)
 
-    def _loop(self, run: Run) -> None:
+    def _loop(self, run: Run) -> bool:
+        """Run until it is to stop or nothing more comes; true: until another plan takes over."""
         while not self._stopping.is_set():
             self._look()
+            if self._upgrades is not None and self._upgrades.turn(run):
+                return True
             begun = time.monotonic()
             is_filling = self._trigger.ends and run.feeds.is_filling
             if run.step():
@@ -156,9 +188,10 @@ class QueryWorker:
                 self._show(run, "running")
                 self._wait(self._trigger.interval, begun)
             elif run.is_ended or (self._trigger.ends and not is_filling):
-                return
+                break
             else:
                 self._wait(max(POLL_SECONDS, self._trigger.interval), begun)
+        return False
 
     def _wait(self, interval: float, begun: float) -> None:
         """Wait for the next epoch, but look now and then."""
@@ -177,6 +210,8 @@ class QueryWorker:
                 self._lag = self._run.feeds.lag(self._run.positions)
             if not self._on_look(self.status()):
                 self._stopping.set()
+            if self._upgrades is not None:
+                self._upgrades.look()
         except PkrayError as error:
             _log.warning("query %s: its status is not written down: %s", self.name, error)
 
@@ -202,7 +237,7 @@ class QueryWorker:
             self._moved.notify_all()
 
 
-def _passes(error: Exception) -> bool:
+def passes(error: Exception) -> bool:
     """Whether an error may be gone when the query begins anew: storage and services come back."""
     if isinstance(error, CorruptFileError | MissingFileError | SnapshotNotFoundError):
         return False

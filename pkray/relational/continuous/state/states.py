@@ -25,9 +25,12 @@ class States:
     Args:
         store: the folder that has them; None: one on the local disk, which ends with them.
         memory: bytes of rows that all states together hold in memory.
+        generation: names the folders of new states, so that those of different plans lie apart.
     """
 
-    def __init__(self, store: ObjectStore | None = None, memory: int = 256 << 20) -> None:
+    def __init__(
+        self, store: ObjectStore | None = None, memory: int = 256 << 20, generation: str = ""
+    ) -> None:
         self._folder = OwnedDirectory(f"{default_local_directory()}/queries")
         self._local = str(self._folder.path)
         self._store = store or open_store(f"{self._local}/state")
@@ -38,12 +41,19 @@ class States:
             clock=now_millis,
             in_background=True,
         )
+        self._generation = generation
         self._files: Files = {}
         self.opened: dict[str, State] = {}
+        self.folders: dict[str, str] = {}
 
-    def begin(self, files: Files) -> None:
-        """Go on from the files of a checkpoint."""
+    def begin(self, files: Files, folders: Mapping[str, str] | None = None) -> None:
+        """Go on from the files of a checkpoint.
+
+        Args:
+            folders: of states whose files lie in a folder that is not called as they are.
+        """
         self._files = files
+        self.folders = {name: name for name in files} | dict(folders or {})
         self.opened = {}
 
     def open(self, name: str, spec: StateSpec, ttl: int) -> State:
@@ -52,9 +62,11 @@ class States:
         Args:
             ttl: milliseconds; 0: rows never expire.
         """
+        if self._generation:
+            self.folders.setdefault(name, f"{self._generation}-{name}")
         state = State(
             spec,
-            self._store.child(name),
+            self._store.child(self.folders.get(name, name)),
             self._lookups,
             self._files.get(name, ()),
             memory=max(self._memory // 8, 1 << 20),

@@ -1,0 +1,196 @@
+"""What is written down of an upgrade, in the folder of its query."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pkray.checksums import check_json, seal_json
+from pkray.errors import CorruptFileError, MissingFileError, PkrayError
+from pkray.relational.continuous.queries.log import StoredLog
+from pkray.relational.continuous.queries.query_store import Definition, QueryStore
+from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.sources.table import TableSource
+from pkray.storage.object_store import ObjectStore
+from pkray.table.table import Table
+
+if TYPE_CHECKING:
+    from pkray.table.catalog import Catalog
+
+_UPGRADE = "upgrade.json"
+_CANCELLED = "upgrade/cancelled"
+_PLANS = "plans/"
+
+
+class StoredUpgrade(msgspec.Struct, frozen=True):
+    """One plan takes over from another.
+
+    Attributes:
+        id: tells upgrades apart.
+        old, new: the query before and after it.
+        same: operators that compute the same in both: old numbers by new ones.
+        kept: the new numbers of those whose states go on.
+        changes: which results may change, by their place; where none does nothing is computed.
+        nodes: what becomes of each operator with state, to be shown.
+        is_back: whether it goes back to the plan before an upgrade.
+        is_done: whether the new plan has taken over; it is not accepted yet.
+        returns_to: of one that goes back, the generation of the plan that it goes back to.
+        failure: why the new plan cannot be computed; the old one goes on.
+    """
+
+    id: str
+    old: Definition
+    new: Definition
+    same: dict[int, int]
+    kept: tuple[int, ...]
+    changes: tuple[bool, ...]
+    nodes: list[dict[str, Any]] = []
+    is_back: bool = False
+    is_done: bool = False
+    failure: str | None = None
+    returns_to: str | None = None
+
+    @property
+    def computes(self) -> bool:
+        """Whether a result has to be computed again."""
+        return any(self.changes)
+
+    @property
+    def place(self) -> str:
+        """Name the folder of its own epochs and checkpoints."""
+        return f"upgrade/{self.id}/"
+
+    @property
+    def state(self) -> str:
+        """Say how far it is, in a word."""
+        if self.failure:
+            return "failed"
+        if self.is_done:
+            return "unaccepted"
+        return "going back" if self.is_back else "warming up"
+
+
+def columns_of(definition: Definition) -> dict[str, tuple[str, ...]]:
+    """List the columns of results, by their tables; the plan need not be bound for that."""
+    nodes = definition.document["nodes"]
+    return {n["table"]: tuple(n["target"]) for n in nodes if n["type"].startswith("sink_")}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A query, where its upgrades find what they need.
+
+    Attributes:
+        roots: binds the plan of a definition.
+    """
+
+    catalog: Catalog
+    name: str
+    roots: Callable[[Definition], tuple[Node, ...]]
+
+    @property
+    def store(self) -> QueryStore:
+        """Give the folders of all queries."""
+        return QueryStore(self.catalog.store)
+
+    @property
+    def folder(self) -> ObjectStore:
+        """Give the query's folder."""
+        return self.store.folder(self.name)
+
+    def log(self, upgrade: StoredUpgrade) -> StoredLog:
+        """Open the log of an upgrade's shadow."""
+        return StoredLog(self.folder, uuid.uuid4().hex, upgrade.place)
+
+    def find(self) -> StoredUpgrade | None:
+        """Read the upgrade that is under way or not accepted; None where there is none."""
+        try:
+            data = self.folder.read(_UPGRADE)
+        except MissingFileError:
+            return None
+        try:
+            check_json(data)
+            return msgspec.json.decode(data, type=StoredUpgrade)
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise CorruptFileError(
+                f"{self.folder.url}/{_UPGRADE} is damaged: {error}", path=_UPGRADE
+            ) from error
+
+    def create(self, upgrade: StoredUpgrade) -> bool:
+        """Write an upgrade down; false where there is one."""
+        if self.find() is None:
+            self.folder.delete(_CANCELLED)
+        return self.folder.create(_UPGRADE, seal_json(msgspec.json.encode(upgrade)))
+
+    def write(self, upgrade: StoredUpgrade) -> None:
+        """Replace what is written of an upgrade."""
+        self.folder.write(_UPGRADE, seal_json(msgspec.json.encode(upgrade)))
+
+    def cancel(self) -> None:
+        """Note that the upgrade is to be dropped, if nothing is decided yet."""
+        self.folder.write(_CANCELLED, b"")
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it is to be dropped."""
+        return self.folder.exists(_CANCELLED)
+
+    def forget(self) -> None:
+        """Delete everything that is written of the upgrade; what says that there is one last."""
+        found = [each.path for each in self.folder.list("upgrade/", hidden=True)]
+        self.folder.delete([path for path in found if path != _CANCELLED])
+        self.folder.delete(_UPGRADE)
+        self.folder.delete(_CANCELLED)
+
+    def forget_shadow(self, upgrade: StoredUpgrade) -> None:
+        """Delete the epochs and checkpoints of its shadow."""
+        self.folder.delete([each.path for each in self.folder.list(upgrade.place, hidden=True)])
+
+    def keep_plan(self, definition: Definition) -> None:
+        """Keep a plan, by which snapshots of results were made."""
+        data = seal_json(msgspec.json.encode(definition))
+        self.folder.write(f"{_PLANS}{definition.digest}", data)
+
+    def plan_of(self, digest: str) -> Definition | None:
+        """Read the plan of an older snapshot of a result; None where it is not known."""
+        try:
+            data = self.folder.read(f"{_PLANS}{digest}")
+        except MissingFileError:
+            return None
+        check_json(data)
+        return msgspec.json.decode(data, type=Definition)
+
+    @property
+    def before_tag(self) -> str:
+        """Name the tag of the results before the upgrade."""
+        return f"upgrade-{self.name}"
+
+    def reader(self, what: str) -> str:
+        """Name a consumer of the sources: of the ``shadow``, or of what was ``before``."""
+        return f"query-{self.name}-{what}"
+
+    def hold(self, definition: Definition, what: str, positions: Mapping[str, int]) -> None:
+        """Keep what the sources hold as of positions, and after them."""
+        for table in self._sources(definition):
+            position = positions.get(table.name, 0)
+            if position > 0:
+                table.consumers.reset(self.reader(what), position)
+
+    def let_go(self, definition: Definition, what: str) -> None:
+        """Let the sources expire what was held."""
+        for table in self._sources(definition):
+            table.consumers.delete(self.reader(what))
+
+    def _sources(self, definition: Definition) -> Iterator[Table]:
+        """List the tables that a plan reads; of one that cannot be bound any more there is none."""
+        try:
+            roots = self.roots(definition)
+        except PkrayError:
+            return
+        for node in (each for root in roots for each in root.walk()):
+            if isinstance(node, Scan) and isinstance(node.source, TableSource):
+                yield node.source.original

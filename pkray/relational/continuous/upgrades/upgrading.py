@@ -1,0 +1,182 @@
+"""Carry an upgrade out beside the run of a query, or where the query does not run."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from msgspec import structs
+
+from pkray.errors import PkrayError, QueryFencedError
+from pkray.relational.continuous.queries.log import NOTHING_YET, EpochRecord, StoredLog
+from pkray.relational.continuous.queries.worker import passes
+from pkray.relational.continuous.run import Run, RunSettings
+from pkray.relational.continuous.upgrades.shadow import Shadow, open_shadow
+from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
+from pkray.relational.continuous.upgrades.switching import decided, finish, forget
+
+OpenRun = Callable[[], Run]
+
+
+class Upgrading:
+    """Carries the upgrades of a query out while it runs. For the thread that runs it.
+
+    Args:
+        settings: of the shadow's run.
+    """
+
+    def __init__(self, site: Site, settings: RunSettings) -> None:
+        self._site = site
+        self._settings = settings
+        self._upgrade: StoredUpgrade | None = None
+        self._shadow: Shadow | None = None
+
+    def begin(self) -> None:
+        """Complete what is decided, before a run begins."""
+        self.close()
+        finish(self._site)
+
+    def look(self) -> None:
+        """See whether an upgrade is asked for, or is to be dropped."""
+        found = self._site.find()
+        if found is None or found.is_done or found.failure is not None:
+            self.close()
+        elif self._site.is_cancelled:
+            self.close()
+            forget(self._site, found.new)
+        elif self._upgrade is None or self._upgrade.id != found.id:
+            self.close()
+            self._upgrade = found
+            if found.computes:
+                self._shadow = Shadow(self._site.name, partial(self._open, found))
+        elif self._shadow is not None and self._shadow.failure is not None:
+            error = self._shadow.failure
+            self.close()  # it begins anew on its newest checkpoint
+            if not passes(error):
+                fail(self._site, found, error)
+
+    def _open(self, upgrade: StoredUpgrade, is_interrupted: Callable[[], bool]) -> Run:
+        settings = replace(self._settings, is_interrupted=is_interrupted)
+        return open_shadow(self._site, upgrade, settings)
+
+    def turn(self, run: Run) -> bool:
+        """Decide for the newer plan, if all is ready; then the run is over, and another begins.
+
+        Raises:
+            QueryFencedError: another run of the query took over.
+        """
+        if self._upgrade is None or not run.positions:
+            return False
+        if self._upgrade.computes:
+            shadow = self._shadow.reached_by(run.positions) if self._shadow else None
+            if shadow is None:
+                return False
+            shadow.catch_up(run.positions)
+            shadow.checkpoint()
+        _decide(run, self._upgrade)
+        return True
+
+    def close(self) -> None:
+        """Let go of an upgrade that is under way; it goes on when the query does."""
+        self._upgrade = None
+        if self._shadow is not None:
+            shadow, self._shadow = self._shadow, None
+            shadow.close()
+
+
+def _decide(run: Run, upgrade: StoredUpgrade) -> None:
+    if not run.end_for(upgrade.id):
+        raise QueryFencedError("another run began the epoch in which an upgrade was to take over")
+
+
+def fail(site: Site, upgrade: StoredUpgrade, error: Exception) -> None:
+    """Note why an upgrade cannot be; the query goes on as it was."""
+    site.write(structs.replace(upgrade, failure=f"{type(error).__name__}: {error}"))
+
+
+def carry_out(site: Site, open_old: OpenRun, settings: RunSettings) -> None:
+    """Carry an upgrade out where nobody runs the query; it stands at the same positions after it.
+
+    Args:
+        open_old: opens the run of the older plan.
+    """
+    if finish(site):
+        return
+    upgrade = site.find()
+    if upgrade is None or upgrade.is_done:
+        return
+    if site.is_cancelled:
+        forget(site, upgrade.new)
+        return
+    old: Run | None = None
+    shadow: Run | None = None
+    try:
+        old = _opened(open_old)
+        if old is None and upgrade.kept:  # states of an epoch that is over: nothing goes on
+            upgrade = structs.replace(
+                upgrade, same={}, kept=(), changes=tuple(True for _ in upgrade.changes)
+            )
+            site.write(upgrade)
+        shadow = open_shadow(site, upgrade, settings) if upgrade.computes else None
+        positions = _together(old, shadow)
+        if shadow is not None:
+            shadow.catch_up(positions)
+            shadow.checkpoint()
+        if old is not None:
+            _decide(old, upgrade)
+        else:
+            _decide_alone(site, upgrade, positions, settings)
+    except PkrayError as error:
+        if decided(StoredLog(site.folder), upgrade) is None and not passes(error):
+            fail(site, upgrade, error)
+        raise
+    finally:
+        for run in (old, shadow):
+            if run is not None:
+                run.close()
+    finish(site)
+
+
+def _opened(open_old: OpenRun) -> Run | None:
+    """Open the older plan and run what it had begun; None where it cannot be run any more."""
+    run: Run | None = None
+    try:
+        run = open_old()
+        while run.is_behind_its_log or not run.positions:
+            if not run.step():
+                break
+    except PkrayError as error:
+        if run is not None:
+            run.close()
+        if passes(error):
+            raise
+        return None
+    return run
+
+
+def _together(old: Run | None, shadow: Run | None) -> Mapping[str, int]:
+    """Find the positions at which the newer plan takes over."""
+    if shadow is None:
+        return {} if old is None else old.positions
+    if old is None:
+        while shadow.step():
+            pass
+        return shadow.positions
+    while any(old.positions.get(name, at) < at for name, at in shadow.positions.items()):
+        if not old.step():
+            break
+    return old.positions
+
+
+def _decide_alone(
+    site: Site, upgrade: StoredUpgrade, positions: Mapping[str, int], settings: RunSettings
+) -> None:
+    """Decide for the newer plan where the older one cannot be run any more."""
+    log = StoredLog(site.folder, uuid.uuid4().hex)
+    found = log.take_over() or NOTHING_YET
+    newest = log.newest_epoch()
+    number = max(found.epoch, newest.number if newest else -1) + 1
+    bounds = {name: (at, at) for name, at in positions.items()}
+    log.begin(EpochRecord(number, bounds, settings.clock(), upgrade=upgrade.id))
