@@ -23,7 +23,9 @@ Name = Annotated[str, typer.Argument(metavar="QUERY", help="The query's name: it
 Savepoint = Annotated[
     str | None, typer.Option("--savepoint", metavar="NAME", help="Go back to this one before.")
 ]
-Follow = Annotated[bool, typer.Option("--follow", help="Show it on and on; end with Ctrl+C.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", "--live", help="Show it on and on; end with Ctrl+C.")
+]
 Engine = Annotated[
     str, typer.Option("--engine", metavar="local|spark", help="What computes the bounded run.")
 ]
@@ -57,7 +59,7 @@ def status(catalog: Catalog, name: Name, follow: Follow = False, as_json: Json =
     """Say what a query does: state, epoch, sources, and what each operator did."""
     query = catalog.query(name)
     if follow and not as_json:
-        watch(query)
+        watch(query, stops=False)
     else:
         output.record(query.status(), as_json)
 
@@ -135,8 +137,12 @@ def drop(catalog: Catalog, name: Name, as_json: Json = False) -> None:
     output.record({"dropped": name}, as_json)
 
 
-def watch(query: Any) -> None:
-    """Show what a query does until it ends, or Ctrl+C stops it."""
+def watch(query: Any, *, stops: bool = True) -> None:
+    """Show what a query does until it ends, or until Ctrl+C.
+
+    Args:
+        stops: whether Ctrl+C stops the query.
+    """
     with Live(_drawn(query.name, query.status()), refresh_per_second=4) as live:
         try:
             while True:
@@ -146,17 +152,23 @@ def watch(query: Any) -> None:
                     return
                 time.sleep(_LOOK_SECONDS)
         except KeyboardInterrupt:
+            if not stops:
+                return
             live.update(_drawn(query.name, {**query.status(), "state": "stopping"}))
             query.stop()
 
 
 def _drawn(name: str, status: dict[str, Any]) -> Table:
-    places = ", ".join(f"{source} at {at}" for source, at in status["sources"].items())
+    behind = status.get("lag", {})
+    places = "\n".join(_place(source, at, behind) for source, at in status["sources"].items())
     drawn = Table(title=f"{name}: {status['state']}, epoch {status['epoch']}", caption=places)
-    for heading in ("node", "type", "rows in", "rows out", "seconds", "state", "in memory"):
-        drawn.add_column(heading, justify="left" if heading == "type" else "right")
+    headings = ("node", "type", "rows in", "rows out", "seconds", "state", "in memory", "in files")
+    for heading in headings:
+        is_type = heading == "type"
+        drawn.add_column(heading, justify="left" if is_type else "right", min_width=9 * is_type)
     for node in status["nodes"]:
-        rows, size = (node.get(name, {}).values() for name in ("state_rows", "state_bytes"))
+        names = ("state_rows", "state_bytes", "state_file_bytes")
+        rows, held, stored = (node.get(each, {}).values() for each in names)
         drawn.add_row(
             str(node["id"]),
             node["type"],
@@ -164,8 +176,17 @@ def _drawn(name: str, status: dict[str, Any]) -> Table:
             f"{node['rows_out']:,}",
             f"{node['seconds']:.2f}",
             f"{sum(rows):,} rows" if rows else "",
-            f"{sum(size) / 1e6:,.1f} MB" if size else "",
+            f"{sum(held) / 1e6:,.1f} MB" if held else "",
+            f"{sum(stored) / 1e6:,.1f} MB" if stored else "",
         )
     if status["failure"]:
         drawn.caption = status["failure"]
     return drawn
+
+
+def _place(source: str, at: int, behind: dict[str, Any]) -> str:
+    """Say how far a source is read, and how far behind that is."""
+    lag = behind.get(source)
+    if not lag or not lag["snapshots"]:
+        return f"{source} at {at}"
+    return f"{source} at {at}, {lag['snapshots']} snapshots and {lag['seconds']:.1f} s behind"

@@ -301,6 +301,9 @@ class Run:
                         name: state.memory_bytes for name, state in stage.states.items()
                     },
                     "state_rows": {name: state.rows for name, state in stage.states.items()},
+                    "state_file_bytes": {
+                        name: state.file_bytes for name, state in stage.states.items()
+                    },
                 }
                 for stage in self.graph.stages
             ],

@@ -13,6 +13,7 @@ import pytest
 
 import pkray
 from pkray.cli import main
+from pkray.cli.commands.query import _drawn, watch
 
 
 @pytest.fixture
@@ -80,3 +81,55 @@ def test_a_query_that_runs_in_one_process_is_stopped_from_another(warehouse, sai
             running.send_signal(signal.SIGKILL)
             running.wait()
     assert said("list")["state"] == "stopped"
+
+
+def test_the_status_says_what_each_operator_did_and_holds(said):
+    nodes = said("status", "default.r")["nodes"]
+    (found,) = (node for node in nodes if node["type"] == "Aggregate")
+    (name,) = found["state_rows"]
+    assert (found["rows_in"], found["rows_out"], found["state_rows"][name]) == (2, 1, 1)
+    assert found["seconds"] > 0
+    assert found["state_file_bytes"][name] > 0
+
+
+def test_the_status_is_drawn_with_how_far_the_query_is_behind(call):
+    status = {
+        "state": "running",
+        "epoch": 3,
+        "failure": None,
+        "sources": {"default.t": 7, "default.u": 2},
+        "lag": {
+            "default.t": {"snapshots": 2, "seconds": 1.26},
+            "default.u": {"snapshots": 0, "seconds": 0.0},
+        },
+        "nodes": [],
+    }
+    drawn = _drawn("default.r", status)
+    assert drawn.caption == "default.t at 7, 2 snapshots and 1.3 s behind\ndefault.u at 2"
+    code, shown, _ = call("status", "default.r", "--live")
+    assert code == 0
+    assert "Aggregate" in shown
+    assert "1 rows" in shown
+    assert "default.t at 1 " in shown
+
+
+def test_ctrl_c_ends_the_live_status_and_not_the_query(monkeypatch):
+    stopped: list[bool] = []
+
+    class Running:
+        name = "default.r"
+
+        def status(self) -> dict[str, object]:
+            return {"state": "running", "epoch": 0, "failure": None, "sources": {}, "nodes": []}
+
+        def stop(self) -> None:
+            stopped.append(True)
+
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupted)
+    watch(Running(), stops=False)
+    assert stopped == []
+    watch(Running())
+    assert stopped == [True]

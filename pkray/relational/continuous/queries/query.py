@@ -146,7 +146,7 @@ class Query:
             **failure_status(failure),
             "epoch": found.epoch if found else -1,
             "sources": dict(found.positions) if found else {},
-            "nodes": [],
+            "nodes": written[1].get("nodes", []) if written else [],
         }
 
     def wait(self, snapshots: Mapping[str, int], timeout: float = 60.0) -> int | None:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from pkray.clock import now_millis
@@ -152,6 +153,8 @@ class QueryWorker:
             if self._loop(run):
                 return 0.0
             run.checkpoint()
+            with suppress(PkrayError):
+                self._lag = run.feeds.lag(run.positions)
             self._show(run, "ended" if run.is_ended or self._trigger.ends else "stopped")
         except (QueryFencedError, CommitFencedError) as error:
             _log.warning("query %s: %s", self.name, error)

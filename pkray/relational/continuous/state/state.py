@@ -295,6 +295,11 @@ class State:
         return self._file_rows - deletes + self._writer.memory_rows
 
     @property
+    def file_bytes(self) -> int:
+        """Bytes of the files that hold its rows."""
+        return sum(file.file_size for file in self._writer.levels.files)
+
+    @property
     def _file_rows(self) -> int:
         return sum(file.row_count for file in self._writer.levels.files)
 
