@@ -162,15 +162,19 @@ class Graph:
         return made
 
     def _move(self, *, is_last: bool) -> None:
-        """Find the event time that each operator's inputs have passed: the least of theirs."""
-        moved: dict[int, int] = {}
+        """Find the event time that each operator's inputs have passed: the least of theirs.
+
+        An input whose source has a watermark, but had no row yet, holds it back.
+        """
+        moved: dict[int, int | None] = {}
         for stage in self.stages:
             inputs = [moved[number] for number in stage.inputs if number in moved]
-            found = min(inputs, default=None)
+            known = [each for each in inputs if each is not None]
+            found = min(known) if known and len(known) == len(inputs) else None
             if isinstance(stage.operator, Watermarks):
                 found = stage.operator.watermark
             stage.next_watermark = LAST_WATERMARK if is_last else found
-            if stage.next_watermark is not None:
+            if inputs or isinstance(stage.operator, Watermarks):
                 moved[stage.number] = stage.next_watermark
 
     def _settle(self) -> None:

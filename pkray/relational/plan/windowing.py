@@ -14,6 +14,7 @@ from pkray.relational.plan.nodes import (
     Hint,
     IntervalJoin,
     Join,
+    JoinKind,
     Node,
     Project,
     TemporalJoin,
@@ -48,7 +49,7 @@ def window_bounds(node: Node) -> WindowBounds | None:
             bounds = window_bounds(node.input)
             return _kept(bounds, node.keys)
         case Join() if is_windowed_join(node) or not node.kind.keeps_right:
-            return window_bounds(node.left)
+            return _joined(node)
         case Filter() | Exchange() | Hint() | Expand() | TopN() | Deduplicate():
             return window_bounds(node.input)
     return None
@@ -103,6 +104,19 @@ def _projected(node: Project) -> WindowBounds | None:
     start = frozenset(name for source, name in named if source in bounds.start)
     end = frozenset(name for source, name in named if source in bounds.end)
     return WindowBounds(bounds.window, start, end) if start and end else None
+
+
+def _joined(node: Join) -> WindowBounds | None:
+    """Find the bounds of the side whose rows all come out: those of the other may be NULL."""
+    if node.kind is JoinKind.FULL:
+        return None
+    if node.kind is not JoinKind.RIGHT:
+        return window_bounds(node.left)
+    bounds = window_bounds(node.right)
+    assert bounds is not None
+    names = dict(zip(node.right.fields.names, node.right_names, strict=True))
+    start, end = (frozenset(names[each] for each in side) for side in (bounds.start, bounds.end))
+    return WindowBounds(bounds.window, start, end)
 
 
 def _kept(bounds: WindowBounds | None, columns: tuple[str, ...]) -> WindowBounds | None:

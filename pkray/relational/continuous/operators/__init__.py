@@ -29,6 +29,7 @@ FAMILIES = (
     "sets",
     "stateless",
     "unique",
+    "windows.bounded",
 )
 
 

@@ -58,7 +58,7 @@ class Continuous:
         self._lookups = LookupStore(f"{self.folder.name}/lookups", limits, clock=now_millis)
         self._memory = memory
         self._cached = cached
-        self._states: list[State] = []
+        self.states: dict[str, State] = {}
         self.plan = to_physical(optimize(relation.plan), before=before, by_key=not before)
         self.graph = Graph([self.plan], [before], self._open, ttl, rows_of=rows_of)
         self.fields = self.plan.fields
@@ -70,18 +70,18 @@ class Continuous:
         store = open_store(f"{self.folder.name}/{name}")
         room = None if self._cached is None else self._cache_room
         state = State(spec, store, self._lookups, memory=self._memory, ttl=ttl, cache_room=room)
-        self._states.append(state)
+        self.states[name] = state
         return state
 
     def _cache_room(self) -> int:
-        return (self._cached or 0) - sum(each.cache_bytes for each in self._states)
+        return (self._cached or 0) - sum(each.cache_bytes for each in self.states.values())
 
     def push(self, source: str, rows: Sequence[Mapping[str, Any]], time: int = 0) -> Changes:
         """Give one source an epoch, and run it."""
         self.sources[source].push(list(rows))
         return self.run(time)
 
-    def run(self, time: int = 0) -> Changes:
+    def run(self, time: int = 0, *, is_last: bool = False) -> Changes:
         """Run what was pushed since as one epoch."""
         arrived = {name: self._arrived(each) for name, each in self.sources.items()}
         made = []
@@ -91,15 +91,29 @@ class Continuous:
                 for number, node in self.graph.scans.items()
             }
             arrival = (self.epoch << 32) + (part << 24)
-            made += self.graph.run(
-                changes, Epoch(self.epoch, time, arrival, ends=part == self.parts - 1)
-            )
-            for state in self._states:
-                state.shrink_cache((self._cached or 0) // len(self._states))
+            made += self.graph.run(changes, Epoch(self.epoch, time, arrival))
+            for state in self.states.values():
+                state.shrink_cache((self._cached or 0) // len(self.states))
+        arrival = (self.epoch << 32) + (self.parts << 24)
+        made += self.graph.advance(Epoch(self.epoch, time, arrival), is_last=is_last)
         self.epoch += 1
         result = concatenated(self.fields, made)
         self._replay(result)
         return result
+
+    def finish(self) -> Changes:
+        """End the sources: everything that waits comes."""
+        return self.run(is_last=True)
+
+    def late_rows(self) -> list[Row]:
+        """List the rows that were left out as late: their columns after epoch and watermark."""
+        late = [state for name, state in self.states.items() if name.startswith("late_")]
+        return [row[3:] for each in late for batch in each.batches() for row in rows_of(batch)]
+
+    def held_rows(self) -> int:
+        """Count the rows of all states but those of late rows."""
+        held = [state for name, state in self.states.items() if not name.startswith("late_")]
+        return sum(batch.num_rows for each in held for batch in each.batches())
 
     def _arrived(self, changelog: Changelog) -> pa.Table:
         name = next(name for name, each in self.sources.items() if each is changelog)

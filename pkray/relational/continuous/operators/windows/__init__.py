@@ -1,5 +1,6 @@
 """What waits for event time.
 
 ``event_time`` says when a time has passed; ``waiting`` keeps rows in the order of their times until
-it has.
+it has. ``held_windows`` keeps the rows of open windows, and ``bounded`` computes joins, top-n and
+deduplication of windows that are over.
 """

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
+from pkray.relational.local.batches import batch_of
 
 TIME = "due"
 """The column of the moments: microseconds since 1970."""
@@ -88,7 +89,7 @@ class Waiting:
         while until is not None and (self._next is None or self._next <= until):
             bound = None if self._next is None else encoded([pa.array([self._next])])
             found = self._state.rows_of(_ALL, first=size, bounds=bound)
-            times = np.asarray(found.column(TIME))
+            times = np.asarray(found.rows.column(0))
             count = int(np.searchsorted(times, until, side="right"))
             if len(times) < size:
                 self._next = _NEVER if count == len(times) else int(times[count])
@@ -99,7 +100,7 @@ class Waiting:
                 page = found.take(np.arange(count))
                 assert page.row_keys is not None
                 self._state.remove(_all(count), page.row_keys)
-                yield Due(times[:count], page.rows.drop_columns([TIME]))
+                yield Due(times[:count], batch_of(page.rows.columns[1:], self._columns, count))
 
 
 def _all(count: int) -> pa.Array:

@@ -1,0 +1,71 @@
+"""Joins, top-n and deduplication within windows: each is computed once, when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.relational.continuous.changes import Changes, concatenated
+from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
+from pkray.relational.continuous.operators.windows.held_windows import (
+    DueRows,
+    HeldWindows,
+    WindowPages,
+)
+from pkray.relational.local.engine import run
+from pkray.relational.local.memory import machine_memory
+from pkray.relational.plan.nodes import Deduplicate, Join, Scan, TopN
+from pkray.relational.plan.windowing import is_windowed, window_bounds
+
+OF_MACHINE = 8
+"""A bounded run holds this part of the machine's memory; what is beyond goes to the disk."""
+
+
+@operates(Join, TopN, Deduplicate, when=is_windowed)
+class BoundedWindows(Operator):
+    """Keeps the rows of open windows; runs the node bounded over those of windows that are over."""
+
+    def __init__(self, node: Any, context: Context) -> None:
+        super().__init__(node, context)
+        self._held = [
+            HeldWindows(context, each.fields, end, index)
+            for index, (each, end) in enumerate(zip(node.inputs, _ends(node), strict=True))
+        ]
+        self._due = [DueRows(each.fields) for each in node.inputs]
+        self._plan = node.with_inputs(*map(Scan, self._due))
+
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        for held, changes in zip(self._held, inputs, strict=True):
+            held.put(changes, epoch)
+        if not epoch.ends:
+            return Changes.none(self.node.fields)
+        made = [Changes.of_kind(rows) for rows in self._computed(epoch.next_watermark)]
+        return concatenated(self.node.fields, made)
+
+    def _computed(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+        """Run the node over the windows that are over, as many at once as pages of them hold."""
+        sides = [WindowPages(held.due(watermark)) for held in self._held]
+        while ends := [end for end in (each.last_whole() for each in sides) if end is not None]:
+            for due, side in zip(self._due, sides, strict=True):
+                due.rows = side.up_to(min(ends))
+            yield from run(self._plan, memory=machine_memory() // OF_MACHINE)
+            for due in self._due:
+                list(due.rows)  # what the run did not need
+
+
+def _ends(node: Join | TopN | Deduplicate) -> Iterator[str]:
+    """Name the column of each input that holds the window's end."""
+    match node:
+        case Join():
+            left, right = window_bounds(node.left), window_bounds(node.right)
+            assert left is not None
+            assert right is not None
+            pairs = zip(node.left_keys, node.right_keys, strict=True)
+            yield from next((a, b) for a, b in pairs if a in left.end and b in right.end)
+        case TopN() | Deduplicate():
+            keys = node.partition_by if isinstance(node, TopN) else node.keys
+            bounds = window_bounds(node.input)
+            assert bounds is not None
+            yield next(key for key in keys if key in bounds.end)

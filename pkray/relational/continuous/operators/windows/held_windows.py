@@ -1,0 +1,156 @@
+"""The rows of windows that are still open, and those of windows that are over.
+
+Rows are kept by the ends of their windows. Where the input takes rows back, equal rows of a window
+are one with a count; else rows are told apart by their arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.relational.continuous.changes import Changes, netted, take
+from pkray.relational.continuous.operator import Context, Epoch
+from pkray.relational.continuous.operators.windows.event_time import micros, passed, tick
+from pkray.relational.continuous.operators.windows.waiting import Due, Waiting
+from pkray.relational.local.keys import codes
+from pkray.relational.plan.fields import Fields
+from pkray.relational.sources.source import Source, Watermark
+
+COPIES = "$copies"
+"""The column that says how many equal rows of a window there are."""
+
+
+class HeldWindows:
+    """Keeps the rows of one input of an operator until their windows are over.
+
+    Args:
+        fields: the input's columns.
+        end: which of them is the window's end.
+        index: of the input.
+    """
+
+    def __init__(self, context: Context, fields: Fields, end: str, index: int) -> None:
+        self._context = context
+        self._index = index
+        self._end = end
+        self._tick = tick(fields[end].type)
+        self._appends = context.inputs[index].is_append
+        columns = fields.arrow
+        if not self._appends:
+            columns = columns.append(pa.field(COPIES, pa.int64()))
+        self._waiting = Waiting(context, columns, index=index)
+
+    def put(self, changes: Changes, epoch: Epoch) -> None:
+        """Add and take back rows of open windows; those of windows that are over are left out."""
+        if not len(changes):
+            return
+        ends = micros(changes.column(self._end))
+        late = passed(ends, epoch.watermark, self._tick)
+        if late.any():
+            left_out = netted(changes.where(late), None)
+            self._context.late(self._index, left_out.where(left_out.adds).rows, epoch)
+            changes, ends = changes.where(~late), ends[~late]
+        if self._appends:
+            arrivals = pa.repeat(pa.scalar(epoch.arrival, pa.int64()), len(changes))
+            numbers = pa.array(np.flatnonzero(~late).astype(np.int32))
+            self._waiting.put(ends, [arrivals, numbers], changes.rows.columns)
+        elif len(changes):
+            self._count(changes, ends)
+
+    def _count(self, changes: Changes, ends: np.ndarray) -> None:
+        """Change how many equal rows there are."""
+        groups = codes(changes.rows.columns, len(changes))
+        first = groups.first_rows()
+        rows, ends = take(changes.rows, first), ends[first]
+        found = self._waiting.get(ends, rows.columns)
+        before = np.zeros(groups.count, np.int64)
+        before[found.positions] = np.asarray(found.column(COPIES))
+        after = counted(before, groups.of_row, changes.signs)
+        there, gone = np.flatnonzero(after > 0), np.flatnonzero((after == 0) & (before > 0))
+        kept = take(rows, there).columns
+        self._waiting.put(ends[there], kept, [*kept, pa.array(after[there])])
+        self._waiting.remove(ends[gone], take(rows, gone).columns)
+
+    def due(self, watermark: int | None) -> Iterator[Due]:
+        """Give the rows of the windows that are over, in the order of the windows, in pages."""
+        until = None if watermark is None else watermark + self._tick
+        for page in self._waiting.due(until):
+            if self._appends:
+                yield page
+                continue
+            copies = np.asarray(page.rows.column(page.rows.num_columns - 1))
+            numbers = np.repeat(np.arange(len(copies)), copies)
+            rows = page.rows.select(page.rows.schema.names[:-1])
+            yield Due(page.times[numbers], take(rows, numbers))
+
+
+def counted(before: np.ndarray, groups: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """Count rows after changes: none is taken back that is not there when its turn comes.
+
+    Args:
+        before: int64, one a group.
+        groups: int64, of each change; every group has one.
+        signs: int64, 1 for each change that adds, -1 for one that takes back.
+    """
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
+    running = np.cumsum(signs[order])
+    base = running[starts] - signs[order][starts]
+    lowest = before + np.minimum.reduceat(running, starts) - base
+    total = before + np.add.reduceat(signs[order], starts)
+    result: np.ndarray = total - np.minimum(lowest, 0)
+    return result
+
+
+class WindowPages:
+    """Cuts the pages of one input, which are in the order of the windows, where windows end."""
+
+    def __init__(self, pages: Iterator[Due]) -> None:
+        self._pages = pages
+        self._page = next(pages, None)
+
+    def last_whole(self) -> int | None:
+        """Give the end of the last window of which all rows are read; of one that is not, if it
+        is the first. None: there are no more rows."""
+        if self._page is None:
+            return None
+        times = self._page.times
+        whole = int(np.searchsorted(times, times[-1]))
+        return int(times[whole - 1 if whole else 0])
+
+    def up_to(self, end: int) -> Iterator[pa.RecordBatch]:
+        """Give the rows of windows that end then or before."""
+        while self._page is not None:
+            page = self._page
+            count = int(np.searchsorted(page.times, end, side="right"))
+            if count:
+                yield page.rows.slice(0, count)
+            if count < len(page.times):
+                self._page = Due(page.times[count:], page.rows.slice(count))
+                return
+            self._page = next(self._pages, None)
+
+
+class DueRows(Source):
+    """Rows of windows that are over, to be read once at a time by a bounded run."""
+
+    primary_key: tuple[str, ...] = ()
+    mode = "insert"
+    watermark: Watermark | None = None
+
+    def __init__(self, fields: Fields) -> None:
+        self.name = "rows of windows that are over"
+        self.rows: Iterator[pa.RecordBatch] = iter(())
+        self._fields = fields
+
+    @property
+    def fields(self) -> Fields:
+        """Give all its columns."""
+        return self._fields
+
+    def batches(self, columns: Sequence[str], condition: object = None) -> Iterator[pa.RecordBatch]:
+        """Give the rows; a condition leaves none out."""
+        return self.rows
