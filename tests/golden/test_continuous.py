@@ -9,15 +9,9 @@ from tests.golden.run import run_case
 
 CASES = [Case.read(path) for path in sorted((Path(__file__).parent / "data").glob("*.json"))]
 
-EVENT_TIME = ("asof_event", "dedup_rowtime_keep_first", "wagg_", "wjoin_", "wtopn_")
+EVENT_TIME = ("asof_event", "dedup_rowtime_keep_first", "wjoin_", "wtopn_")
 """Families that wait for event time, which queries do not yet."""
-WINDOWED = ("s003_append_encoding", "s003_hourly_tumble", "tvf_session_rows")
-REFUSED = ("wagg_flip_session_syntax", "wagg_null_rowtime", "s003_append_encoding_refused")
-RUNNING = [
-    case
-    for case in CASES
-    if case.name in REFUSED or not (case.name in WINDOWED or case.name.startswith(EVENT_TIME))
-]
+RUNNING = [case for case in CASES if not case.name.startswith(EVENT_TIME)]
 
 
 @pytest.mark.parametrize("case", RUNNING, ids=lambda case: case.name)
@@ -27,4 +21,4 @@ def test_a_continuous_run_gives_the_recorded_changes(case: Case) -> None:
 
 
 def test_no_case_is_left_out_unseen() -> None:
-    assert len(RUNNING) >= 52
+    assert len(RUNNING) >= 63

@@ -29,21 +29,21 @@ def windowed(node: Window, engine: Engine) -> Iterator[pa.RecordBatch]:
         for each in engine.memory.tables(node, held, node.partition_by, node.input.fields):
             table = in_one_piece(each)
             starts, ends = _sessions(node, table)
-            made = _bounded(node, table, np.arange(table.num_rows), starts, ends)
+            made = with_bounds(node, table, np.arange(table.num_rows), starts, ends)
             yield from batches_of(made, engine.batch_rows)
         return
     place = 0
     for batch in _cut(node, engine.batches(node.input)):
         table = pa.Table.from_batches([batch])
-        rows, starts, ends = _ASSIGNED[node.kind](node, _times(node, table, place))
-        yield from batches_of(_bounded(node, table, rows, starts, ends), engine.batch_rows)
+        rows, starts, ends = _ASSIGNED[node.kind](node, times_of(node, table, place))
+        yield from batches_of(with_bounds(node, table, rows, starts, ends), engine.batch_rows)
         place += batch.num_rows
 
 
 def in_windows(node: Window, batch: pa.RecordBatch) -> pa.Table:
     """Give each row of a batch once for each of its windows, which are no sessions."""
     table = pa.Table.from_batches([batch])
-    return _bounded(node, table, *_ASSIGNED[node.kind](node, _times(node, table)))
+    return with_bounds(node, table, *_ASSIGNED[node.kind](node, times_of(node, table)))
 
 
 def _cut(node: Window, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -53,7 +53,7 @@ def _cut(node: Window, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
         yield from cut(batch, max(WINDOW_ROWS // windows, 1))
 
 
-def _times(node: Window, table: pa.Table, place: int = 0) -> np.ndarray:
+def times_of(node: Window, table: pa.Table, place: int = 0) -> np.ndarray:
     """Give the rows' times: microseconds since 1970, of TIMESTAMP(9) nanoseconds."""
     column = whole(table[node.time])
     if column.null_count:
@@ -70,21 +70,21 @@ def _times(node: Window, table: pa.Table, place: int = 0) -> np.ndarray:
     return np.asarray(column.cast(kind).view(pa.int64()))
 
 
-def _scale(node: Window) -> int:
+def scale_of(node: Window) -> int:
     unit = node.input.fields[node.time].type.arrow.unit
     return PER_MICRO[unit]
 
 
-def _bounded(
+def with_bounds(
     node: Window, table: pa.Table, rows: np.ndarray, starts: np.ndarray, ends: np.ndarray
 ) -> pa.Table:
     """Put the bounds beside rows."""
     schema = node.fields.arrow
     same = len(rows) == table.num_rows and bool((rows == np.arange(len(rows))).all())
     taken = table if same else table.take(pa.array(rows))
-    last = ends - MILLI * _scale(node)
+    last = ends - MILLI * scale_of(node)
     bounds = [
-        _as_time(values, schema.field(name).type, _scale(node))
+        _as_time(values, schema.field(name).type, scale_of(node))
         for values, name in zip((starts, ends, last), node.names, strict=True)
     ]
     columns = [*taken.columns, *bounds]
@@ -98,14 +98,14 @@ def _as_time(values: np.ndarray, kind: pa.TimestampType, scale: int) -> pa.Array
 
 
 def _tumbling(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    size, offset = node.size * _scale(node), node.offset * _scale(node)
+    size, offset = node.size * scale_of(node), node.offset * scale_of(node)
     starts = times - (times - offset) % size
     return np.arange(len(times)), starts, starts + size
 
 
 def _hopping(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Find the windows that a time is in, the last to begin first."""
-    scale = _scale(node)
+    scale = scale_of(node)
     size, step, offset = node.size * scale, node.step * scale, node.offset * scale
     most = -(-size // step)
     last = times - (times - offset) % step
@@ -117,7 +117,7 @@ def _hopping(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
 
 def _cumulating(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Find the windows that a time is in, the shortest first."""
-    scale = _scale(node)
+    scale = scale_of(node)
     size, step, offset = node.size * scale, node.step * scale, node.offset * scale
     begin = times - (times - offset) % size
     most = -(-size // step)
@@ -137,7 +137,7 @@ _ASSIGNED = {
 
 def _sessions(node: Window, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     """Find each row's session: rows of a partition, each at most a gap after the one before."""
-    times, gap = _times(node, table), node.size * _scale(node)
+    times, gap = times_of(node, table), node.size * scale_of(node)
     partitions = codes([table[name] for name in node.partition_by], table.num_rows).of_row
     order = argsort([partitions, times], table.num_rows)
     sorted_times = times[order]

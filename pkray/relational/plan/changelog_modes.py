@@ -44,6 +44,7 @@ from pkray.relational.plan.nodes import (
     Values,
     WatermarkAssign,
     Window,
+    WindowKind,
 )
 from pkray.relational.plan.windowing import is_windowed
 
@@ -158,6 +159,8 @@ def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:
         case Normalize():
             return ALL
         case Aggregate() | TopN() | Deduplicate() | Join() if is_windowed(node):
+            return INSERT
+        case Window(kind=WindowKind.SESSION):
             return INSERT
         case Aggregate():
             return INSERT | {"U"} if inputs[0] == INSERT else ALL

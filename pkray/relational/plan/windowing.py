@@ -50,7 +50,9 @@ def window_bounds(node: Node) -> WindowBounds | None:
             return _kept(bounds, node.keys)
         case Join() if is_windowed_join(node) or not node.kind.keeps_right:
             return _joined(node)
-        case Filter() | Exchange() | Hint() | Expand() | TopN() | Deduplicate():
+        case Expand():
+            return _expanded(node)
+        case Filter() | Exchange() | Hint() | TopN() | Deduplicate():
             return window_bounds(node.input)
     return None
 
@@ -117,6 +119,13 @@ def _joined(node: Join) -> WindowBounds | None:
     names = dict(zip(node.right.fields.names, node.right_names, strict=True))
     start, end = (frozenset(names[each] for each in side) for side in (bounds.start, bounds.end))
     return WindowBounds(bounds.window, start, end)
+
+
+def _expanded(node: Expand) -> WindowBounds | None:
+    """Find the bounds that every grouping set has; others are NULL in some rows."""
+    known = [node.keys[place] for place in set(range(len(node.keys))).intersection(*node.sets)]
+    names = (name for name in node.input.fields.names if name not in node.keys)
+    return _kept(window_bounds(node.input), (*names, *known))
 
 
 def _kept(bounds: WindowBounds | None, columns: tuple[str, ...]) -> WindowBounds | None:

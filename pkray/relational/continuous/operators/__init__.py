@@ -11,6 +11,7 @@ what families are made of.
 - ``joins/`` has all joins of changing sides, and lookup joins.
 - ``ranked`` numbers rows in an order (top-n, LIMIT, deduplication), ``over`` computes window
   functions (``carried``: from the row before); ``ordering`` is what both share.
+- ``windows/`` has what waits for event time.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ FAMILIES = (
     "stateless",
     "unique",
     "windows.bounded",
+    "windows.sessions",
+    "windows.window_aggregate",
 )
 
 

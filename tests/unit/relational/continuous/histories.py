@@ -11,7 +11,7 @@ import pyarrow as pa
 from pkray.clock import now_millis
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
-from pkray.relational import Relation
+from pkray.relational import Relation, from_arrow
 from pkray.relational.api.inputs import Changelog
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.graph import Graph
@@ -20,7 +20,9 @@ from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import Node, Scan, Values
-from pkray.relational.plan.physical import to_physical
+from pkray.relational.plan.physical import to_logical, to_physical
+from pkray.relational.plan.windowing import judges_lateness
+from pkray.relational.running import run
 from pkray.relational.sources.changelog import ROW_KIND
 from pkray.schema.row_kind import SHORT, parse
 from pkray.storage.opening import open_store
@@ -82,7 +84,11 @@ class Continuous:
         return self.run(time)
 
     def run(self, time: int = 0, *, is_last: bool = False) -> Changes:
-        """Run what was pushed since as one epoch."""
+        """Run what was pushed since as one epoch.
+
+        Args:
+            is_last: nothing more comes: whatever waits for event time comes.
+        """
         arrived = {name: self._arrived(each) for name, each in self.sources.items()}
         made = []
         for part in range(self.parts):
@@ -144,11 +150,71 @@ class Continuous:
         assert not wrong, f"{wrong[:5]} are retracted and were not there"
         self.content = +self.content
 
+    @property
+    def late(self) -> dict[str, State]:
+        """List the states of late rows, by name."""
+        return {name: each for name, each in self.states.items() if name.startswith("late_")}
+
+    def late_of(self, name: str) -> list[Row]:
+        """List late rows of an input of an operator, by the name of their state."""
+        tables = [pa.Table.from_batches([batch]) for batch in self.late[name].batches()]
+        return [row for each in tables for row in rows_of(each.drop_columns(_OF_LATE))]
+
+    def kept_rows(self) -> dict[str, int]:
+        """Count the rows of each state that has any, but for late ones."""
+        states = {
+            name: state for stage in self.graph.stages for name, state in stage.states.items()
+        }
+        counts = {
+            name: sum(batch.num_rows for batch in state.batches()) for name, state in states.items()
+        }
+        return {name: count for name, count in counts.items() if count}
+
+    def check_without_late(self) -> None:
+        """Compare the changes with the bounded run, from which late rows are taken out."""
+        root = self.graph.stages[-1].node
+        bounded = Counter(rows_of(_ran(self._without_late(root))))
+        missing, extra = bounded - self.content, self.content - bounded
+        assert not missing + extra, f"missing {list(missing)[:5]}, extra {list(extra)[:5]}"
+
+    def _without_late(self, node: Node) -> Node:
+        inputs = [self._without_late(each) for each in node.inputs]
+        numbers = {id(stage.node): stage.number for stage in self.graph.stages}
+        if judges_lateness(node):
+            names = [f"late_{numbers[id(node)]}{f'_{i}' if i else ''}" for i in range(len(inputs))]
+            inputs = [
+                _less(_ran(each), self.late_of(name))
+                for each, name in zip(inputs, names, strict=True)
+            ]
+        return node.with_inputs(*inputs) if inputs else node
+
     def check(self) -> None:
         """Compare the changes so far, replayed, with the bounded run over the sources' content."""
         bounded = Counter(rows_of(self.relation.to_arrow(engine="local")))
         missing, extra = bounded - self.content, self.content - bounded
         assert not missing + extra, f"missing {list(missing)[:5]}, extra {list(extra)[:5]}"
+
+
+_OF_LATE = ["_key", "_epoch", "_watermark"]
+"""What is kept of late rows beside their columns."""
+
+
+def _ran(node: Node) -> pa.Table:
+    batches = list(run(to_logical(node)))
+    return pa.Table.from_batches(batches, node.fields.arrow)
+
+
+def _less(rows: pa.Table, late: Sequence[Row]) -> Node:
+    """Take rows out, each once."""
+    out = Counter(late)
+    kept = []
+    for place, row in enumerate(rows_of(rows)):
+        if out[row]:
+            out[row] -= 1
+        else:
+            kept.append(place)
+    assert not +out, f"late rows that were never there: {list(+out)[:5]}"
+    return from_arrow(rows.take(pa.array(kept, pa.int64()))).plan
 
 
 def rows_of(table: pa.Table | pa.RecordBatch) -> list[Row]:

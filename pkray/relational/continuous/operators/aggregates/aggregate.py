@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow as pa
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
-from pkray.relational.continuous.operators.aggregates.calls import Calls
+from pkray.relational.continuous.operators.aggregates.fold import Fold
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
 from pkray.relational.continuous.operators.replacement import replaced
 from pkray.relational.continuous.state.state import StateSpec
@@ -28,30 +27,11 @@ class GroupAggregate(Operator):
 
     def __init__(self, node: Aggregate, context: Context) -> None:
         super().__init__(node, context)
-        retracts = not context.inputs[0].is_append
-        calls = Calls(node.input.fields, node.aggregates, retracts=retracts)
-        self._computed = calls.computed
-        self._accumulators = calls.accumulators
+        self._fold = Fold(node, retracts=not context.inputs[0].is_append)
         keys = list(node.input.fields.only(node.keys).arrow)
-        kept = [
-            pa.field(f"{self._owner(place)}_{name}", kind)
-            for place, each in enumerate(self._accumulators)
-            for name, kind in each.columns
-        ]
-        schema = pa.schema([*keys, pa.field("rows", pa.int64()), *kept])
+        schema = pa.schema([*keys, pa.field("rows", pa.int64()), *self._fold.columns])
         self._state = context.open_state(StateSpec(schema))
-        calls.open(context)
-        ends = [0, *accumulate(len(each.columns) for each in self._accumulators)]
-        self._places = {
-            id(each): slice(start, end)
-            for each, start, end in zip(self._accumulators, ends, ends[1:], strict=False)
-        }
-
-    def _owner(self, place: int) -> str:
-        """Name the first aggregate that reads an accumulator."""
-        part = self._accumulators[place]
-        calls = zip(self.node.aggregates, self._computed, strict=True)
-        return next(name for (name, _), each in calls if any(part is own for own in each.parts))
+        self._fold.open(context)
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs
@@ -62,17 +42,15 @@ class GroupAggregate(Operator):
         rows_before, before = integers(found[0]), found[1:]
         rows, kept = counted(groups.of_row, groups.signs, rows_before)
         groups = groups.moving(rows_before > 0, rows > 0, kept)
-        after: list[pa.Array] = []
-        for each in self._accumulators:
-            after += each.advance(before[self._places[id(each)]], groups)
+        after = self._fold.advance(before, groups)
         self._remember(groups, [*groups.columns, pa.array(rows), *after])
         return replaced(
             self.node.fields,
             self.context,
             groups.first,
             groups.columns,
-            (self._results(before, rows_before, groups), groups.was),
-            (self._results(after, rows, groups), groups.there),
+            (self._fold.results(before, rows_before, groups), groups.was),
+            (self._fold.results(after, rows, groups), groups.there),
         )
 
     def _remember(self, groups: Groups, values: Sequence[pa.Array]) -> None:
@@ -84,15 +62,3 @@ class GroupAggregate(Operator):
         self._state.put(keys.take(there), [each.take(there) for each in values])
         gone = pa.array(np.flatnonzero(groups.was & ~groups.there))
         self._state.remove(keys.take(gone))
-
-    def _results(
-        self, states: Sequence[pa.Array], rows: np.ndarray, groups: Groups
-    ) -> list[pa.Array]:
-        return [
-            call.finish(
-                [each for part in call.parts for each in states[self._places[id(part)]]],
-                rows,
-                groups,
-            )
-            for call in self._computed
-        ]

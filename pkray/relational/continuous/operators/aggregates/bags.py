@@ -9,7 +9,7 @@ are there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,9 @@ from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.local.keys import codes
 from pkray.relational.plan.expressions import SortKey
 from pkray.relational.plan.fields import Fields
+
+PAGE_GROUPS = 1 << 12
+"""Groups whose rows are removed at a time: a group may have many."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,12 @@ class Bag:
         self._state.remove(keys.take(gone), row_keys.take(gone))
         named = dict(zip(self.names, columns, strict=True))
         return Moved(owners, row_keys, named, before[0], after[0]), before, after
+
+    def forget(self, keys: pa.Array) -> None:
+        """Remove all rows of groups, by their encoded keys."""
+        for some in _in_pages(keys):
+            found = self._state.rows_of(some)
+            self._state.remove(some.take(pa.array(found.positions)), found.row_keys)
 
     def _row_keys(self, columns: Sequence[pa.Array]) -> pa.Array:
         return encoded(
@@ -326,8 +335,22 @@ class Arrivals(View):
             self._rows.put(keys, values, row_keys)
             self._places.put(value_keys, [], row_keys)
 
+    def forget(self, keys: pa.Array) -> None:
+        """Remove all rows of groups, by their encoded keys."""
+        for some in _in_pages(keys):
+            found = self._rows.rows_of(some)
+            assert found.row_keys is not None
+            owners = some.take(pa.array(found.positions))
+            self._rows.remove(owners, found.row_keys)
+            self._places.remove(encoded([owners, *found.rows.columns]), found.row_keys)
+
     def read(self, keys: pa.Array, *, first: int | None = None, last: int | None = None) -> Held:
         found = self._rows.rows_of(keys, first=first, last=last)
         assert found.row_keys is not None
         named = dict(zip(self.names, found.rows.columns, strict=True))
         return Held(found.positions, found.row_keys, named)
+
+
+def _in_pages(keys: pa.Array) -> Iterator[pa.Array]:
+    for start in range(0, len(keys), PAGE_GROUPS):
+        yield keys.slice(start, PAGE_GROUPS)

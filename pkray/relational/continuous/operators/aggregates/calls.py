@@ -103,9 +103,17 @@ class Calls:
 
     def open(self, context: Context) -> None:
         """Open the states beside the main one."""
-        kept: list[Bag | Arrivals] = [*self._bags.values(), *self._arrivals.values()]
-        for number, each in enumerate(kept):
+        for number, each in enumerate(self._beside):
             each.open(context, f"rows{number or ''}")
+
+    def forget(self, keys: pa.Array) -> None:
+        """Remove groups from the states beside the main one."""
+        for each in self._beside:
+            each.forget(keys)
+
+    @property
+    def _beside(self) -> list[Bag | Arrivals]:
+        return [*self._bags.values(), *self._arrivals.values()]
 
     def _is_end(self, call: AggregateCall) -> bool:
         return call.function in _ENDS or (call.function in _PLACES and bool(call.order_by))

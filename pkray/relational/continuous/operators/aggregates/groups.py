@@ -74,6 +74,29 @@ class Groups:
             known,
         )
 
+    @classmethod
+    def of_keys(cls, changes: Changes, names: Sequence[str], columns: Sequence[pa.Array]) -> Groups:
+        """Make groups of which nothing changed, in the order given.
+
+        Args:
+            changes: none, of the rows that groups are made of.
+            columns: the keys, a row a group; one at least.
+        """
+        known = np.ones(len(columns[0]), bool)
+        nothing = np.zeros(0, np.int64)
+        return cls(
+            changes,
+            nothing,
+            nothing,
+            np.arange(len(known)),
+            tuple(names),
+            tuple(columns),
+            identified(columns),
+            len(known),
+            known,
+            known,
+        )
+
     @property
     def signs(self) -> np.ndarray:
         """1 for each change that adds a row, -1 for one that retracts it."""

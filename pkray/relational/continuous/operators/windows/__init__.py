@@ -1,6 +1,7 @@
 """What waits for event time.
 
 ``event_time`` says when a time has passed; ``waiting`` keeps rows in the order of their times until
-it has. ``held_windows`` keeps the rows of open windows, and ``bounded`` computes joins, top-n and
-deduplication of windows that are over.
+it has. ``window_aggregate`` keeps the groups of open windows, ``sessions`` the rows of open
+sessions (``spans``: of times that are near each other). ``held_windows`` keeps the rows of open
+windows, and ``bounded`` computes joins, top-n and deduplication of windows that are over.
 """
