@@ -120,19 +120,23 @@ def interleaved(fields: Fields, parts: Sequence[tuple[Changes, np.ndarray]]) -> 
     return joined if bool((order[1:] > order[:-1]).all()) else joined.take(order)
 
 
-def netted(changes: Changes, key: Sequence[str] | None) -> Changes:
+def netted(changes: Changes, key: Sequence[str] | None, *, in_order: bool = True) -> Changes:
     """Leave the net change of each key, or of each row where there is no key.
 
     By key: the first row that is retracted and the last that is added; nothing where both are
     equal. Without a key: as many equal rows as are left when additions and retractions cancel. What
     is left keeps its kind, but that an addition after an update's retraction is +U. A key's
     retraction stands right before its addition, where the last change of the key was.
+
+    Args:
+        in_order: whether the changes of a key come in the order in which they happened. Otherwise a
+            key's new row may come before its old one goes; retractions have whole rows then.
     """
     if len(changes) < 2:
         return changes
     if key is None:
         return _netted_rows(changes)
-    return _netted_keys(changes, key)
+    return _netted_keys(changes, key, in_order)
 
 
 def _netted_rows(changes: Changes) -> Changes:
@@ -154,7 +158,7 @@ def _netted_rows(changes: Changes) -> Changes:
     return changes.take(np.sort(order[kept]))
 
 
-def _netted_keys(changes: Changes, key: Sequence[str]) -> Changes:
+def _netted_keys(changes: Changes, key: Sequence[str], in_order: bool) -> Changes:
     distinct = codes(changes.columns(key), len(changes))
     if distinct.count == len(changes):
         return changes
@@ -165,6 +169,9 @@ def _netted_keys(changes: Changes, key: Sequence[str]) -> Changes:
     first[groups[::-1]] = rows[::-1]  # the first change of each key
     last = np.full(count, -1)
     last[groups] = rows
+    if not in_order and bool((adds[first] & ~adds[last]).any()):
+        left = _netted_rows(changes)
+        return _netted_keys(left.take(np.argsort(left.adds, kind="stable")), key, True)
     before = np.where(adds[first], -1, first)
     after = np.where(adds[last], last, -1)
     whole = codes(changes.rows.columns, len(changes)).of_row

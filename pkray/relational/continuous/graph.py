@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from pkray.errors import UnsupportedError
 from pkray.options.values import duration_millis
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import (
@@ -20,14 +21,16 @@ from pkray.relational.continuous.operator import (
     operator_of,
 )
 from pkray.relational.continuous.operators.stateless import Watermarks
+from pkray.relational.continuous.parallel.peers import Peers, alone
 from pkray.relational.continuous.queries import skipped_rows
 from pkray.relational.continuous.queries.late_rows import LateRows, late_spec
 from pkray.relational.continuous.queries.skipped_rows import SkippedRows
-from pkray.relational.continuous.state.state import State, StateSpec
+from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.state import KEY, State, StateSpec
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
-from pkray.relational.plan.nodes import Node, Scan, Values
+from pkray.relational.plan.nodes import Exchange, Join, Node, Scan, Values, Window
 from pkray.relational.plan.state import state_ttls, states
-from pkray.relational.plan.windowing import judges_lateness
+from pkray.relational.plan.windowing import judges_lateness, window_bounds
 
 LAST_WATERMARK = 2**62
 """Event time in microseconds at the end of all sources: everything that waits comes."""
@@ -71,6 +74,7 @@ class Graph:
     Attributes:
         scans: what changes come from, by number.
         running: the stage that works; after an error the one that failed.
+        most_rows: that one operator was given in the last call.
 
     Args:
         roots: physical plans; what is equal in several of them runs once.
@@ -80,6 +84,7 @@ class Graph:
         ttls: as the compiled plan says them, by a node's number: one a state.
         rows_of: gives the rows of a source by key, where it can.
         skips: whether rows that cannot be computed one by one are left out, and kept aside.
+        peers: the workers that have the other shares of the plan; None: this one has all.
     """
 
     def __init__(
@@ -91,7 +96,10 @@ class Graph:
         ttls: Mapping[int, Sequence[str]] | None = None,
         rows_of: RowsOf = no_rows,
         skips: bool = False,
+        peers: Peers | None = None,
     ) -> None:
+        self._peers = peers or alone()
+        self.most_rows = 0
         skipped = (
             SkippedRows(open_state(skipped_rows.NAME, skipped_rows.SPEC, 0)) if skips else None
         )
@@ -137,9 +145,11 @@ class Graph:
             number: changes.get(number, Changes.none(scan.fields))
             for number, scan in self.scans.items()
         }
+        self.most_rows = 0
         for stage in self.stages:
+            given = self._given(stage, made)
             self.running = stage
-            given = [made[number] for number in stage.inputs]
+            self.most_rows = max(self.most_rows, *map(len, given))
             for state in stage.states.values():
                 state.now = epoch.time
             begun = time.perf_counter()
@@ -150,16 +160,42 @@ class Graph:
         self.running = None
         return [made[number] for number in self._roots]
 
+    def _given(self, stage: Stage, made: Mapping[int, Changes]) -> list[Changes]:
+        """Give an operator the changes of its inputs, those of all workers where its keys ask."""
+        inputs = zip(stage.inputs, stage.node.inputs, strict=True)
+        if self._peers.is_alone:
+            return [made[number] for number in stage.inputs]
+        return [
+            self._exchanged(stage, place, made[number], node)
+            if isinstance(node, Exchange)
+            else made[number]
+            for place, (number, node) in enumerate(inputs)
+        ]
+
+    def _exchanged(self, stage: Stage, place: int, changes: Changes, node: Exchange) -> Changes:
+        keys = stage.operator.key_bytes(place, changes, node.keys)
+        return self._peers.exchange(changes, keys, node.fields)
+
     def advance(self, epoch: Epoch, *, is_last: bool) -> list[Changes]:
         """End an epoch: move every operator's watermark on, so that what waited for it comes.
 
         Args:
             is_last: whether no source changes any more: everything comes.
         """
+        self._agree()
         self._move(is_last=is_last)
         made = self.run({}, replace(epoch, ends=True))
         self._settle()
         return made
+
+    def _agree(self) -> None:
+        """Follow the rows of all workers, not this one's alone."""
+        followed = [each.operator for each in self.stages if isinstance(each.operator, Watermarks)]
+        if not followed:
+            return
+        told = self._peers.agree([each.watermark for each in followed])
+        for each, found in zip(followed, zip(*told, strict=True), strict=True):
+            each.watermark = max((mark for mark in found if mark is not None), default=None)
 
     def _move(self, *, is_last: bool) -> None:
         """Find the event time that each operator's inputs have passed: the least of theirs.
@@ -197,9 +233,49 @@ class Graph:
         self._move(is_last=False)
         self._settle()
 
+    def exchanged_by(self, name: str, rows: pa.RecordBatch) -> pa.Array:
+        """Give for rows of a state the keys by which their changes are exchanged: BINARY.
+
+        Args:
+            name: of the state.
+            rows: as they are stored: keys, then columns.
+
+        Raises:
+            UnsupportedError: nothing in them tells.
+        """
+        for stage in self.stages:
+            if name in stage.states:
+                return _exchanged_by(stage, stage.states[name].spec, rows)
+        return rows.column(KEY)  # rows that were left out: wherever they are
+
     def states(self) -> dict[str, State]:
         """List all states by their names."""
         return {name: state for stage in self.stages for name, state in stage.states.items()}
+
+
+def _exchanged_by(stage: Stage, spec: StateSpec, rows: pa.RecordBatch) -> pa.Array:
+    if spec.exchanged_by is not None:
+        return spec.exchanged_by(rows)
+    inputs = stage.node.inputs
+    keys = _exchange_keys(inputs[min(spec.index, len(inputs) - 1)])
+    if not keys or (isinstance(stage.node, Join) and stage.node.null_aware):
+        return encoded((), rows.num_rows)
+    if window_bounds(stage.node.inputs[0]) is None and not isinstance(stage.node, Window):
+        return rows.column(KEY)
+    if not set(keys) <= set(rows.schema.names):
+        raise UnsupportedError(
+            f"the state of {type(stage.node).__name__} does not tell whose its rows are: its query "
+            "keeps as many workers as it has",
+            node=type(stage.node).__name__,
+        )
+    return encoded([rows.column(name) for name in keys], rows.num_rows)
+
+
+def _exchange_keys(node: Node) -> tuple[str, ...]:
+    """Find by which columns the rows of an input were brought together."""
+    while not isinstance(node, Exchange) and len(node.inputs) == 1:
+        (node,) = node.inputs
+    return node.keys if isinstance(node, Exchange) else ()
 
 
 def _skipping(rows: SkippedRows, node: int) -> Callable[[int, pa.RecordBatch, str], None]:

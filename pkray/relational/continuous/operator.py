@@ -28,6 +28,7 @@ import pyarrow as pa
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.feeds.source_rows import SourceRows
+from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import function
@@ -112,6 +113,18 @@ class Operator(ABC):
     def __init__(self, node: Any, context: Context) -> None:
         self.node = node
         self.context = context
+
+    def key_bytes(self, place: int, changes: Changes, keys: Sequence[str]) -> pa.Array:
+        """Encode keys as the operator's states do, for changes to be brought together by them.
+
+        Args:
+            place: of the input among those of the node.
+            keys: columns of the input.
+
+        Returns:
+            BINARY, one a change.
+        """
+        return encoded(changes.columns(keys), len(changes))
 
     @abstractmethod
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:

@@ -4,48 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from pkray.errors import QueryFencedError
 from pkray.relational.continuous.changes import Changes, concatenated, netted
-from pkray.relational.continuous.feeds.beginnings import Beginning
 from pkray.relational.continuous.feeds.feeds import NOTHING, Feeds
-from pkray.relational.continuous.feeds.source_rows import SourceRows
-from pkray.relational.continuous.feeds.table_rows import TableRows
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.outlets import Outlet
+from pkray.relational.continuous.parallel.peers import alone
+from pkray.relational.continuous.parallel.plan import RunnablePlan as RunnablePlan
+from pkray.relational.continuous.parallel.share import Assignment, Share, assignments, summed
+from pkray.relational.continuous.parallel.team import Team
 from pkray.relational.continuous.queries.log import Checkpoint, EpochRecord, QueryLog
 from pkray.relational.continuous.state.states import States
-from pkray.relational.plan.keys import best_key, upsert_keys
-from pkray.relational.plan.nodes import Node
-from pkray.relational.sources.source import Source
-from pkray.relational.sources.table import TableSource
 
-_ARRIVALS = 1 << 32
-"""Rows of an epoch that arrival numbers tell apart."""
-
-
-@dataclass(frozen=True)
-class RunnablePlan:
-    """A physical plan, ready to run.
-
-    Attributes:
-        roots: one an outlet.
-        before: of each root, whether its outlet needs the rows before updates.
-        ttl: of state for which neither hint nor plan says another.
-        ttls: as the compiled plan says them, by a node's number.
-        digest: tells plans apart.
-        beginnings: of the sources of which not everything is read first; None: as it is now.
-    """
-
-    roots: tuple[Node, ...]
-    before: tuple[bool, ...]
-    ttl: str = "0 ms"
-    ttls: Mapping[int, Sequence[str]] | None = None
-    digest: str = ""
-    beginnings: Mapping[str, Beginning] | None = None
+OpenTeam: TypeAlias = Callable[[int, int], Team]
+"""Makes the workers of a query: how many there are, and the number of the run."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +37,7 @@ class RunSettings:
         max_rows: most changed rows of a table that an epoch takes; None: no bound.
         is_interrupted: asked between the parts of an epoch; true ends the run.
         reader: under which the sources keep what is still to be read; None: they may expire it.
+        workers: that compute it; None: as many as before.
     """
 
     checkpoint_epochs: int = 100
@@ -69,6 +47,7 @@ class RunSettings:
     skips: bool = False
     max_rows: int | None = None
     is_interrupted: Callable[[], bool] = field(default=lambda: False)
+    workers: int | None = None
 
 
 class Interrupted(Exception):
@@ -78,9 +57,13 @@ class Interrupted(Exception):
 class Run:
     """One run of a query, from its newest checkpoint on. For one thread.
 
+    Epochs that were begun before a crash are run by as many workers as then, the next ones by as
+    many as are wanted.
+
     Args:
         log: where epochs and checkpoints are written down.
-        states: opens the states.
+        states: opens the states of the first worker.
+        open_team: makes the others, where there are any.
     """
 
     def __init__(
@@ -90,35 +73,65 @@ class Run:
         log: QueryLog,
         states: States,
         settings: RunSettings,
+        open_team: OpenTeam | None = None,
     ) -> None:
         self.plan = plan
         self._outlets = outlets
         self._log = log
-        self._states = states
         self._settings = settings
         found = log.take_over()
-        states.begin(found.files if found else {}, found.folders if found else {})
-        self._rows: dict[TableSource, TableRows] = {}
-        self.graph = Graph(
-            plan.roots, plan.before, states.open, plan.ttl, plan.ttls, self._rows_of, settings.skips
-        )
-        self.feeds = Feeds(self.graph.scans, settings.max_rows)
-        if found is None:
-            self.feeds.begin(plan.beginnings)
         self.positions: dict[str, int] = dict(found.positions) if found else {}
-        self.graph.go_on_at(found.watermarks if found else {})
         self.next_epoch = found.epoch + 1 if found else 0
+        self.is_ended = bool(found and found.is_last)
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
-        self._net_keys = [_net_key(root) for root in plan.roots]
         self._pending = log.epochs_from(self.next_epoch)
-        self.is_ended = bool(found and found.is_last)
+        self._wanted = settings.workers or (len(found.shares) if found else 1)
+        if open_team is None:
+            self._wanted = self.workers = 1
+        else:
+            self.workers = self._pending[0].workers if self._pending else self._wanted
+        self._team: Team | None = None
+        if open_team is not None and self.workers > 1:
+            self._team = open_team(self.workers, log.number)
+        assigned = assignments(log.number, self.workers, found)
+        self.share = self._open_share(states, assigned)
+        if found is None:
+            self.feeds.begin(plan.beginnings)
+        if assigned[0].to_deal:
+            self._since_checkpoint = 1
+            self.checkpoint()
 
-    def _rows_of(self, source: Source) -> SourceRows | None:
-        """Give the rows of a keyed table by key, as of the epoch that runs."""
-        if not isinstance(source, TableSource):
-            return None
-        return self._rows.setdefault(source, TableRows(source))
+    def _open_share(self, states: States, assigned: Sequence[Assignment]) -> Share:
+        """Open the first worker's share, while the others open theirs."""
+        team, own = self._team, assigned[0]
+        skips, max_rows = self._settings.skips, self._settings.max_rows
+        with ExitStack() as undo:
+            if team is not None:
+                undo.callback(team.close)
+                team.join()
+                team.begin(assigned)
+            peers = alone() if team is None else team.peers
+            share = Share(self.plan, states, peers, own, skips=skips, max_rows=max_rows)
+            if team is not None:
+                team.wait()
+            undo.pop_all()
+        return share
+
+    @property
+    def graph(self) -> Graph:
+        """The operators of the first worker."""
+        return self.share.graph
+
+    @property
+    def feeds(self) -> Feeds:
+        """The feeds of all sources."""
+        return self.share.feeds
+
+    @property
+    def is_outgrown(self) -> bool:
+        """Whether the next epochs are to be run by another number of workers: by another run."""
+        return not self._pending and self.workers != self._wanted
 
     def step(self) -> bool:
         """Run one epoch, if there is something to be read; write no checkpoint.
@@ -151,7 +164,7 @@ class Run:
             bounds[name] = (after, positions.get(name, newest))
         if any(until > after for after, until in bounds.values()) or not self.positions:
             self._hold_first(bounds)
-            self._run(self._log.begin(EpochRecord(self.next_epoch, bounds, self._settings.clock())))
+            self._run(self._log.begin(self._record(bounds)))
 
     @property
     def is_behind_its_log(self) -> bool:
@@ -170,9 +183,7 @@ class Run:
         self._since_checkpoint += 1
         self.checkpoint()
         same = {name: (at, at) for name, at in self.positions.items()}
-        last = EpochRecord(
-            self.next_epoch, same, self._settings.clock(), self.is_ended, upgrade=upgrade
-        )
+        last = self._record(same, is_last=self.is_ended, upgrade=upgrade)
         return self._log.begin(last).upgrade == upgrade
 
     def checkpoint_if_due(self) -> None:
@@ -191,34 +202,34 @@ class Run:
         if bounds is None and not is_last:
             return None
         same = {name: (at, at) for name, at in self.positions.items()}
-        record = EpochRecord(
-            self.next_epoch,
-            bounds or same,
-            self._settings.clock(),
-            is_last,
-        )
-        self._hold_first(record.bounds)
-        return self._log.begin(record)
+        self._hold_first(bounds or same)
+        return self._log.begin(self._record(bounds or same, is_last=is_last))
+
+    def _record(
+        self, bounds: dict[str, tuple[int, int]], *, is_last: bool = False, upgrade: str = ""
+    ) -> EpochRecord:
+        number, time = self.next_epoch, self._settings.clock()
+        return EpochRecord(number, bounds, time, is_last, upgrade=upgrade, workers=self.workers)
 
     def _hold_first(self, bounds: Mapping[str, tuple[int, int]]) -> None:
         if not self.positions:
             self._hold({name: at[0] if at[0] > NOTHING else at[1] for name, at in bounds.items()})
 
     def _run(self, record: EpochRecord) -> None:
-        arrival = record.number * _ARRIVALS
-        for source, rows in self._rows.items():
-            rows.move(record.bounds[self.feeds.name_of(source)])
+        if self._team is not None:
+            self._team.run(record)
         collected: list[list[Changes]] = [[] for _ in self._outlets]
-        count = 0
-        for changes in self.feeds.read(record.bounds):
-            if self._settings.is_interrupted():
-                raise Interrupted
-            part = Epoch(record.number, record.time, arrival + count)
-            self._take(self.graph.run(changes, part), collected, part)
-            self._states.fit()
-            count += max(map(len, changes.values()), default=0)
-        epoch = Epoch(record.number, record.time, arrival + count)
-        self._take(self.graph.advance(epoch, is_last=record.is_last), collected, epoch)
+        try:
+            for made, epoch in self.share.run(record):
+                if self._settings.is_interrupted():
+                    raise Interrupted
+                self._take(made, collected, epoch)
+        except Exception as error:
+            if self._team is not None:
+                self._team.fail(error)
+            raise
+        if self._team is not None:
+            self._team.nodes = self._team.wait()
         self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}
         for place, outlet in enumerate(self._outlets):
             self._give(place, collected[place], epoch)
@@ -226,7 +237,6 @@ class Run:
         self.next_epoch = record.number + 1
         self.is_ended = record.is_last
         self._since_checkpoint += 1
-        self._states.fit()
 
     def _take(self, made: Sequence[Changes], collected: list[list[Changes]], epoch: Epoch) -> None:
         for place, changes in enumerate(made):
@@ -237,7 +247,8 @@ class Run:
 
     def _give(self, place: int, parts: Sequence[Changes], epoch: Epoch) -> None:
         fields = self.plan.roots[place].fields
-        net = netted(concatenated(fields, parts), self._net_keys[place])
+        key, whole = self.share.net_keys[place], self.plan.before[place]
+        net = netted(concatenated(fields, parts), key, in_order=not whole)
         if len(net):
             self._outlets[place].give(net, epoch)
 
@@ -253,15 +264,20 @@ class Run:
         """Write all states to files, and write down which; nothing where no epoch ran since."""
         if not self._since_checkpoint:
             return
+        if self._team is not None:
+            self._team.checkpoint()
+        files = self.share.states.checkpoint()
+        others = tuple(self._team.wait()) if self._team is not None else ()
         self._log.write_checkpoint(
             Checkpoint(
                 self.next_epoch - 1,
                 self.positions,
                 self.graph.watermarks(),
                 self.plan.digest,
-                self._states.checkpoint(),
+                files,
                 self.is_ended,
-                folders=self._states.folders,
+                folders=self.share.states.folders,
+                others=others,
             )
         )
         self._hold(self.positions)
@@ -277,7 +293,9 @@ class Run:
         """Drop what no checkpoint has: it is computed again."""
         for outlet in self._outlets:
             outlet.close()
-        self._states.close()
+        if self._team is not None:
+            self._team.close()
+        self.share.close()
 
     @property
     def running_node(self) -> str | None:
@@ -290,26 +308,6 @@ class Run:
         return {
             "epoch": self.next_epoch - 1,
             "sources": dict(self.positions),
-            "nodes": [
-                {
-                    "id": stage.number,
-                    "type": type(stage.node).__name__,
-                    "rows_in": stage.rows_in,
-                    "rows_out": stage.rows_out,
-                    "seconds": round(stage.seconds, 6),
-                    "state_bytes": {
-                        name: state.memory_bytes for name, state in stage.states.items()
-                    },
-                    "state_rows": {name: state.rows for name, state in stage.states.items()},
-                    "state_file_bytes": {
-                        name: state.file_bytes for name, state in stage.states.items()
-                    },
-                }
-                for stage in self.graph.stages
-            ],
+            "workers": self.workers,
+            "nodes": summed([self.share.nodes(), *(self._team.nodes if self._team else ())]),
         }
-
-
-def _net_key(root: Node) -> tuple[str, ...] | None:
-    """Choose the key by which the changes of a root are netted."""
-    return best_key(root, upsert_keys(root))

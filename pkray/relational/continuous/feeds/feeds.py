@@ -45,10 +45,12 @@ class Feed(ABC):
     Attributes:
         name: of the source.
         has_history: whether what was read can be read again from the beginning.
+        worker, workers: the number of the worker that reads, and how many read the source.
     """
 
     name: str
     has_history = True
+    worker, workers = 0, 1
 
     @abstractmethod
     def newest(self) -> int:
@@ -57,6 +59,13 @@ class Feed(ABC):
     @abstractmethod
     def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
         """Read changes between two positions, with the columns of a scan."""
+
+    def read_share(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+        """Read this worker's share of the changes; the first has all, unless a feed deals them.
+
+        Changes of one key are one worker's, in their order.
+        """
+        return iter(()) if self.worker else self.read(bounds, scan)
 
     def next(self, after: int, newest: int, max_rows: int | None) -> int:
         """Choose the position that an epoch goes to."""
@@ -323,9 +332,16 @@ class Feeds:
     Args:
         scans: what the plan reads, by number.
         max_rows: most changed rows of a table that an epoch takes; None: no bound.
+        worker, workers: the number of the worker that reads, and how many there are.
     """
 
-    def __init__(self, scans: Mapping[int, Scan | Values], max_rows: int | None = None) -> None:
+    def __init__(
+        self,
+        scans: Mapping[int, Scan | Values],
+        max_rows: int | None = None,
+        worker: int = 0,
+        workers: int = 1,
+    ) -> None:
         self._max_rows = max_rows
         self._beginnings: dict[str, Beginning] = {}
         self._scans = scans
@@ -337,6 +353,7 @@ class Feeds:
             source = scan.source if isinstance(scan, Scan) else number
             if source not in known:
                 feed = feed_of(scan)
+                feed.worker, feed.workers = worker, workers
                 known[source] = _fresh(feed.name, self.feeds)
                 self.feeds[known[source]] = feed
             self._keys[number] = known[source]
@@ -419,7 +436,7 @@ class Feeds:
         rows = 0
         for number, scan in self._scans.items():
             key = self._keys[number]
-            for changes in self.feeds[key].read(bounds[key], scan):
+            for changes in self.feeds[key].read_share(bounds[key], scan):
                 held.setdefault(number, []).append(changes)
                 rows += len(changes)
                 if rows >= PART_ROWS:

@@ -11,6 +11,7 @@ from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned
 from pkray.relational.continuous.operators.replacement import replaced
+from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.plan.nodes import Normalize
 
@@ -22,6 +23,9 @@ class CompleteByKey(Operator):
     def __init__(self, node: Normalize, context: Context) -> None:
         super().__init__(node, context)
         self._state = context.open_state(StateSpec(node.fields.arrow))
+
+    def key_bytes(self, place: int, changes: Changes, keys: Sequence[str]) -> pa.Array:
+        return identified(changes.columns(keys), len(changes))
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs

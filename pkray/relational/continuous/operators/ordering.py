@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context
-from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.continuous.state.state import StateSpec
+from pkray.relational.continuous.state.encoding import encoded, parts
+from pkray.relational.continuous.state.state import KEY, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.expressions import SortKey
+from pkray.relational.plan.fields import Fields
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 ARRIVAL_BYTES = 9
@@ -39,10 +40,20 @@ class Arrivals:
     """Remembers when each row arrived: of equal rows the oldest is retracted first.
 
     Retractions of rows that are not there are swallowed.
+
+    Args:
+        fields: of the rows.
+        keys: the columns by which they are brought together.
     """
 
-    def __init__(self, context: Context) -> None:
-        spec = StateSpec(_ARRIVAL, by_row=True, name="arrivals")
+    def __init__(self, context: Context, fields: Fields, keys: Sequence[str]) -> None:
+        types = [field.type for field in fields.arrow]
+        places = [fields.names.index(key) for key in keys]
+
+        def exchanged_by(rows: pa.RecordBatch) -> pa.Array:
+            return parts(rows.column(KEY), types, places)
+
+        spec = StateSpec(_ARRIVAL, by_row=True, name="arrivals", exchanged_by=exchanged_by)
         self._state = context.open_state(spec)
 
     def take(self, changes: Changes, arrivals: np.ndarray) -> Effect:

@@ -77,7 +77,11 @@ class _Windowed(Operator):
         super().__init__(node, context)
         self._schema = node.input.fields.arrow
         self._rows = context.open_state(StateSpec(self._kept(), by_row=True))
-        self._arrivals = None if context.inputs[0].is_append else Arrivals(context)
+        self._arrivals = (
+            None
+            if context.inputs[0].is_append
+            else Arrivals(context, node.input.fields, node.partition_by)
+        )
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs

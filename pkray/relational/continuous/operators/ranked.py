@@ -111,7 +111,11 @@ class Ranked(Operator):
         self._ranking = ranking(node)
         self._schema = node.input.fields.arrow
         self._rows = context.open_state(StateSpec(self._schema, by_row=True))
-        self._arrivals = None if context.inputs[0].is_append else Arrivals(context)
+        self._arrivals = (
+            None
+            if context.inputs[0].is_append
+            else Arrivals(context, node.input.fields, self._ranking.partition_by)
+        )
         self._key = _risen_by(node) if isinstance(node, TopN) else ()
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:

@@ -12,6 +12,7 @@ from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
+from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.local.batches import batch_of, with_schema
 from pkray.relational.plan.nodes import Distinct, SetKind, SetOperation
@@ -29,6 +30,9 @@ class CountedRows(Operator):
         counts = [pa.field(f"{side}_count", pa.int64()) for side in self._sides]
         self._state = context.open_state(StateSpec(pa.schema([*node.fields.arrow, *counts])))
         self._again = context.expires and "U" in context.mode.kinds and _is_union(node)
+
+    def key_bytes(self, place: int, changes: Changes, keys: Sequence[str]) -> pa.Array:
+        return identified(with_schema(changes.rows, self.node.fields.arrow).columns, len(changes))
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         schema = self.node.fields.arrow

@@ -31,7 +31,7 @@ class LateRows:
     def __init__(self, state: State) -> None:
         self._state = state
         self._epoch = -1
-        self._number = 0
+        self._first = self._number = state.worker << 40  # other than those of other workers
         self.count = 0
 
     def add(self, rows: pa.RecordBatch, epoch: Epoch) -> None:
@@ -42,7 +42,7 @@ class LateRows:
         """
         count = rows.num_rows
         if epoch.number != self._epoch:
-            self._epoch, self._number = epoch.number, 0
+            self._epoch, self._number = epoch.number, self._first
         numbers = pa.array(np.arange(self._number, self._number + count))
         epochs = pa.repeat(pa.scalar(epoch.number, pa.int64()), count)
         watermarks = pa.repeat(pa.scalar(epoch.watermark, pa.int64()), count)

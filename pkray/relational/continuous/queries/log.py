@@ -38,6 +38,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
         run: which run of the query wrote it down.
         upgrade: the upgrade that ends with this epoch, in which another plan takes over; empty: the
             epoch is one of the plan.
+        workers: that compute it.
     """
 
     number: int
@@ -46,6 +47,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
     is_last: bool = False
     run: str = ""
     upgrade: str = ""
+    workers: int = 1
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -56,9 +58,11 @@ class Checkpoint(msgspec.Struct, frozen=True):
         positions: of the sources.
         watermarks: event time of the sources in microseconds, by the number of the node.
         digest: of the plan.
-        files: by state.
+        files: of the first worker, by state.
         folders: of states whose files lie in a folder that is not called as they are: upgrades give
             operators other numbers.
+        others: of the other workers, each by state.
+        apart: of states that another number of workers holds, how many.
     """
 
     epoch: int
@@ -69,6 +73,17 @@ class Checkpoint(msgspec.Struct, frozen=True):
     is_last: bool = False
     run: str = ""
     folders: dict[str, str] = {}
+    others: tuple[dict[str, tuple[DataFileMeta, ...]], ...] = ()
+    apart: dict[str, int] = {}
+
+    @property
+    def shares(self) -> tuple[dict[str, tuple[DataFileMeta, ...]], ...]:
+        """The files of each worker, by state."""
+        return self.files, *self.others
+
+    def workers_of(self, state: str) -> int:
+        """Say how many workers hold a state."""
+        return self.apart.get(state, len(self.shares))
 
     def folder(self, state: str) -> str:
         """Name the folder of a state's files."""
@@ -80,7 +95,13 @@ NOTHING_YET = Checkpoint(-1, {}, {}, "", {})
 
 
 class QueryLog(ABC):
-    """Where a query writes down its epochs and checkpoints."""
+    """Where a query writes down its epochs and checkpoints.
+
+    Attributes:
+        number: of the run, greater than those of the runs before it.
+    """
+
+    number = 0
 
     @abstractmethod
     def take_over(self) -> Checkpoint | None:
@@ -167,6 +188,7 @@ class StoredLog(QueryLog):
             numbers = self._checkpoints()
             newest = NOTHING_YET if not numbers else self._checkpoint(numbers[-1])
             self._number = (numbers[-1] if numbers else -1) + 1
+            self.number = self._number
             if self._create(self._checkpoint_path(self._number), newest):
                 break
         if not self._place:  # an upgrade leaves files to the query, which begins before it
@@ -347,7 +369,7 @@ def _number(path: str) -> int:
 
 
 def _is_data(path: str) -> bool:
-    return "/bucket-0/" in path
+    return "/bucket-" in path
 
 
 def _is_checkpoint(path: str) -> bool:
@@ -356,8 +378,9 @@ def _is_checkpoint(path: str) -> bool:
 
 def _paths(checkpoints: list[Checkpoint]) -> set[str]:
     return {
-        f"state/{each.folder(name)}/bucket-0/{file.file_name}"
+        f"state/{each.folder(name)}/bucket-{worker}/{file.file_name}"
         for each in checkpoints
-        for name, files in each.files.items()
+        for worker, share in enumerate(each.shares)
+        for name, files in share.items()
         for file in files
     }

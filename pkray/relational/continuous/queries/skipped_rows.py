@@ -24,7 +24,7 @@ class SkippedRows:
     def __init__(self, state: State) -> None:
         self._state = state
         self._epoch = -1
-        self._number = 0
+        self._first = self._number = state.worker << 40  # other than those of other workers
 
     def add(self, epoch: int, node: int, row: pa.RecordBatch, error: str) -> None:
         """Keep one row.
@@ -34,7 +34,7 @@ class SkippedRows:
             row: a batch of one row.
         """
         if epoch != self._epoch:
-            self._epoch, self._number = epoch, 0
+            self._epoch, self._number = epoch, self._first
         said = json.dumps(row.to_pylist()[0], default=str, ensure_ascii=False)
         numbers = [pa.array(np.array([each])) for each in (epoch, self._number)]
         values = [numbers[0], pa.array([node]), pa.array([error]), pa.array([said])]

@@ -24,18 +24,22 @@ PREFIX = "state_"
 
 @dataclass(frozen=True)
 class _StateRows:
-    """Gives the rows of one state of a query, as of its newest checkpoint."""
+    """Gives the rows of one state of a query, as of its newest checkpoint, from all workers.
+
+    Attributes:
+        shares: its files, by the number of the worker that keeps them.
+    """
 
     name: str
     location: TableLocation
     folder: ObjectStore
-    files: tuple[DataFileMeta, ...]
+    shares: dict[int, tuple[DataFileMeta, ...]]
 
     def open_system(self, system: str, snapshot_id: Any = None, **at: Any) -> pa.RecordBatchReader:
         """Read the rows; a state is read as it is, whatever moment is asked for."""
-        if not self.files:
+        if not any(self.shares.values()):
             return pa.RecordBatchReader.from_batches(COLUMNS, [])
-        return stored_rows(self.folder, self.files)
+        return stored_rows(self.folder, self.shares)
 
 
 def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
@@ -56,7 +60,9 @@ def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
             files = {**files, NAME: ()}
         if wanted in files:
             folder = store.folder(name).child(f"state/{found.folder(wanted) if found else wanted}")
-            rows = _StateRows(table.name, table.location, folder, files[wanted])
+            shares = found.shares if found else ()
+            files_of = {worker: each.get(wanted, ()) for worker, each in enumerate(shares)}
+            rows = _StateRows(table.name, table.location, folder, files_of)
             return SystemTable(cast(Reads, rows), system)
         known = ", ".join(f"{table.name}${PREFIX}{each}" for each in files)
         raise TableNotFoundError(

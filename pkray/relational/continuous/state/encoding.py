@@ -249,3 +249,68 @@ def _lists(array: pa.Array, equal_zeros: bool) -> _Block:
         ],
         len(array),
     )
+
+
+def parts(keys: pa.Array, types: Sequence[pa.DataType], places: Sequence[int]) -> pa.Array:
+    """Cut out of encoded rows what `encoded` gives for some of their columns.
+
+    Args:
+        keys: BINARY, without NULLs, as `encoded` gives them, ascending.
+        types: of the columns, up to the last of `places` at least.
+        places: of the columns wanted, in the order wanted.
+    """
+    plain = keys.cast(pa.large_binary())
+    rows = len(plain)
+    offsets = np.frombuffer(plain.buffers()[1], np.int64)[plain.offset : plain.offset + rows + 1]
+    data = np.frombuffer(plain.buffers()[2] or b"", np.uint8)
+    ends = np.flatnonzero((data[:-1] == 0) & (data[1:] == 0)) + 2
+    found, at = [], offsets[:-1]
+    for kind in types[: max(places, default=-1) + 1]:
+        begun, at = at, _after(data, ends, at, kind)
+        found.append(_Block(data[spread(begun, at - begun)], at - begun))
+    return _as_binary(_joined([found[place] for place in places], rows), rows)
+
+
+def texts_of(keys: pa.Array) -> pa.Array:
+    """Give the bytes of which `encoded` made keys: one BINARY column without NULLs."""
+    lengths = np.asarray(pc.binary_length(keys)).astype(np.int64) - 3
+    plain = keys.cast(pa.large_binary())
+    offsets = np.frombuffer(plain.buffers()[1], np.int64)[plain.offset : plain.offset + len(keys)]
+    data = np.frombuffer(plain.buffers()[2] or b"", np.uint8)
+    escaped = _as_binary(_Block(data[spread(offsets + 1, lengths)], lengths), len(keys))
+    return pc.replace_substring(escaped, b"\0\xff", b"\0")
+
+
+def _after(data: np.ndarray, ends: np.ndarray, at: np.ndarray, kind: pa.DataType) -> np.ndarray:
+    """Find where values end.
+
+    Args:
+        data: uint8, all bytes.
+        ends: int64, the places after two zeros.
+        at: int64, where each value begins.
+    """
+    found = at + 1
+    valid = np.flatnonzero(data[at] == _VALID)
+    inside = found[valid]
+    if _is_bytes(kind):
+        inside = ends[np.searchsorted(ends, inside + 2)]
+    elif pa.types.is_struct(kind):
+        for place in range(kind.num_fields):
+            inside = _after(data, ends, inside, kind.field(place).type)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
+        inside = _after_lists(data, ends, inside, kind)
+    elif not pa.types.is_null(kind):
+        inside = inside + (1 if pa.types.is_boolean(kind) else kind.bit_width // 8)
+    found[valid] = inside
+    return found
+
+
+def _after_lists(
+    data: np.ndarray, ends: np.ndarray, at: np.ndarray, kind: pa.DataType
+) -> np.ndarray:
+    children = [kind.key_type, kind.item_type] if pa.types.is_map(kind) else [kind.value_type]
+    at = at.copy()
+    while len(more := np.flatnonzero(data[at] != _END)):
+        for child in children:
+            at[more] = _after(data, ends, at[more], child)
+    return at + 1

@@ -8,13 +8,16 @@ up to a bound, then in data files of the table format, which a checkpoint names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from pkray.errors import TableExistsError
 from pkray.format.binary_row import EMPTY_ROW
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.bucket_lookup import BucketLookup
@@ -57,12 +60,15 @@ class StateSpec:
         by_row: whether a key has several rows, told apart and ordered by row keys.
         index: which of the operator's inputs it is about: its TTL applies.
         name: tells states of one operator and input apart; empty for the main one.
+        exchanged_by: gives of rows as they are stored (keys, then columns) the keys by which their
+            changes were exchanged (``Operator.key_bytes``), where these are not the state's own.
     """
 
     columns: pa.Schema
     by_row: bool = False
     index: int = 0
     name: str = ""
+    exchanged_by: Callable[[pa.RecordBatch], pa.Array] | None = None
 
 
 class Found(NamedTuple):
@@ -105,6 +111,7 @@ class State:
         local_directory: on the local disk, for rows set aside.
         cache_room: gives the bytes that rows kept in memory to be found by key may still take, of
             all states together; None: none are kept.
+        worker: number of the worker whose share of the rows it is: the bucket of its files.
     """
 
     def __init__(
@@ -118,8 +125,10 @@ class State:
         ttl: int = 0,
         local_directory: str | None = None,
         cache_room: Callable[[], int] | None = None,
+        worker: int = 0,
     ) -> None:
         self.spec = spec
+        self.worker = worker
         self.ttl = ttl
         self.now = 0
         self._store = store
@@ -132,7 +141,7 @@ class State:
         made = self._table_schema(memory)
         self._schema = made if stored is None else replace(made, id=stored.id)
         cache = FlushedRowsCache(memory, lambda: self._writer.memory_bytes)
-        source = DataFileStore(store, self._schema, EMPTY_ROW, 0, flushed_rows=cache)
+        source = DataFileStore(store, self._schema, EMPTY_ROW, worker, flushed_rows=cache)
         engine = merge_engine(self._schema)
         self._lookup = BucketLookup(lookups, source, self._schema, engine)
         self._source = source
@@ -257,6 +266,10 @@ class State:
         nothing = [pa.nulls(len(keys), field.type) for field in self.spec.columns]
         self._write(keys, row_keys, nothing, DELETE)
 
+    def restore(self, rows: pa.RecordBatch) -> None:
+        """Put rows as `stored_rows` gives them, with the times of their writing."""
+        self._write_rows(rows.select(self._row_schema.names), INSERT)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read all rows, merged, in the order of their keys: keys first, then the columns.
 
@@ -318,7 +331,8 @@ class State:
         if not self._has_schema:
             schemas = SchemaStore(self._store, "a state")
             if not schemas.exists():
-                schemas.create(self._schema)
+                with suppress(TableExistsError):  # another worker's share came first
+                    schemas.create(self._schema)
             self._has_schema = True
         self._writer.prepare_commit()
         self._levels = self._writer.levels
@@ -371,11 +385,13 @@ class State:
         arrays = [keys, *([row_keys] if self.spec.by_row else []), *values]
         if self._written:
             arrays.append(pa.repeat(pa.scalar(self.now, pa.int64()), rows))
-        named = batch_of(arrays, self._row_schema, rows)
-        self._cache_written(keys, None if kind == DELETE else named.columns[1:])
-        kinds = pa.array(np.full(rows, kind, np.int8))
+        self._write_rows(batch_of(arrays, self._row_schema, rows), kind)
+
+    def _write_rows(self, rows: pa.RecordBatch, kind: int) -> None:
+        self._cache_written(rows.column(0), None if kind == DELETE else rows.columns[1:])
+        kinds = pa.array(np.full(rows.num_rows, kind, np.int8))
         self._writer.write(
-            pa.RecordBatch.from_arrays([kinds, *named.columns], names=[KIND, *named.schema.names])
+            pa.RecordBatch.from_arrays([kinds, *rows.columns], names=[KIND, *rows.schema.names])
         )
 
     def _cache_written(self, keys: pa.Array, values: Sequence[pa.Array] | None) -> None:
@@ -417,13 +433,20 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def stored_rows(store: ObjectStore, files: Sequence[DataFileMeta]) -> pa.RecordBatchReader:
+def stored_rows(
+    store: ObjectStore, shares: Mapping[int, Sequence[DataFileMeta]]
+) -> pa.RecordBatchReader:
     """Read the rows of a state as a checkpoint names its files: the keys, then the columns.
 
     Args:
         store: the folder of the state.
+        shares: the files of each worker, by its number.
     """
     schema = SchemaStore(store, "a state").latest()
-    source = DataFileStore(store, schema, EMPTY_ROW, 0)
-    rows = merge_read(Levels(files).runs(), source, merge_engine(schema), schema)
-    return pa.RecordBatchReader.from_batches(schema.arrow_schema, rows)
+    engine = merge_engine(schema)
+    rows = (
+        merge_read(Levels(files).runs(), source, engine, schema)
+        for number, files in shares.items()
+        for source in [DataFileStore(store, schema, EMPTY_ROW, number)]
+    )
+    return pa.RecordBatchReader.from_batches(schema.arrow_schema, chain.from_iterable(rows))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
 
 from pkray.clock import now_millis
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
-from pkray.relational.continuous.state.state import State, StateSpec
+from pkray.relational.continuous.state.state import State, StateSpec, stored_rows
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
@@ -43,16 +45,20 @@ class States:
         )
         self._generation = generation
         self._files: Files = {}
+        self._worker = 0
         self.opened: dict[str, State] = {}
         self.folders: dict[str, str] = {}
 
-    def begin(self, files: Files, folders: Mapping[str, str] | None = None) -> None:
+    def begin(
+        self, files: Files, folders: Mapping[str, str] | None = None, worker: int = 0
+    ) -> None:
         """Go on from the files of a checkpoint.
 
         Args:
             folders: of states whose files lie in a folder that is not called as they are.
+            worker: number of the worker whose share of the rows they hold.
         """
-        self._files = files
+        self._files, self._worker = files, worker
         self.folders = {name: name for name in files} | dict(folders or {})
         self.opened = {}
 
@@ -73,9 +79,21 @@ class States:
             ttl=ttl,
             local_directory=self._local,
             cache_room=lambda: self._memory // 2 - self._cached_bytes(),
+            worker=self._worker,
         )
         self.opened[name] = state
         return state
+
+    def stored(
+        self, name: str, shares: Mapping[int, Sequence[DataFileMeta]]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a state as a checkpoint has them.
+
+        Args:
+            shares: the files of each worker, by its number.
+        """
+        folder = self._store.child(self.folders.get(name, name))
+        return iter(stored_rows(folder, shares) if any(shares.values()) else ())
 
     def fit(self) -> None:
         """Write states to files, the largest first, until all together hold what they may.

@@ -94,6 +94,8 @@ def _begin_as_before(site: Site, upgrade: StoredUpgrade) -> None:
             {**before.files, **files},
             before.is_last,
             folders={**{name: before.folder(name) for name in before.files}, **folders},
+            others=before.others,
+            apart={**before.apart, **dict.fromkeys(files, 1)},
         )
     )
 

@@ -178,11 +178,14 @@ def _taken_over(
     record: EpochRecord,
 ) -> Checkpoint:
     """Name the states of the newer plan: those that are kept as they were, under new numbers."""
-    files: dict[str, tuple[DataFileMeta, ...]] = {}
+    shares: list[dict[str, tuple[DataFileMeta, ...]]] = [{} for _ in old.shares]
     folders: dict[str, str] = {}
+    apart: dict[str, int] = {}
 
     def take(name: str, found: Checkpoint, known: str) -> None:
-        files[name], folders[name] = found.files[known], found.folder(known)
+        folders[name], apart[name] = found.folder(known), found.workers_of(known)
+        for place, files in enumerate(found.shares):
+            shares[place][name] = files.get(known, ())
 
     for known in old.files:
         if not _STATE.fullmatch(known):  # rows that were skipped: they are of no operator
@@ -206,9 +209,11 @@ def _taken_over(
         latest.positions,
         watermarks,
         upgrade.new.digest,
-        files,
+        shares[0],
         latest.is_last,
         folders=folders,
+        others=tuple(shares[1:]),
+        apart=apart,
     )
 
 

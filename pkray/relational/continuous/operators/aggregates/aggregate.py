@@ -13,6 +13,7 @@ from pkray.relational.continuous.operators.aggregates.accumulators import intege
 from pkray.relational.continuous.operators.aggregates.fold import Fold
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
 from pkray.relational.continuous.operators.replacement import replaced
+from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.plan.nodes import Aggregate
 from pkray.relational.plan.windowing import is_windowed
@@ -32,6 +33,9 @@ class GroupAggregate(Operator):
         schema = pa.schema([*keys, pa.field("rows", pa.int64()), *self._fold.columns])
         self._state = context.open_state(StateSpec(schema))
         self._fold.open(context)
+
+    def key_bytes(self, place: int, changes: Changes, keys: Sequence[str]) -> pa.Array:
+        return identified(changes.columns(keys), len(changes))
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
-from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.continuous.state.state import StateSpec
+from pkray.relational.continuous.state.encoding import encoded, parts, texts_of
+from pkray.relational.continuous.state.state import KEY, StateSpec
 from pkray.relational.local.keys import codes
 from pkray.relational.plan.expressions import SortKey
 from pkray.relational.plan.fields import Fields
@@ -248,7 +248,9 @@ class Arrivals(View):
         """Open the states."""
         values = pa.schema([*zip(self.names, self._types, strict=True)])
         self._rows = context.open_state(StateSpec(values, by_row=True, name=name))
-        places = StateSpec(pa.schema([]), by_row=True, name=f"{name}_places")
+        places = StateSpec(
+            pa.schema([]), by_row=True, name=f"{name}_places", exchanged_by=_groups_of_values
+        )
         self._places = context.open_state(places)
 
     def moved(self, groups: Groups) -> Moved:
@@ -354,3 +356,8 @@ class Arrivals(View):
 def _in_pages(keys: pa.Array) -> Iterator[pa.Array]:
     for start in range(0, len(keys), PAGE_GROUPS):
         yield keys.slice(start, PAGE_GROUPS)
+
+
+def _groups_of_values(rows: pa.RecordBatch) -> pa.Array:
+    """Give the keys of the groups, which the keys of their values begin with."""
+    return texts_of(parts(rows.column(KEY), [pa.binary()], [0]))

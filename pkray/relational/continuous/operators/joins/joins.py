@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.joins.membership import Membership
 from pkray.relational.continuous.operators.joins.null_membership import NullMembership
 from pkray.relational.continuous.operators.joins.pairing import Pairing
 from pkray.relational.continuous.operators.joins.sourced_sides import is_free_of_state
+from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.plan.expressions import TRUE
 from pkray.relational.plan.nodes import Join
 from pkray.relational.plan.windowing import is_windowed
@@ -34,6 +37,11 @@ class Joins(Operator):
             kind = NullMembership if node.null_aware else Membership
         self._join = kind(node, context)
         self._waiting: list[Sequence[Changes]] = []
+
+    def key_bytes(self, place: int, changes: Changes, keys: Sequence[str]) -> pa.Array:
+        if self.node.null_aware:  # one NULL on the right concerns rows of all keys
+            return encoded((), len(changes))
+        return super().key_bytes(place, changes, keys)
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         if not (isinstance(self._join, Pairing) and self._join.reads_sources):

@@ -1,0 +1,251 @@
+"""One worker's part of a run: all operators of the plan over its share of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pkray.format.data_file import DataFileMeta
+from pkray.relational.continuous.changes import Changes, concatenated, netted
+from pkray.relational.continuous.feeds.feeds import Feeds
+from pkray.relational.continuous.feeds.source_rows import SourceRows
+from pkray.relational.continuous.feeds.table_rows import TableRows
+from pkray.relational.continuous.graph import Graph
+from pkray.relational.continuous.operator import Epoch
+from pkray.relational.continuous.parallel.key_groups import workers_of
+from pkray.relational.continuous.parallel.peers import Peers
+from pkray.relational.continuous.parallel.plan import RunnablePlan
+from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint, EpochRecord
+from pkray.relational.continuous.state.states import Files, States
+from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.keys import best_key, upsert_keys
+from pkray.relational.plan.nodes import Node
+from pkray.relational.sources.source import Source
+from pkray.relational.sources.table import TableSource
+
+_ARRIVALS = 1 << 32
+"""Rows of an epoch that arrival numbers tell apart."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a worker begins a run with.
+
+    Attributes:
+        run: its number; greater than those of the runs before.
+        number, count: of the worker, and of all.
+        files: of this worker's share of the states at the checkpoint.
+        to_deal: of states that another number of workers held, the files that this one deals out,
+            by the number of the worker that wrote them.
+        watermarks: of the sources at the checkpoint.
+        folders: of states whose files lie in a folder that is not called as they are.
+    """
+
+    run: int
+    number: int
+    count: int
+    files: Files
+    to_deal: Mapping[str, Mapping[int, Sequence[DataFileMeta]]]
+    watermarks: Mapping[str, int]
+    folders: Mapping[str, str]
+
+
+def assignments(run: int, count: int, checkpoint: Checkpoint | None) -> list[Assignment]:
+    """Deal the shares of a checkpoint to workers: each its own, or some to deal out.
+
+    Args:
+        checkpoint: None before the first.
+    """
+    found = checkpoint or NOTHING_YET
+    moved = [name for name in found.files if found.workers_of(name) != count]
+    return [
+        Assignment(
+            run,
+            number,
+            count,
+            {name: files for name, files in _share(found, number).items() if name not in moved},
+            {
+                name: {
+                    place: share.get(name, ())
+                    for place, share in enumerate(found.shares)
+                    if place % count == number
+                }
+                for name in moved
+            },
+            found.watermarks,
+            found.folders,
+        )
+        for number in range(count)
+    ]
+
+
+def _share(found: Checkpoint, number: int) -> Files:
+    return found.shares[number] if number < len(found.shares) else {}
+
+
+class Share:
+    """Takes the changes of each epoch through a worker's operators. For one thread.
+
+    Args:
+        plan: the same in all workers.
+        states: opens the states of this worker.
+        assigned: what it begins with.
+        skips: whether rows that cannot be computed are left out, and kept aside.
+        max_rows: most changed rows of a table that an epoch takes; None: no bound.
+    """
+
+    def __init__(
+        self,
+        plan: RunnablePlan,
+        states: States,
+        peers: Peers,
+        assigned: Assignment,
+        *,
+        skips: bool = False,
+        max_rows: int | None = None,
+    ) -> None:
+        self.plan = plan
+        self.states = states
+        self.peers = peers
+        states.begin(assigned.files, assigned.folders, peers.number)
+        self._rows: dict[TableSource, TableRows] = {}
+        self.graph = Graph(
+            plan.roots,
+            plan.before,
+            states.open,
+            plan.ttl,
+            plan.ttls,
+            self._rows_of,
+            skips,
+            peers,
+        )
+        self.graph.go_on_at(assigned.watermarks)
+        self.feeds = Feeds(self.graph.scans, max_rows, peers.number, peers.count)
+        self.net_keys = [_net_key(root) for root in plan.roots]
+        for name, shares in sorted(assigned.to_deal.items()):
+            self._deal(name, shares)
+
+    def _rows_of(self, source: Source) -> SourceRows | None:
+        """Give the rows of a keyed table by key, as of the epoch that runs."""
+        if not isinstance(source, TableSource):
+            return None
+        return self._rows.setdefault(source, TableRows(source))
+
+    def run(self, record: EpochRecord) -> Iterator[tuple[list[Changes], Epoch]]:
+        """Run an epoch.
+
+        Yields:
+            of each of its parts the changes of each root, those of all workers in the first one
+            and none in the others; the last part ends the epoch.
+        """
+        for source, rows in self._rows.items():
+            rows.move(record.bounds[self.feeds.name_of(source)])
+        arrival = record.number * _ARRIVALS
+        for changes in self._parts(record):
+            part = Epoch(record.number, record.time, arrival)
+            yield self._gathered(self.graph.run(changes or {}, part)), part
+            self.states.fit()
+            arrival += self.graph.most_rows
+        epoch = Epoch(record.number, record.time, arrival)
+        yield self._gathered(self.graph.advance(epoch, is_last=record.is_last)), epoch
+        self.states.fit()
+
+    def _parts(self, record: EpochRecord) -> Iterator[dict[int, Changes] | None]:
+        parts = self.feeds.read(record.bounds)
+        return parts if self.peers.is_alone else self.peers.in_step(parts)
+
+    def _gathered(self, made: list[Changes]) -> list[Changes]:
+        """Bring the changes of the roots to the first worker."""
+        if self.peers.is_alone:
+            return made
+        keys, whole = self.net_keys, self.plan.before
+        own = [
+            netted(each, key, in_order=not before)
+            for each, key, before in zip(made, keys, whole, strict=True)
+        ]
+        told = self.peers.gather(own)
+        fields = [root.fields for root in self.plan.roots]
+        if not told:
+            return [Changes.none(each) for each in fields]
+        parts = [[each[place] for each in told] for place in range(len(fields))]
+        return [*map(_united, fields, parts, self.net_keys)]
+
+    def _deal(self, name: str, shares: Mapping[int, Sequence[DataFileMeta]]) -> None:
+        """Give each worker the rows of its keys, of a state that others wrote."""
+        state = self.states.opened.get(name)
+        if state is None:  # nothing reads it any more
+            return
+        for rows in self.peers.in_step(self.states.stored(name, shares)):
+            found: Sequence[Any] = [None] * self.peers.count
+            if rows is not None:
+                workers = workers_of(self.graph.exchanged_by(name, rows), self.peers.count)
+                found = [
+                    rows.take(np.flatnonzero(workers == each)) for each in range(self.peers.count)
+                ]
+            for part in self.peers.swap(found):
+                if part is not None and part.num_rows:
+                    state.restore(part)
+            self.states.fit()
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Say what each operator did."""
+        return [
+            {
+                "id": stage.number,
+                "type": type(stage.node).__name__,
+                "rows_in": stage.rows_in,
+                "rows_out": stage.rows_out,
+                "seconds": round(stage.seconds, 6),
+                "state_bytes": {name: state.memory_bytes for name, state in stage.states.items()},
+                "state_rows": {name: state.rows for name, state in stage.states.items()},
+                "state_file_bytes": {
+                    name: state.file_bytes for name, state in stage.states.items()
+                },
+            }
+            for stage in self.graph.stages
+        ]
+
+    def close(self) -> None:
+        """Drop what no checkpoint has: it is computed again."""
+        self.states.close()
+
+
+def summed(workers: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Add up what the operators of several workers did, as `Share.nodes` tells it."""
+    first, *others = workers
+    for nodes in others:
+        first = [_added(one, other) for one, other in zip(first, nodes, strict=True)]
+    return first
+
+
+def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    return {name: _sum(name, value, other.get(name)) for name, value in one.items()}
+
+
+def _sum(name: str, one: Any, other: Any) -> Any:
+    if isinstance(one, dict):
+        return _added(one, other)
+    if isinstance(one, float):
+        return round(one + other, 6)
+    return one + other if isinstance(one, int) and name != "id" else one
+
+
+def _net_key(root: Node) -> tuple[str, ...] | None:
+    """Choose the key by which the changes of a root are netted."""
+    return best_key(root, upsert_keys(root))
+
+
+def _united(fields: Fields, parts: Sequence[Changes], key: Sequence[str] | None) -> Changes:
+    """Join the net changes of several workers to net changes.
+
+    Of a key that moved from one worker to another, one retracts the old row and another adds the
+    new one: retractions go first.
+    """
+    joined = concatenated(fields, parts)
+    if key is None:
+        return netted(joined, None)
+    order = np.argsort(joined.adds, kind="stable")
+    return netted(joined.take(order), key) if len(joined) else joined

@@ -1,0 +1,255 @@
+"""The workers beside the first, and how the leader leads them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
+from contextlib import suppress
+from typing import Any, Protocol
+
+from pkray.errors import QueryFencedError, ServiceUnavailableError
+from pkray.relational.continuous.parallel.mailbox import WAIT_SECONDS, Letter, Mailbox
+from pkray.relational.continuous.parallel.peers import Peers, Send
+from pkray.relational.continuous.parallel.share import Assignment, Share
+from pkray.relational.continuous.queries.log import EpochRecord
+from pkray.relational.continuous.state.states import Files
+
+_END_SECONDS = 30.0
+"""For how long the end of a run waits for each member to let go of what it holds."""
+
+
+OpenShare = Callable[[Assignment, Peers], Share]
+
+
+class Member:
+    """One worker beside the first: does what the leader says. For several threads.
+
+    Args:
+        open_share: opens what it computes with.
+        send: reaches the others.
+    """
+
+    def __init__(self, open_share: OpenShare, send: Send) -> None:
+        self._open_share = open_share
+        self._send = send
+        self._mailbox = Mailbox(-1)
+        self._share: Share | None = None
+        self._working = threading.Lock()
+
+    def join(self, run: int) -> None:
+        """Leave the run before, and take letters of this one.
+
+        Raises:
+            QueryFencedError: a later run was joined already.
+        """
+        if run < self._mailbox.run:
+            raise _fenced(run)
+        before, self._mailbox = self._mailbox, Mailbox(run)
+        before.fail(_fenced(before.run))
+        with self._working:
+            self._close()
+
+    def begin(self, assignment: Assignment) -> None:
+        """Open this worker's share."""
+        with self._working:
+            mailbox = self._mailbox_of(assignment.run)
+            peers = Peers(assignment.number, assignment.count, self._send, mailbox)
+            self._share = self._open_share(assignment, peers)
+
+    def run(self, run: int, record: EpochRecord) -> list[dict[str, Any]]:
+        """Run an epoch; give what each operator did so far."""
+        with self._working:
+            share = self._share_of(run)
+            for _ in share.run(record):
+                pass
+            return share.nodes()
+
+    def checkpoint(self, run: int) -> Files:
+        """Write all states to files; list them."""
+        with self._working:
+            return self._share_of(run).states.checkpoint()
+
+    def deliver(self, letter: Letter) -> None:
+        """Take in what another worker sends."""
+        self._mailbox.put(letter)
+
+    def fail(self, run: int, reason: str) -> None:
+        """End what is done for a run: it failed elsewhere."""
+        self._mailbox_of(run).fail(ServiceUnavailableError(f"another worker failed: {reason}"))
+
+    def end(self, run: int) -> None:
+        """Forget what no checkpoint has."""
+        self._mailbox_of(run).fail(_fenced(run))
+        with self._working:
+            self._close()
+
+    def _mailbox_of(self, run: int) -> Mailbox:
+        if self._mailbox.run != run:
+            raise _fenced(run)
+        return self._mailbox
+
+    def _share_of(self, run: int) -> Share:
+        self._mailbox_of(run)
+        if self._share is None:
+            raise ServiceUnavailableError("a worker of a query has lost its share: it began anew")
+        return self._share
+
+    def _close(self) -> None:
+        share, self._share = self._share, None
+        if share is not None:
+            share.close()
+
+
+def _fenced(run: int) -> QueryFencedError:
+    return QueryFencedError(
+        f"a later run of the query took over its workers: run {run} stops", run=str(run)
+    )
+
+
+class MemberHandle(Protocol):
+    """Reaches a member."""
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of `Member`; calls of one thread begin in their order."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class Team:
+    """The members, as the leader sees them.
+
+    Args:
+        members: in the order of their numbers, from 1.
+        run: number of the run.
+        send: reaches the members from the first worker.
+    """
+
+    def __init__(self, members: Sequence[MemberHandle], run: int, send: Send) -> None:
+        self._members = members
+        self._run = run
+        self._working: list[Future[Any]] = []
+        self._error: Exception | None = None
+        self.mailbox = Mailbox(run)
+        self.peers = Peers(0, len(members) + 1, send, self.mailbox)
+        self.nodes: list[list[dict[str, Any]]] = []
+
+    @property
+    def workers(self) -> int:
+        """How many there are with the first."""
+        return self.peers.count
+
+    def join(self) -> None:
+        """Have all members take letters of this run."""
+        self._start("join")
+        self.wait()
+
+    def begin(self, assigned: Sequence[Assignment]) -> None:
+        """Have all members open their shares; `wait` tells when they have."""
+        self._working = [
+            self._watched(member.call("begin", each))
+            for member, each in zip(self._members, assigned[1:], strict=True)
+        ]
+
+    def run(self, record: EpochRecord) -> None:
+        """Have all members run an epoch; `wait` tells when they have."""
+        self._start("run", record)
+
+    def checkpoint(self) -> None:
+        """Have all members write their states to files; `wait` gives these."""
+        self._start("checkpoint")
+
+    def wait(self) -> list[Any]:
+        """Wait until all members have done what they were told; give what they say.
+
+        Raises:
+            ServiceUnavailableError: one is not there, or takes too long.
+            Exception: one failed; the first of them.
+        """
+        try:
+            return [each.result(WAIT_SECONDS) for each in self._working]
+        except LateError:
+            raise ServiceUnavailableError(
+                f"a worker of the query has not answered for {WAIT_SECONDS:.0f} s"
+            ) from None
+        except Exception as error:
+            raise self._error or error from None
+
+    def fail(self, error: Exception) -> None:
+        """End what all do for this run; of several errors the first counts."""
+        if self._error is not None:
+            return
+        self._error = error
+        self.mailbox.fail(error)
+        for member in self._members:
+            with suppress(Exception):  # one that is gone does nothing any more
+                member.call("fail", self._run, str(error))
+
+    def close(self) -> None:
+        """Have all members forget what no checkpoint has."""
+        self.fail(_fenced(self._run))
+        for member in self._members:
+            with suppress(Exception):  # the next run has it leave this one
+                member.call("end", self._run).result(_END_SECONDS)
+            member.close()
+
+    def _start(self, method: str, *arguments: Any) -> None:
+        self._working = [
+            self._watched(member.call(method, self._run, *arguments)) for member in self._members
+        ]
+
+    def _watched(self, work: Future[Any]) -> Future[Any]:
+        work.add_done_callback(self._look)
+        return work
+
+    def _look(self, work: Future[Any]) -> None:
+        error = work.exception()
+        if error is not None:
+            self.fail(error if isinstance(error, Exception) else RuntimeError(str(error)))
+
+
+class ThreadHandle:
+    """Reaches a member in a thread of this process."""
+
+    def __init__(self, member: Member, name: str) -> None:
+        self.member = member
+        self._thread = ThreadPoolExecutor(1, name)
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        if method == "fail":  # while it works
+            self.member.fail(*arguments)
+            done: Future[Any] = Future()
+            done.set_result(None)
+            return done
+        if method == "end":
+            with suppress(QueryFencedError):
+                self.member.fail(arguments[0], "the run ends")
+        return self._thread.submit(getattr(self.member, method), *arguments)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False)
+
+
+def thread_team(open_share: OpenShare, count: int, run: int) -> Team:
+    """Make a team of threads.
+
+    Args:
+        count: of all workers, two or more.
+    """
+
+    def send(to: int, letter: Letter) -> None:
+        if to:
+            handles[to - 1].member.deliver(letter)
+        else:
+            team.mailbox.put(letter)
+
+    handles = [
+        ThreadHandle(Member(open_share, send), f"pkray-query-worker-{number}")
+        for number in range(1, count)
+    ]
+    team = Team(handles, run, send)
+    return team

@@ -1,0 +1,44 @@
+"""Letters wait until they are taken, and nobody waits for ever."""
+
+import threading
+
+import pytest
+
+from pkray.errors import EvaluationError, QueryFencedError, ServiceUnavailableError
+from pkray.relational.continuous.parallel import mailbox as module
+from pkray.relational.continuous.parallel.mailbox import Letter, Mailbox
+
+
+def test_letters_come_in_the_order_of_the_senders() -> None:
+    box = Mailbox(1)
+    for sender in (2, 0):
+        box.put(Letter(1, 5, sender, f"of {sender}"))
+    assert box.take(5, [0, 2]) == ["of 0", "of 2"]
+
+
+def test_letters_of_another_run_are_refused() -> None:
+    with pytest.raises(QueryFencedError, match=r"run 1 .* run 2"):
+        Mailbox(2).put(Letter(1, 0, 0, None))
+
+
+def test_who_waits_is_told_of_an_error() -> None:
+    box = Mailbox(1)
+    threading.Timer(0.02, box.fail, [EvaluationError("1 / 0")]).start()
+    with pytest.raises(EvaluationError, match="1 / 0"):
+        box.take(1, [1])
+
+
+def test_of_several_errors_the_first_counts() -> None:
+    box = Mailbox(1)
+    box.fail(EvaluationError("first"))
+    box.fail(EvaluationError("second"))
+    with pytest.raises(EvaluationError, match="first"):
+        box.take(1, [1])
+
+
+def test_a_wait_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.01)
+    box = Mailbox(1)
+    box.put(Letter(1, 1, 2, None))
+    with pytest.raises(ServiceUnavailableError, match=r"workers \[1\]"):
+        box.take(1, [1, 2])
