@@ -120,9 +120,27 @@ def _(node: Join) -> list[tuple[str, str]]:
     ]
 
 
+def span_text(micros: int) -> str:
+    """Write a span of time in the largest unit of which it is a whole number: ``10 min``."""
+    if not micros:
+        return "0 s"
+    unit, size = next(each for each in _UNITS if micros % each[1] == 0)
+    return f"{micros // size} {unit}"
+
+
+_UNITS = (
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("min", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+    ("µs", 1),
+)
+
+
 @_parts.register
 def _(node: IntervalJoin) -> list[tuple[str, str]]:
-    bounds = f"{node.lower} to {node.upper} µs"
+    bounds = f"{span_text(node.lower)} to {span_text(node.upper)}"
     return [
         ("joinType", str(node.kind)),
         ("where", _pairs(node.left_keys, node.right_keys, node)),
@@ -148,7 +166,7 @@ def _(node: Window) -> list[tuple[str, str]]:
     return [
         ("kind", str(node.kind)),
         ("time", node.time),
-        *((name, f"{micros} µs") for name, micros in numbers if micros),
+        *((name, span_text(micros)) for name, micros in numbers if micros),
         ("partitionBy", _names(node.partition_by)),
     ]
 
