@@ -25,6 +25,7 @@ from pkray.relational.plan.nodes import ROW_KEY, Node, RowKey, Scan, Sink
 from pkray.relational.plan.physical import tells_twice, to_logical, to_physical
 from pkray.relational.plan.plan_diff import PlanDiff, diff_of, refusals
 from pkray.relational.plan.state import states, ttl_of
+from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.session import QuerySession
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sql.statements import kinds as said
@@ -245,7 +246,7 @@ def compile_inserts(catalog: Catalog, inserts: Sequence[BoundInsert], dialect: D
 
 def compile_plans(plans: Sequence[Node], dialect: Dialect, session: QuerySession | None) -> Plan:
     """Compile bound plans; what is equal in several of them is in it once."""
-    optimized = [_settled(optimize(plan), session) for plan in plans]
+    optimized = [_settled(with_total_rows(optimize(plan), dialect), session) for plan in plans]
     before = [_needs_before(plan, session) for plan in optimized]
     options = session.options if session else {}
     duplicates = tells_twice(options)

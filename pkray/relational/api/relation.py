@@ -27,6 +27,7 @@ from pkray.relational.api.windows import Window
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.session import Environment, table_scan
 from pkray.relational.sources.source import Source
 from pkray.relational.sources.system import SystemSource
@@ -146,7 +147,8 @@ class Relation(Queried):
         from pkray.relational.explanation import Explanation
 
         session = self.names.session
-        return Explanation(self.plan, session.options if session else {})
+        plan = with_total_rows(self.plan, self.dialect)
+        return Explanation(plan, session.options if session else {})
 
     def describe(self) -> pa.Table:
         """List the columns: name, type, null, key, extras and watermark."""

@@ -23,6 +23,7 @@ from pkray.relational.plan.nodes import (
     TopN,
 )
 from pkray.relational.plan.state import NEVER, kept_states, state_ttls
+from pkray.relational.plan.total_rows import lacks_row
 
 _ORDERED = ("first", "last", "any_value", "listagg", "collect_list", "array_agg")
 _RANKINGS = ("rank", "dense_rank", "row_number", "percent_rank", "cume_dist", "ntile")
@@ -115,7 +116,7 @@ def _inexact_aggregates(node: Aggregate) -> Iterator[Lint]:
             yield Lint("not-exact", f"{name} depends on the order of arrival")
         if retracts and call.function in ("sum", "avg") and types[0] in _FLOATS:
             yield Lint("not-exact", f"{name} sums floating numbers: equal within rounding only")
-    if not node.keys:
+    if lacks_row(node):
         yield Lint("not-exact", "a global aggregate over no rows gives no row before its first")
 
 

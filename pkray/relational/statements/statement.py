@@ -16,6 +16,7 @@ from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.dialect import Dialect
 from pkray.relational.explanation import Explanation
 from pkray.relational.plan.nodes import Sink
+from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.sql.statements.reading import parse_statement, placed
 from pkray.relational.statements import changing, definitions
@@ -101,7 +102,8 @@ class Statement:
     def explain(self) -> list[Explanation]:
         """Say how each INSERT would run."""
         options = self._catalog.session.options
-        return [Explanation(sink, options) for sink in self.sinks]
+        plans = [with_total_rows(sink, self.dialect) for sink in self.sinks]
+        return [Explanation(plan, options) for plan in plans]
 
 
 def run_statement(catalog: Catalog, text: str, dialect: str) -> Any:

@@ -110,12 +110,30 @@ def test_every_snapshot_of_a_result_is_proved(catalog, put):
     assert all(query.verify(each).equal for each in snapshots)
 
 
-def test_a_report_says_that_a_total_of_no_rows_does_not_come(catalog, put):
-    query = catalog.sql("SELECT SUM(v) AS total FROM t WHERE v > 5").materialize("default.r")
+NO_ROWS = "SELECT COUNT(*) AS n, COUNT(v) FILTER (WHERE v > 7) AS large, SUM(v) AS total FROM t"
+
+
+def test_a_total_of_no_rows_is_there_from_the_first_epoch_on(catalog, put):
+    query = catalog.sql(f"{NO_ROWS} WHERE v > 5").materialize("default.r", strict=True)
+    query.wait({"default.t": 0})
+    assert content(catalog) == Counter([(0, 0, None)])
+    query.wait({"default.t": put({1: 1, 2: 6, 3: 9})})
+    assert content(catalog) == Counter([(2, 1, 15)])
+    query.wait({"default.t": put({2: 1}, 3)})
+    assert content(catalog) == Counter([(0, 0, None)])
+    reports = [query.verify(number) for number in (1, 2, 3)]
+    assert all(report.equal and not report.excluded for report in reports)
+
+
+def test_a_total_of_no_rows_does_not_come_in_flinks_dialect(catalog, put):
+    relation = catalog.sql("SELECT SUM(v) AS total FROM t WHERE v > 5", dialect="flink")
+    query = relation.materialize("default.r")
     query.wait({"default.t": put({1: 1})})
     report = query.verify()
     assert report.missing.to_pylist() == [{"total": None}]
     assert report.excluded == ("an aggregate without GROUP BY has no row over no rows",)
+    with pytest.raises(UnsupportedError, match="has no row over no rows"):
+        relation.materialize("default.s", strict=True)
 
 
 def test_a_result_that_was_changed_by_hand_is_found_out(catalog, put):

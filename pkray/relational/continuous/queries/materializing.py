@@ -12,6 +12,7 @@ from pkray.relational.continuous.queries.query import Query
 from pkray.relational.continuous.queries.verify import exclusions
 from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import Node, RowKey, Sink
+from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.plans import compile_plans, session_of
 from pkray.schema.type_change import widens
 from pkray.schema.types import DataType
@@ -39,7 +40,7 @@ def materialize(
         raise QueryError(
             f"no catalog has the table {name}: make the relation by catalog.sql or from a table"
         )
-    excluded = list(exclusions(relation.plan))
+    excluded = list(exclusions(with_total_rows(relation.plan, relation.dialect)))
     if strict and excluded:
         raise UnsupportedError(f"strict: {excluded[0]}", reasons=tuple(excluded))
     chosen = QueryOptions(trigger, max_rows, on_error, clock=clock, on_failure=on_failure)

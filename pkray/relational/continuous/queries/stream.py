@@ -33,6 +33,7 @@ from pkray.relational.plan.json_writer import to_json
 from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.physical import tells_twice, to_physical
 from pkray.relational.plan.state import ttl_of
+from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.plans import session_of
 from pkray.relational.sources.streamed import Feeding, StreamedSource
 from pkray.storage.opening import open_store
@@ -183,7 +184,8 @@ def for_each_batch(
 def _physical(relation: Relation, encoding: Encoding) -> Node:
     before = encoding != "upsert"
     twice = tells_twice(_options(relation))
-    root = to_physical(optimize(relation.plan), before=before, by_key=not before, duplicates=twice)
+    plan = with_total_rows(optimize(relation.plan), relation.dialect)
+    root = to_physical(plan, before=before, by_key=not before, duplicates=twice)
     check_encoding(root, encoding)
     return root
 

@@ -35,6 +35,7 @@ from pkray.relational.plan.nodes import (
     Values,
 )
 from pkray.relational.plan.physical import to_logical
+from pkray.relational.plan.total_rows import lacks_row
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
@@ -256,5 +257,5 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield "ties in the order are broken by arrival"
             case Aggregate() if any(c.function in BY_ARRIVAL for _, c in node.aggregates):
                 yield "an aggregate depends on the order of arrival"
-            case Aggregate(keys=()):
+            case Aggregate() if lacks_row(node):
                 yield "an aggregate without GROUP BY has no row over no rows"
