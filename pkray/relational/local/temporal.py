@@ -37,7 +37,7 @@ def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch
     for left, right in _tables(node, sides, engine):
         keys, others, known, versions = _key_codes(sides, left, right)
         times, theirs, _ = _moments(left[node.left_time], right[right_time])
-        rows = _as_of((keys, times[0]), (others, theirs[0]), versions & theirs[1])
+        rows = as_of((keys, times[0]), (others, theirs[0]), versions & theirs[1])
         found = np.flatnonzero((rows >= 0) & known & times[1])
         pairs = checked_pairs(sides, left, right, found, rows[found])
         yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
@@ -87,7 +87,7 @@ def _moments(
     return moments(left), moments(right), 1000 if unit == "ns" else 1
 
 
-def _as_of(
+def as_of(
     left: tuple[np.ndarray, np.ndarray], right: tuple[np.ndarray, np.ndarray], known: np.ndarray
 ) -> np.ndarray:
     """Find for each left key and time the last right row of the key that is not later; -1: none."""

@@ -183,8 +183,8 @@ def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:
                 both == INSERT and node.kind is SetKind.INTERSECT
             )
             return both if plain else ALL
-        case TemporalJoin():
-            return inputs[0]
+        case TemporalJoin() if node.right_time is not None:
+            return INSERT if inputs[0] == INSERT else ALL
     return inputs[0]
 
 
@@ -278,7 +278,8 @@ def _(node: SetOperation, index: int, above: bool) -> bool:
 
 @_needs_before.register
 def _(node: TemporalJoin, index: int, above: bool) -> bool:
-    return above and index == 0
+    """Versions are replaced by key; left rows wait for their time, and are told apart as wholes."""
+    return index == 0 and (above or node.right_time is not None)
 
 
 @_needs_before.register

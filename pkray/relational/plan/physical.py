@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pkray.errors import UnsupportedError
-from pkray.relational.plan.changelog_modes import changelog_modes
+from pkray.relational.plan.changelog_modes import INSERT, change_kinds, changelog_modes
 from pkray.relational.plan.expressions import (
     TRUE,
     ColumnRef,
@@ -68,7 +68,8 @@ def to_physical(
     Raises:
         UnsupportedError: such a source has no key by which it could be completed.
     """
-    placed = _lifted(plan).transform(_with_exchange).transform(_fused)
+    lifted = _lifted(plan).transform(_with_all_versions)
+    placed = lifted.transform(_with_exchange).transform(_fused)
     modes = changelog_modes(placed, before=before)
     read_whole = set() if by_key else set(_reaching(placed))
 
@@ -136,6 +137,35 @@ def _above(scan: Scan, further: Expression) -> Node:
     return Project(
         kept, tuple((each.name, ColumnRef(each.type, each.name)) for each in scan.fields)
     )
+
+
+def _with_all_versions(node: Node) -> Node:
+    """Give a temporal join all rows of a view that keeps the newest of each key: its versions.
+
+    The view itself would give, of the rows of one epoch, the newest alone.
+    """
+    if not isinstance(node, TemporalJoin) or node.right_time is None:
+        return node
+    versions = _versions(node.right, node.right_time, frozenset(node.right_keys))
+    return node if versions is None else node.with_inputs(node.left, versions)
+
+
+def _versions(node: Node, time: str, keys: frozenset[str]) -> Node | None:
+    """Find the rows of which a view keeps the newest of each key; None if it is no such view."""
+    match node:
+        case Hint():
+            below = _versions(node.input, time, keys)
+        case Project():
+            names = {name: each.name for name, each in node.columns if isinstance(each, ColumnRef)}
+            if not names.keys() >= keys | {time}:
+                return None
+            below = _versions(node.input, names[time], frozenset(names[key] for key in keys))
+        case Deduplicate(keep_first=False, rank_name=None):
+            of_key = node.order_by == time and frozenset(node.keys) == keys
+            return node.input if of_key and change_kinds(node.input) == INSERT else None
+        case _:
+            return None
+    return None if below is None else node.with_inputs(below)
 
 
 def _as_they_are(node: Node) -> tuple[tuple[str, Expression], ...]:

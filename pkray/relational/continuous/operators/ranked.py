@@ -29,6 +29,7 @@ from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.keys import argsort, codes, ranks
+from pkray.relational.plan.changelog_modes import INSERT as INSERT_ALONE
 from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import ColumnRef, SortKey
 from pkray.relational.plan.keys import best_key, upsert_keys
@@ -93,13 +94,17 @@ class _Heads(NamedTuple):
     after: np.ndarray
 
 
+def waits_for_first(node: TopN | Deduplicate) -> bool:
+    """Whether rows that are only added come out when they are the first by event time."""
+    by = node.order_by if isinstance(node, Deduplicate) and node.keep_first else None
+    waits = by is not None and node.input.fields[by].is_rowtime and not is_windowed(node)
+    return waits and change_kinds(node.input) == INSERT_ALONE
+
+
 def _needs_watermarks(node: TopN | Deduplicate) -> bool:
     """Whether rows come out when the watermark passes them: those of windows, and the first by
     event time."""
-    if is_windowed(node):
-        return True
-    by = node.order_by if isinstance(node, Deduplicate) and node.keep_first else None
-    return by is not None and node.input.fields[by].is_rowtime
+    return is_windowed(node) or waits_for_first(node)
 
 
 @operates(TopN, Deduplicate, when=lambda node: not _needs_watermarks(node))

@@ -71,6 +71,11 @@ class StateSpec:
     exchanged_by: Callable[[pa.RecordBatch], pa.Array] | None = None
 
 
+def own_keys(rows: pa.RecordBatch) -> pa.Array:
+    """Say of a state that its keys are those by which changes are exchanged."""
+    return rows.column(0)
+
+
 class Found(NamedTuple):
     """Rows that were asked for.
 

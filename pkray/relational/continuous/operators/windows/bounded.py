@@ -9,14 +9,12 @@ import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.continuous.operators.windows.held_windows import (
-    DueRows,
-    HeldWindows,
-    WindowPages,
-)
+from pkray.relational.continuous.operators.windows.due_pages import DuePages
+from pkray.relational.continuous.operators.windows.held_windows import DueRows, HeldWindows
+from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.local.engine import run
 from pkray.relational.local.memory import machine_memory
-from pkray.relational.plan.nodes import Deduplicate, Join, Scan, TopN
+from pkray.relational.plan.nodes import Deduplicate, Exchange, Join, Node, Scan, TopN
 from pkray.relational.plan.windowing import is_windowed, window_bounds
 
 OF_MACHINE = 8
@@ -30,11 +28,20 @@ class BoundedWindows(Operator):
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
         self._held = [
-            HeldWindows(context, each.fields, end, index)
+            HeldWindows(context, each.fields, end, self._together(each), index)
             for index, (each, end) in enumerate(zip(node.inputs, _ends(node), strict=True))
         ]
         self._due = [DueRows(each.fields) for each in node.inputs]
         self._plan = node.with_inputs(*map(Scan, self._due))
+
+    def _together(self, node: Node) -> tuple[str, ...]:
+        """Name the columns by which rows of an input are brought together."""
+        is_null_aware = isinstance(self.node, Join) and self.node.null_aware
+        return node.keys if isinstance(node, Exchange) and not is_null_aware else ()
+
+    def key_bytes(self, place: int, changes: Changes, keys: Sequence[str]) -> pa.Array:
+        together = self._together(self.node.inputs[place])
+        return encoded(changes.columns(together), len(changes))
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         for held, changes in zip(self._held, inputs, strict=True):
@@ -46,10 +53,10 @@ class BoundedWindows(Operator):
 
     def _computed(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Run the node over the windows that are over, as many at once as pages of them hold."""
-        sides = [WindowPages(held.due(watermark)) for held in self._held]
+        sides = [DuePages(held.due(watermark)) for held in self._held]
         while ends := [end for end in (each.last_whole() for each in sides) if end is not None]:
             for due, side in zip(self._due, sides, strict=True):
-                due.rows = side.up_to(min(ends))
+                due.rows = (page.rows for page in side.up_to(min(ends)))
             yield from run(self._plan, memory=machine_memory() // OF_MACHINE)
             for due in self._due:
                 list(due.rows)  # what the run did not need

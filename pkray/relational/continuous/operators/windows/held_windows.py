@@ -29,19 +29,23 @@ class HeldWindows:
     Args:
         fields: the input's columns.
         end: which of them is the window's end.
+        keys: which of them bring rows together, whatever their windows.
         index: of the input.
     """
 
-    def __init__(self, context: Context, fields: Fields, end: str, index: int) -> None:
+    def __init__(
+        self, context: Context, fields: Fields, end: str, keys: Sequence[str], index: int
+    ) -> None:
         self._context = context
         self._index = index
         self._end = end
+        self._keys = keys
         self._tick = tick(fields[end].type)
         self._appends = context.inputs[index].is_append
         columns = fields.arrow
         if not self._appends:
             columns = columns.append(pa.field(COPIES, pa.int64()))
-        self._waiting = Waiting(context, columns, index=index)
+        self._waiting = Waiting(context, columns, index=index, keys=keys)
 
     def put(self, changes: Changes, epoch: Epoch) -> None:
         """Add and take back rows of open windows; those of windows that are over are left out."""
@@ -56,7 +60,9 @@ class HeldWindows:
         if self._appends:
             arrivals = pa.repeat(pa.scalar(epoch.arrival, pa.int64()), len(changes))
             numbers = pa.array(np.flatnonzero(~late).astype(np.int32))
-            self._waiting.put(ends, [arrivals, numbers], changes.rows.columns)
+            # several workers number their rows alike, but each has keys of its own
+            by = [arrivals, numbers, *changes.columns(self._keys)]
+            self._waiting.put(ends, by, changes.rows.columns)
         elif len(changes):
             self._count(changes, ends)
 
@@ -103,35 +109,6 @@ def counted(before: np.ndarray, groups: np.ndarray, signs: np.ndarray) -> np.nda
     total = before + np.add.reduceat(signs[order], starts)
     result: np.ndarray = total - np.minimum(lowest, 0)
     return result
-
-
-class WindowPages:
-    """Cuts the pages of one input, which are in the order of the windows, where windows end."""
-
-    def __init__(self, pages: Iterator[Due]) -> None:
-        self._pages = pages
-        self._page = next(pages, None)
-
-    def last_whole(self) -> int | None:
-        """Give the end of the last window of which all rows are read; of one that is not, if it
-        is the first. None: there are no more rows."""
-        if self._page is None:
-            return None
-        times = self._page.times
-        whole = int(np.searchsorted(times, times[-1]))
-        return int(times[whole - 1 if whole else 0])
-
-    def up_to(self, end: int) -> Iterator[pa.RecordBatch]:
-        """Give the rows of windows that end then or before."""
-        while self._page is not None:
-            page = self._page
-            count = int(np.searchsorted(page.times, end, side="right"))
-            if count:
-                yield page.rows.slice(0, count)
-            if count < len(page.times):
-                self._page = Due(page.times[count:], page.rows.slice(count))
-                return
-            self._page = next(self._pages, None)
 
 
 class DueRows(Source):

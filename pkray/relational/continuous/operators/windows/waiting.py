@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,14 +44,24 @@ class Waiting:
         columns: what is kept of each row.
         index: of the operator's input that the rows are of.
         name: tells states of one operator and input apart.
+        keys: columns that are kept and by which the rows are brought together; None: those of the
+            operator's input.
     """
 
     def __init__(
-        self, context: Context, columns: pa.Schema, *, index: int = 0, name: str = ""
+        self,
+        context: Context,
+        columns: pa.Schema,
+        *,
+        index: int = 0,
+        name: str = "",
+        keys: Sequence[str] | None = None,
     ) -> None:
         schema = pa.schema([pa.field(TIME, pa.int64()), *columns])
         self._columns = columns
-        self._state = context.open_state(StateSpec(schema, by_row=True, index=index, name=name))
+        together = None if keys is None else brought_together(schema, keys)
+        spec = StateSpec(schema, by_row=True, index=index, name=name, exchanged_by=together)
+        self._state = context.open_state(spec)
         self._next: int | None = None  # no row is due before; None: not known
 
     def put(self, times: np.ndarray, by: Sequence[pa.Array], values: Sequence[pa.Array]) -> None:
@@ -101,6 +111,14 @@ class Waiting:
                 assert page.row_keys is not None
                 self._state.remove(_all(count), page.row_keys)
                 yield Due(times[:count], batch_of(page.rows.columns[1:], self._columns, count))
+
+
+def brought_together(
+    columns: pa.Schema, keys: Sequence[str]
+) -> Callable[[pa.RecordBatch], pa.Array]:
+    """Say by which columns of a state with row keys its rows are brought together."""
+    places = [2 + columns.get_field_index(key) for key in keys]
+    return lambda rows: encoded([rows.column(place) for place in places], rows.num_rows)
 
 
 def _all(count: int) -> pa.Array:

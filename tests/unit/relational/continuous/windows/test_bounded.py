@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from pkray.relational import changelog, query
 from tests.unit.relational.continuous.event_times import MILLI, EventTimes, at
+from tests.unit.relational.continuous.histories import Continuous
 
 TVF = {
     "tumble": "TUMBLE(TABLE {t}, DESCRIPTOR(at), INTERVAL '10' SECOND)",
@@ -165,3 +167,20 @@ def test_columns_may_be_called_as_states_call_theirs() -> None:
     run.epoch(10)
     run.run.finish()
     assert run.given() == run.expected()
+
+
+def test_a_row_that_is_updated_leaves_the_window_that_it_was_in() -> None:
+    mark = ("at", "at - INTERVAL '5' SECOND")
+    columns = {"k": "INT", "v": "INT", "at": "TIMESTAMP(3)"}
+    sources = {
+        "l": changelog(columns, watermark=mark, name="l"),
+        "r": changelog(columns, mode="upsert", primary_key=["k"], watermark=mark, name="r"),
+    }
+    sql = f"SELECT l.v, r.v AS rv FROM ({windows('tumble', 'l')}) l JOIN "
+    sql += f"({windows('tumble', 'r')}) r ON {ON}"
+    run = Continuous(query(sql, **sources), sources, before=False)
+    run.push("l", [{"k": k, "v": 0, "at": at(2)} for k in (1, 2)])
+    run.push("r", [{"k": 1, "v": 1, "at": at(2)}, {"k": 2, "v": 2, "at": at(3)}])
+    run.push("r", [{"k": 1, "v": 3, "at": at(4)}, {"k": 2, "v": 4, "at": at(12)}])
+    run.finish()
+    assert run.content == {(0, 3): 1}

@@ -1,0 +1,281 @@
+"""Temporal joins by event time: each left row meets the version of its time.
+
+Left rows and versions wait until the watermark passes them, and come in the order of their times.
+Of the versions that it has passed, the newest of each key is kept: what comes later meets that one,
+or none if it is newer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.relational.continuous.changes import Changes, concatenated, take
+from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
+from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput
+from pkray.relational.continuous.operators.ordering import Arrivals, concat_rows
+from pkray.relational.continuous.operators.windows.due_pages import DuePages
+from pkray.relational.continuous.operators.windows.event_time import micros
+from pkray.relational.continuous.operators.windows.recent import Recent
+from pkray.relational.continuous.operators.windows.waiting import Due
+from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.state import StateSpec, own_keys
+from pkray.relational.local.batches import batch_of
+from pkray.relational.local.joins import Sides, checked_pairs
+from pkray.relational.local.keys import argsort, begins
+from pkray.relational.local.temporal import as_of
+from pkray.relational.plan.nodes import Join, JoinKind, TemporalJoin
+from pkray.schema.row_kind import DELETE, INSERT, UPDATE_BEFORE
+
+MOST_VERSIONS = 1 << 20
+"""Versions that left rows are compared with at once."""
+TIME, VALID, ARRIVAL = "$time", "$valid", "$arrival"
+"""A version's time, and whether it is one, not the end of the one before; when a row arrived."""
+
+
+def _is_by_event_time(node: TemporalJoin) -> bool:
+    return node.right_time is not None
+
+
+@operates(TemporalJoin, when=_is_by_event_time)
+class TemporalJoins(Operator):
+    """Joins left rows with versions as the watermark passes them."""
+
+    def __init__(self, node: Any, context: Context) -> None:
+        super().__init__(node, context)
+        join = Join(
+            node.left,
+            node.right,
+            node.kind,
+            node.left_keys,
+            node.right_keys,
+            node.right_names,
+            node.condition,
+        )
+        self._sides = Sides.of(join)
+        self._appends = context.inputs[0].is_append
+        arrival = () if self._appends else (pa.field(ARRIVAL, pa.int64()),)
+        columns = pa.schema([*self._sides.left.arrow, *arrival])
+        self._left = Recent(context, columns, keys=node.left_keys)
+        self._versions = Versions(node, self._sides, context)
+        if not self._appends:
+            self._arrivals = Arrivals(context, node.left.fields, node.left_keys)
+            spec = StateSpec(
+                self._sides.right.arrow, by_row=True, name="given", exchanged_by=own_keys
+            )
+            self._given = context.open_state(spec)
+
+    def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
+        left, right = inputs
+        self._versions.put(right)
+        taken_back = self._take(left, epoch)
+        if not epoch.ends:
+            return taken_back
+        made = list(self._joined(epoch.next_watermark, epoch.watermark))
+        return concatenated(self.node.fields, [taken_back, *made])
+
+    def _take(self, left: Changes, epoch: Epoch) -> Changes:
+        """Keep left rows; give those that are taken back after they came out."""
+        if not len(left):
+            return Changes.none(self.node.fields)
+        times = micros(left.column(self.node.left_time))
+        numbers = epoch.arrival + np.arange(len(left))
+        if not self._appends:
+            effect = self._arrivals.take(left, numbers)
+            return self._updated(left, times, effect.added, effect.removed, effect.arrivals)
+        calls = pa.array(np.full(len(left), epoch.arrival))
+        # several workers number their rows alike, but each has keys of its own
+        by = [calls, pa.array(numbers), *left.columns(self.node.left_keys)]
+        self._left.put(times, by, left.rows.columns)
+        return Changes.none(self.node.fields)
+
+    def _updated(
+        self,
+        left: Changes,
+        times: np.ndarray,
+        added: np.ndarray,
+        removed: np.ndarray,
+        arrivals: np.ndarray,
+    ) -> Changes:
+        waiting = self._left.settled()
+        keys = left.columns(self.node.left_keys)
+
+        def by(numbers: np.ndarray) -> list[pa.Array]:
+            chosen = pa.array(numbers)
+            return [pa.array(arrivals[numbers]), *(column.take(chosen) for column in keys)]
+
+        came = [*take(left.rows, added).columns, pa.array(arrivals[added])]
+        waiting.put(times[added], by(added), came)
+        waits = np.zeros(len(removed), bool)
+        waits[waiting.get(times[removed], by(removed)).positions] = True
+        waiting.remove(times[removed][waits], by(removed[waits]))
+        after = removed[~waits]
+        arrived, *of_keys = by(after)
+        known = encoded(of_keys, len(after)), encoded([arrived])
+        found = self._given.get(*known)
+        self._given.remove(*known)
+        columns = [*take(left.rows, after[found.positions]).columns, *found.rows.columns]
+        rows = batch_of(columns, self.node.fields.arrow, len(found.positions))
+        return Changes.of_kind(rows, DELETE)
+
+    def _joined(self, watermark: int | None, before: int | None) -> Iterator[Changes]:
+        """Join the left rows that the watermark passes, in the order of their times.
+
+        Args:
+            before: where the watermark was.
+        """
+        coming = DuePages(self._versions.due(watermark))
+        for left in self._left.due(watermark):
+            versions: list[Due] = []
+            count = 0
+            for page in coming.up_to(int(left.times[-1])):
+                versions.append(page)
+                count += len(page.times)
+                if count < MOST_VERSIONS:
+                    continue
+                passed = int(np.searchsorted(left.times, page.times[-1]))
+                yield self._met(Due(left.times[:passed], left.rows.slice(0, passed)), versions)
+                self._versions.pass_by(versions, before)
+                left = Due(left.times[passed:], left.rows.slice(passed))
+                versions, count = [], 0
+            yield self._met(left, versions)
+            self._versions.pass_by(versions, before)
+        if watermark is not None:
+            for page in coming.up_to(watermark):
+                self._versions.pass_by([page], before)
+
+    def _met(self, left: Due, versions: Sequence[Due]) -> Changes:
+        """Join left rows with the versions that are passed and those that come with them."""
+        if not len(left.times):
+            return Changes.none(self.node.fields)
+        width = len(self._sides.left)
+        rows = batch_of(left.rows.columns[:width], self._sides.left.arrow, len(left.times))
+        others, right = self._versions.at(_columns(rows, self.node.left_keys), left.times, versions)
+        tables = pa.Table.from_batches([rows]), pa.Table.from_batches([right])
+        found = np.flatnonzero(others >= 0)
+        nothing = (found[:0], found[:0])
+        pairs = [nothing, *checked_pairs(self._sides, *tables, found, others[found])]
+        numbers = np.concatenate([each for each, _ in pairs])
+        chosen = np.concatenate([each for _, each in pairs])
+        output = JoinOutput(self.node.fields)
+        given, kinds = take(right, chosen).columns, np.full(len(left.times), INSERT)
+        columns = [*take(rows, numbers).columns, *given]
+        output.add(columns, kinds[: len(numbers)], numbers, NEXT)
+        self._remember(left, numbers, given)
+        if self.node.kind is JoinKind.LEFT:
+            alone = np.setdiff1d(np.arange(len(left.times)), numbers)
+            nulls = [pa.nulls(len(alone), each.type) for each in right.schema]
+            columns = [*take(rows, alone).columns, *nulls]
+            output.add(columns, kinds[: len(alone)], alone, NEXT)
+            self._remember(left, alone, nulls)
+        return output.changes()
+
+    def _remember(self, left: Due, numbers: np.ndarray, given: Sequence[pa.Array]) -> None:
+        """Keep what left rows met, for when they are taken back."""
+        if not self._appends:
+            rows = take(left.rows, numbers)
+            keys = encoded(_columns(rows, self.node.left_keys), len(numbers))
+            arrivals = rows.column(rows.num_columns - 1)
+            self._given.put(keys, given, encoded([arrivals]))
+
+
+class Versions:
+    """The rows of the right side by the times from which they hold.
+
+    A deleted row holds from its time on that there is none.
+    """
+
+    def __init__(self, node: TemporalJoin, sides: Sides, context: Context) -> None:
+        self._node = node
+        self._fields = sides.right.arrow
+        self._keys = sides.right_keys
+        valid = pa.field(VALID, pa.bool_())
+        columns = pa.schema([valid, *self._fields])
+        self._waiting = Recent(context, columns, keys=self._keys, index=1)
+        columns = pa.schema([pa.field(TIME, pa.int64()), *columns])
+        spec = StateSpec(columns, index=1, name="passed", exchanged_by=own_keys)
+        self._passed = context.open_state(spec)
+
+    def put(self, changes: Changes) -> None:
+        """Keep new versions."""
+        if not len(changes):
+            return
+        usable = changes.kinds != UPDATE_BEFORE
+        for column in changes.columns(self._node.right_keys):
+            usable &= np.asarray(column.is_valid())
+        changes = changes.where(usable)
+        assert self._node.right_time is not None
+        times = micros(changes.column(self._node.right_time))
+        keys = changes.columns(self._node.right_keys)
+        self._waiting.put(times, keys, [pa.array(changes.adds), *changes.rows.columns])
+
+    def due(self, watermark: int | None) -> Iterator[Due]:
+        """Give the versions that the watermark passes, in the order of their times."""
+        return self._waiting.due(watermark)
+
+    def at(
+        self, columns: Sequence[pa.Array], times: np.ndarray, coming: Sequence[Due]
+    ) -> tuple[np.ndarray, pa.RecordBatch]:
+        """Find the versions of keys at times.
+
+        Args:
+            columns: the keys.
+            coming: versions that were not passed before.
+
+        Returns:
+            for each key and time the number of a row, -1 where there is none; and the rows.
+        """
+        known = np.ones(len(times), bool)
+        for column in columns:
+            known &= np.asarray(column.is_valid())
+        wanted = encoded(columns, len(times)).dictionary_encode()
+        used = pc.unique(wanted.indices.filter(pa.array(known)))
+        keys = wanted.dictionary.take(used)
+        found = self._passed.get(keys)
+        parts = [found.rows.select(found.rows.schema.names[1:]), *(page.rows for page in coming)]
+        rows = concat_rows(parts[0].schema, parts)
+        theirs = np.concatenate([np.asarray(found.column(TIME)), *(page.times for page in coming)])
+        numbers = np.asarray(used)[found.positions]
+        of_coming = [self._numbers(page.rows, wanted.dictionary) for page in coming]
+        groups = np.concatenate([numbers, *of_coming]).astype(np.int64)
+        mine = np.asarray(wanted.indices).astype(np.int64)
+        others = as_of((mine, times), (groups, theirs), groups >= 0)
+        valid = np.append(np.asarray(rows.column(0)), False)  # -1 finds none
+        right = batch_of(rows.columns[1:], self._fields, rows.num_rows)
+        return np.where(known & valid[others], others, -1), right
+
+    def _numbers(self, rows: pa.RecordBatch, keys: pa.Array) -> np.ndarray:
+        """Number the keys of rows as they stand among some; -1: not there."""
+        found = pc.index_in(encoded(_columns(rows, self._keys), rows.num_rows), value_set=keys)
+        return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
+
+    def pass_by(self, coming: Sequence[Due], before: int | None) -> None:
+        """Keep the newest of versions that are passed, a key; of those of one time the last.
+
+        Args:
+            before: where the watermark was: what it had passed may be older than what is kept.
+        """
+        if not coming:
+            return
+        rows = concat_rows(coming[0].rows.schema, [page.rows for page in coming])
+        times = np.concatenate([page.times for page in coming])
+        named = encoded(_columns(rows, self._keys), len(times)).dictionary_encode()
+        of_row = np.asarray(named.indices).astype(np.int64)
+        order = argsort([of_row], len(times))
+        last = order[np.append(begins([of_row[order]], len(order))[1:], True)]
+        if before is not None and times[last].min() <= before:
+            found = self._passed.get(named.dictionary)
+            held = np.full(len(last), np.iinfo(np.int64).min)
+            held[found.positions] = np.asarray(found.column(TIME))
+            last = last[times[last] >= held]
+        chosen = take(rows, last)
+        keys = named.dictionary.take(pa.array(of_row[last]))
+        self._passed.put(keys, [pa.array(times[last]), *chosen.columns])
+
+
+def _columns(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
+    return [rows.column(rows.schema.get_field_index(name)) for name in names]
