@@ -1,0 +1,173 @@
+"""The process that upgrades a query is killed at each operation on its storage, and it goes on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pkray
+from pkray.errors import QueryExistsError, UpgradeError
+from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
+from tests.faults.faulty_store import Storage, faulty, put_files
+
+OLDER = (
+    "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM shop.orders"
+    " WHERE v < 9 GROUP BY v % 2"
+)
+NEWER = {
+    "kept": OLDER + " HAVING COUNT(*) > 1",
+    "warmed": OLDER.replace("v < 9", "v < 5").replace("SUM(v)", "MAX(v)"),
+    "grown": OLDER.replace("AS total", "AS total, MAX(v) AS most"),
+    "shrunk": OLDER.replace("COUNT(*) AS n, ", ""),
+    "expiring": OLDER.replace("SELECT", "SELECT /*+ STATE_TTL('orders' = '1 d') */"),
+}
+EPOCHS = [
+    ({1: 1, 2: 2, 3: 3}, []),
+    ({2: 5, 4: 4}, [1]),
+    ({1: 7, 3: 2}, [4]),
+    ({5: 5, 2: 2}, [1]),
+]
+
+
+class Job:
+    """Fills the source, upgrades the query in the middle and goes on; safe to do again.
+
+    Args:
+        runs: whether the query runs as it is upgraded.
+        goes_back: whether the upgrade is rolled back in the end, and not accepted.
+    """
+
+    def __init__(self, newer: str, *, runs: bool, goes_back: bool) -> None:
+        self.texts = (newer, OLDER)
+        self.runs = runs
+        self.goes_back = goes_back
+
+    def __call__(self, catalog: pkray.Catalog) -> None:
+        orders = catalog.create_table(
+            "shop.orders",
+            [("k", "BIGINT"), ("v", "BIGINT")],
+            ["k"],
+            options={"changelog-producer": "lookup"},
+            if_not_exists=True,
+        )
+        done = [name for name in ("done", "back") if catalog.table_exists(f"shop.{name}")]
+        for number, (rows, deleted) in enumerate(EPOCHS):
+            with orders.open_writer("orders") as writer:
+                writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
+                writer.delete([{"k": key} for key in deleted])
+                writer.commit(number)
+            query = self.follow(catalog)
+            if number == 1 and "done" not in done:
+                query.upgrade(self.texts[0])
+                self.mark(catalog, "done")
+            if number == 2 and "back" not in done:
+                self.end(query)
+                self.mark(catalog, "back")
+                self.follow(catalog)
+        query.stop()
+
+    def follow(self, catalog: pkray.Catalog) -> Any:
+        """Let the query go on under the plan that it has, up to what there is."""
+        trigger = "changes" if self.runs else "available_now"
+        try:
+            query = catalog.sql(OLDER).materialize("shop.result", trigger=trigger)
+        except QueryExistsError:
+            query = catalog.sql(self.texts[0]).materialize("shop.result", trigger=trigger)
+        if self.runs:
+            orders = catalog.load_table("shop.orders")
+            told = ToldSnapshots(orders).newest(orders.at().snapshot)
+            query.wait({"shop.orders": told}, timeout=20)
+        else:
+            query.wait_ended()
+        return query
+
+    def end(self, query: Any) -> None:
+        with contextlib.suppress(UpgradeError):  # it has ended
+            if self.goes_back:
+                query.rollback()
+            else:
+                query.accept()
+
+    def mark(self, catalog: pkray.Catalog, name: str) -> None:
+        catalog.create_table(f"shop.{name}", [("k", "INT")], ["k"], if_not_exists=True)
+
+
+def content(table: Any) -> Counter[tuple[tuple[str, Any], ...]]:
+    """Give rows without columns that are NULL."""
+    kept = [n for n in table.column_names if n != "_row_key"]
+    return Counter(
+        tuple(sorted((name, value) for name, value in row.items() if value is not None))
+        for row in table.select(kept).to_pylist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "runs", "goes_back", "stride"),
+    [
+        ("kept", False, False, 9),
+        ("grown", True, True, 13),
+        *(
+            pytest.param(name, runs, goes_back, 2, marks=pytest.mark.slow)
+            for name in NEWER
+            for runs, goes_back in ((False, True), (True, False))
+        ),
+    ],
+)
+def test_an_upgrade_is_whole_or_not_there_at_every_crash_point(
+    name: str,
+    runs: bool,
+    goes_back: bool,
+    stride: int,
+    new_root: Callable[[str], str],
+    process: Callable[[str], pkray.Catalog],
+    survived: Callable[[str], None],
+) -> None:
+    storage = Storage(new_root("memory"))
+    job = Job(NEWER[name], runs=runs, goes_back=goes_back)
+    with faulty(storage), process(storage.root) as catalog:
+        job(catalog)
+        result = catalog.load_table("shop.result")
+        bounded = catalog.sql(job.texts[goes_back]).to_arrow()
+        assert content(result.to_arrow()) == content(bounded)
+        allowed = _contents(catalog, job)
+    states = range(1, len(storage.changes) + 1, stride)
+    failed: dict[int, Exception] = {}
+    for changes in states:
+        root = new_root("memory")
+        put_files(root, storage.state(changes))
+        try:
+            with process(root) as catalog:
+                if catalog.table_exists("shop.result"):
+                    assert content(catalog.load_table("shop.result").to_arrow()) in allowed
+                job(catalog)
+                _check(catalog, content(bounded))
+        except Exception as error:
+            failed[changes] = error
+    good = len(states) - len(failed)
+    survived(f"upgrade {name}: {good} of {len(states)} crash points survived")
+    assert not failed, f"{len(failed)} of {len(states)}: {next(iter(failed.items()))}"
+
+
+def _contents(catalog: pkray.Catalog, job: Job) -> list[Counter[tuple[tuple[str, Any], ...]]]:
+    """List what either plan gives over each snapshot of the source."""
+    found: list[Counter[tuple[tuple[str, Any], ...]]] = [Counter()]
+    for snapshot in catalog.load_table("shop.orders").system("snapshots")["snapshot_id"]:
+        for text in job.texts:
+            found.append(content(catalog.sql(text).to_arrow(snapshot=snapshot.as_py())))
+    return found
+
+
+def _check(catalog: pkray.Catalog, expected: Counter[tuple[tuple[str, Any], ...]]) -> None:
+    result = catalog.load_table("shop.result")
+    assert content(result.to_arrow()) == expected
+    query = catalog.query("shop.result")
+    for snapshot in result.system("snapshots").column("snapshot_id").to_pylist():
+        report = query.verify(snapshot)
+        assert report.equal, str(report)
+    assert not result.tags.list().num_rows
+    readers = catalog.load_table("shop.orders").consumers.list()["consumer_id"].to_pylist()
+    assert readers == ["query-shop.result"]
