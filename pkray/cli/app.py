@@ -17,12 +17,12 @@ from pkray.cli.commands import (
     compaction,
     history,
     maintenance,
-    query,
     rows,
     sql,
     system,
     table_options,
     tables,
+    upgrades,
 )
 from pkray.cli.wording import in_options
 from pkray.errors import PkrayError
@@ -63,7 +63,7 @@ app.add_typer(tables.database_app)
 app.add_typer(history.tag_app)
 app.add_typer(history.branch_app)
 app.add_typer(maintenance.consumers_app)
-app.add_typer(query.query_app)
+app.add_typer(upgrades.app)
 
 
 def _version(asked: bool) -> None:

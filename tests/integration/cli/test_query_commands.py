@@ -58,6 +58,31 @@ def test_queries_are_listed_shown_verified_and_dropped(said, call):
     assert "no query is called default.r" in wrong
 
 
+def test_another_plan_takes_over_is_accepted_or_rolled_back(said, call, warehouse, tmp_path):
+    newer = "SELECT v, COUNT(*) AS n, MAX(k) AS most FROM t GROUP BY v"
+    assert said("plan", "default.r")["nodes"][-1]["type"] == "sink_1"
+    assert "Aggregate(" in call("plan", "default.r")[1]
+    nodes = said("diff", "default.r", newer)["nodes"]
+    assert [each["fate"] for each in nodes] == ["warmed up"] * 2 + ["dropped"] * 2
+    code, drawn, _ = call("diff", "default.r", "SELECT k, v FROM t")
+    assert code == 1
+    assert "refused" in drawn
+    code, _, wrong = call("upgrade", "default.r", "SELECT k, v FROM t")
+    assert (code, "primaryKey" in wrong) == (1, True)
+    with pkray.connect(warehouse) as catalog:
+        sql = catalog.sql(newer)
+        plan = str(tmp_path / "newer.json")
+        catalog.query("default.r").upgrade(sql)
+        catalog.query("default.r").plan().write(plan)
+    assert said("rollback", "default.r") == {"rolled_back": "default.r"}
+    upgraded = said("upgrade", "default.r", plan)
+    assert (upgraded["upgraded"], upgraded["state"]) == ("default.r", "unaccepted")
+    assert said("accept", "default.r") == {"accepted": "default.r"}
+    assert said("verify", "default.r")["equal"] is True
+    code, _, wrong = call("rollback", "default.r")
+    assert (code, "has no upgrade to roll back" in wrong) == (1, True)
+
+
 def test_a_query_is_left_running_on_ray_alone(call, said):
     code, _, wrong = call("resume", "default.r", "--detach")
     assert code == 1
