@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +17,25 @@ KeyBound = tuple[tuple[tuple[int, ...], int], ...]
 
 LENGTH = -1
 """The number of the word that is a string's length."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Where a word of a key is in the one word that holds the whole key.
+
+    Attributes:
+        column, number: the word.
+        low, high: its least and greatest value.
+        unused: its low bits that are zero in every key.
+        bits: how many are kept.
+    """
+
+    column: int
+    number: int
+    low: int
+    high: int
+    unused: int
+    bits: int
 
 
 class NormalizedKeys:
@@ -40,6 +60,23 @@ class NormalizedKeys:
             self._columns.extend(sort_columns(column, down))
         self._length = len(columns[0]) if columns else 0
         self._prefix: tuple[np.ndarray, bool] | None = None
+        self._parts: list[_Part] = []
+
+    def taken(self, rows: np.ndarray, columns: Sequence[pa.Array]) -> NormalizedKeys:
+        """Give the keys of some rows, with what is known of all.
+
+        Args:
+            columns: the key columns of these rows.
+        """
+        keys = NormalizedKeys(columns)
+        if (
+            self._prefix is not None
+            and self._prefix[1]
+            and len(keys._columns) == len(self._columns)
+        ):
+            keys._prefix = self._prefix[0][rows], True
+            keys._parts = self._parts
+        return keys
 
     def __len__(self) -> int:
         return self._length
@@ -108,6 +145,8 @@ class NormalizedKeys:
         """
         if self._is_one_word and wanted._is_one_word:
             return _search_words(self._columns[0].chunk(0), wanted._columns[0].chunk(0))
+        if self._prefix is not None and self._prefix[1] and self._is_as_wide_as(wanted):
+            return self._search_packed(self._prefix[0], wanted)
         low, high = np.zeros(len(wanted), np.intp), np.full(len(wanted), self._length)
         if self._columns[0].width and wanted._columns[0].width:
             here, there = self._columns[0].chunk(0), wanted._columns[0].chunk(0)
@@ -126,6 +165,37 @@ class NormalizedKeys:
         inside = np.flatnonzero(low < self._length)
         equal[inside] = self.compare(low[inside], wanted, inside) == 0
         return low, equal
+
+    def _is_as_wide_as(self, wanted: NormalizedKeys) -> bool:
+        widths, others = ([each.width for each in keys._columns] for keys in (self, wanted))
+        return len(widths) == len(others) and all(
+            a >= b for a, b in zip(widths, others, strict=True)
+        )
+
+    def _search_packed(
+        self, packed: np.ndarray, wanted: NormalizedKeys
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Search whole keys that are in one word each."""
+        asked = np.zeros(len(wanted), np.uint64)
+        inside, above = np.ones(len(wanted), bool), np.zeros(len(wanted), bool)
+        for part in self._parts:
+            column = wanted._columns[part.column]
+            word = _word(column, part.number, np.arange(len(wanted)))
+            distance, greatest = distance_from(word, part.low), np.uint64((1 << part.bits) - 1)
+            kept = distance >> np.uint64(part.unused)
+            over = inside & (word > part.high)
+            inside &= (word >= part.low) & ~over
+            asked <<= np.uint64(part.bits)
+            asked |= np.where(inside, kept, np.where(above | over, greatest, np.uint64(0)))
+            between = inside & (kept << np.uint64(part.unused) != distance)
+            inside &= ~between
+            above |= over | between
+        low = np.searchsorted(packed, asked)
+        if above.any():
+            low[above] = np.searchsorted(packed, asked[above], "right")
+        if not len(packed):
+            return low, np.zeros(len(wanted), bool)
+        return low, inside & (packed.take(low, mode="clip") == asked)
 
     def _settled(self, low: np.ndarray, wanted: NormalizedKeys) -> tuple[np.ndarray, np.ndarray]:
         """Compare what follows the first words, which differ here: one comparison a key decides."""
@@ -163,7 +233,8 @@ class NormalizedKeys:
         if not self._length:
             return packed, True
         free = 64
-        for column in self._columns:
+        parts: list[_Part] = []
+        for place, column in enumerate(self._columns):
             for number in range(column.width):
                 word = column.chunk(number)
                 unused = column.unused_bits(number)
@@ -183,6 +254,7 @@ class NormalizedKeys:
                 free -= kept
                 if kept < bits:
                     return packed, False
+                parts.append(_Part(place, number, low, high, unused, bits))
             if isinstance(column, VariableWidthKeys):
                 low, high = int(column.lengths.min()), int(column.lengths.max())
                 bits = (high - low).bit_length()
@@ -191,6 +263,8 @@ class NormalizedKeys:
                 packed <<= np.uint64(bits)
                 packed |= distance_from(column.lengths, low)
                 free -= bits
+                parts.append(_Part(place, LENGTH, low, high, 0, bits))
+        self._parts = parts
         return packed, True
 
     def _settle_ties(self, order: np.ndarray, differs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

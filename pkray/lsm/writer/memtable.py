@@ -204,11 +204,12 @@ class _Segment:
 
     def __init__(self, order: RowOrder, rows: pa.RecordBatch) -> None:
         keys = [rows.column(name) for name in order.key_columns]
-        self._rows, self._starts = NormalizedKeys(keys).sort()
+        normalized = NormalizedKeys(keys)
+        self._rows, self._starts = normalized.sort()
         self._sizes = np.diff(self._starts, append=len(self._rows))
-        firsts = pa.array(self._rows[self._starts])
-        self._columns = [column.take(firsts) for column in keys]
-        self._keys = NormalizedKeys(self._columns)
+        firsts = self._rows[self._starts]
+        self._columns = [column.take(pa.array(firsts)) for column in keys]
+        self._keys = normalized.taken(firsts, self._columns)
         self._by_width: dict[int, SortedPrefixes] = {}
 
     def find(self, keys: NormalizedKeys) -> np.ndarray:

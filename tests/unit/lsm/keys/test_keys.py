@@ -144,11 +144,39 @@ def test_search_finds_what_is_there(keys: tuple, data: st.DataObject) -> None:
     plain = dict(zip(as_comparable(rows), rows, strict=True))
     stored = sorted(data.draw(st.sets(st.sampled_from(sorted(plain)), min_size=1)))
     wanted = data.draw(st.lists(st.sampled_from(sorted(plain)), min_size=1))
-    positions, found = normalized(types, [plain[key] for key in stored]).search(
-        normalized(types, [plain[key] for key in wanted])
-    )
-    assert found.tolist() == [key in set(stored) for key in wanted]
-    assert positions.tolist() == [sum(other < key for other in stored) for key in wanted]
+    here = normalized(types, [plain[key] for key in stored])
+    for is_packed in (False, True):
+        if is_packed:
+            here.prefix()
+        positions, found = here.search(normalized(types, [plain[key] for key in wanted]))
+        assert found.tolist() == [key in set(stored) for key in wanted]
+        assert positions.tolist() == [sum(other < key for other in stored) for key in wanted]
+
+
+@settings(max_examples=examples(60))
+@given(
+    st.lists(st.tuples(st.binary(max_size=9), st.integers(-9, 9)), min_size=1, max_size=30),
+    st.lists(st.tuples(st.binary(max_size=11), st.integers(-20, 20)), min_size=1, max_size=30),
+    st.integers(0, 9),
+)
+def test_keys_beyond_the_packed_ones_are_placed_around_them(
+    rows: list, wanted: list, shared: int
+) -> None:
+    def begun(rows: list) -> list:
+        return [(b"prefix-16-bytes-"[shared:] + text, number) for text, number in rows]
+
+    types = [pa.binary(), pa.int64()]
+    keys = normalized(types, begun(rows))
+    order, starts = keys.sort()
+    firsts = order[starts]
+    stored = [begun(rows)[row] for row in firsts]
+    columns = [
+        pa.array(column, kind)
+        for column, kind in zip(zip(*stored, strict=True), types, strict=True)
+    ]
+    positions, found = keys.taken(firsts, columns).search(normalized(types, begun(wanted)))
+    assert found.tolist() == [key in set(stored) for key in begun(wanted)]
+    assert positions.tolist() == [sum(one < key for one in stored) for key in begun(wanted)]
 
 
 def test_nan_is_largest_and_one_key_and_so_are_both_zeros() -> None:
