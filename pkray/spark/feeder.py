@@ -176,7 +176,7 @@ class _Running(RunningFeeder):
             else:
                 state = "ended" if self._feeding.ends else "stopped"
         except Exception as error:
-            state, message = "failed", _shown(self._error or error)
+            state, message = "failed", shown(self._error or error)
         if self._stopping.is_set():
             state, message = "stopped", None
         self._say_last(state, message)
@@ -193,6 +193,7 @@ class _Running(RunningFeeder):
         self._spool.say(Feeder(self._name, state, self._feeding.ends, message))
 
 
-def _shown(error: BaseException) -> str:
+def shown(error: BaseException) -> str:
+    """Give what went wrong in a line: Spark appends traces of calls."""
     text = str(error).strip()
     return text if isinstance(error, PkrayError) else text.partition("\n")[0][:_SHOWN_CHARACTERS]

@@ -66,6 +66,7 @@ class Feeder(msgspec.Struct, frozen=True):
         ends: whether it ends at what its source held when it began.
         message: why it failed.
         time: when it said so, in epoch milliseconds.
+        done, total: pieces of its work, where it knows them.
     """
 
     name: str
@@ -73,6 +74,8 @@ class Feeder(msgspec.Struct, frozen=True):
     ends: bool = False
     message: str | None = None
     time: int = 0
+    done: int = 0
+    total: int = 0
 
 
 class Spool:

@@ -676,6 +676,7 @@ class Relation(Queried):
         on_error: Literal["stop", "skip"] = "stop",
         clock: Callable[[], int] | None = None,
         on_failure: Callable[[dict[str, Any]], object] | None = None,
+        backfill: Engine | None = None,
     ) -> Any:
         """Keep a keyed table up to date with its rows.
 
@@ -695,6 +696,10 @@ class Relation(Queried):
             on_failure: called with ``query``, ``node``, ``error`` and ``epoch`` when the query
                 fails, where this process runs it. ``SET 'query.failure-url'`` has the same posted
                 to a URL, from wherever it runs.
+            backfill: which engine reads what the tables hold when the query begins: ``local``, in
+                the query; ``spark``, on the session that is active in this process, in parallel,
+                with what computes row by row, Python functions among it. Default the setting
+                ``query.backfill-engine``, else ``local``.
 
         Returns:
             the query; one that is there with this name and plan goes on.
@@ -707,7 +712,17 @@ class Relation(Queried):
         """
         materializing = importlib.import_module("pkray.relational.continuous.queries.materializing")
         return materializing.materialize(
-            self, name, primary_key, options, trigger, max_rows, strict, on_error, clock, on_failure
+            self,
+            name,
+            primary_key,
+            options,
+            trigger,
+            max_rows,
+            strict,
+            on_error,
+            clock,
+            on_failure,
+            backfill,
         )
 
     # Plans

@@ -136,7 +136,8 @@ class Graph:
         """Take the changes of one epoch, or of a part of it, through all operators.
 
         Args:
-            changes: by the number in `scans`; those that are left out have none.
+            changes: by the number in `scans`; those that are left out have none. By the number of
+                a stage what it gives, where that was computed elsewhere.
 
         Returns:
             changes of each root.
@@ -147,6 +148,10 @@ class Graph:
         }
         self.most_rows = 0
         for stage in self.stages:
+            if stage.number in changes:
+                made[stage.number] = changes[stage.number]
+                stage.rows_out += len(made[stage.number])
+                continue
             given = self._given(stage, made)
             self.running = stage
             self.most_rows = max(self.most_rows, *map(len, given))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from pkray.errors import QueryFencedError
 from pkray.relational.continuous.changes import Changes, concatenated, netted
-from pkray.relational.continuous.feeds.feeds import NOTHING, Feeds
+from pkray.relational.continuous.feeds.feeds import NOTHING, Bounds, Feeds
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.outlets import Outlet
@@ -197,13 +197,25 @@ class Run:
             return self._pending.pop(0)
         if self.is_ended:
             return None
-        bounds = self.feeds.next(self.positions)
+        bounds = self._next_bounds()
         is_last = bounds is None and self.feeds.is_finished and bool(self.positions)
         if bounds is None and not is_last:
             return None
         same = {name: (at, at) for name, at in self.positions.items()}
         self._hold_first(bounds or same)
         return self._log.begin(self._record(bounds or same, is_last=is_last))
+
+    def _next_bounds(self) -> dict[str, Bounds] | None:
+        """Choose what the next epoch reads; None where nothing is new."""
+        if self.next_epoch == 0 and self.plan.backfill is not None:
+            return self.plan.backfill.bounds()
+        return self.feeds.next(self.positions)
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether more of what there was when the query began is still on its way."""
+        backfill = self.plan.backfill if self.next_epoch == 0 else None
+        return self.feeds.is_filling or (backfill is not None and not backfill.is_done)
 
     def _record(
         self, bounds: dict[str, tuple[int, int]], *, is_last: bool = False, upgrade: str = ""
@@ -282,6 +294,8 @@ class Run:
         )
         self._hold(self.positions)
         self.feeds.forget(lambda: self._log.oldest(self.positions))
+        if self.plan.backfill is not None:
+            self.plan.backfill.forget()
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
 

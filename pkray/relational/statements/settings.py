@@ -67,6 +67,12 @@ SETTINGS = {
             "Whether an INSERT fails on NULL in a column without NULLs, or leaves the row out.",
         ),
         Setting(
+            "query.backfill-engine",
+            choice("local", "spark"),
+            "local",
+            "Engine that reads what tables hold when a continuous query begins.",
+        ),
+        Setting(
             "query.failure-url",
             STRING,
             None,

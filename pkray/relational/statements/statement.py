@@ -76,12 +76,14 @@ class Statement:
         on_error: Literal["stop", "skip"] = "stop",
         clock: Callable[[], int] | None = None,
         on_failure: Callable[[dict[str, Any]], object] | None = None,
+        backfill: Literal["local", "spark"] | None = None,
     ) -> Any:
         """Let it go on as its sources change.
 
         Args:
             name: of the query; default the names of its tables.
-            trigger, max_rows, on_error, clock, on_failure: as of ``Relation.materialize``.
+            trigger, max_rows, on_error, clock, on_failure, backfill: as of
+                ``Relation.materialize``.
 
         Returns:
             the query; one that is there with this name and plan goes on.
@@ -90,7 +92,9 @@ class Statement:
             QueryExistsError: there is one of this name with another plan.
             UnsupportedError: a node does not run continuously.
         """
-        options = QueryOptions(trigger, max_rows, on_error, clock=clock, on_failure=on_failure)
+        options = QueryOptions(
+            trigger, max_rows, on_error, clock=clock, on_failure=on_failure, backfill=backfill
+        )
         return self.compile().start(name, options)
 
     def compile(self) -> Any:

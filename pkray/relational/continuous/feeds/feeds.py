@@ -8,7 +8,7 @@ are read.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
 from pkray.schema.row_kind import parse
-from pkray.storage.spool import Spool
+from pkray.storage.spool import Spool, SpoolFile
 
 Bounds = tuple[int, int]
 """The positions after which and up to which an epoch reads; from -1 on it reads what there is."""
@@ -189,6 +189,21 @@ class StreamFeed(Feed):
         return newest
 
     def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+        for file in self._files(bounds):
+            for rows in self._spool.read_file(file):
+                yield self._changes(rows, scan.fields)
+
+    def read_share(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+        """Read this worker's files; where rows take others away, the first worker has all."""
+        if self._source.mode != "insert":
+            yield from super().read_share(bounds, scan)
+            return
+        for number, file in enumerate(self._files(bounds)):
+            if number % self.workers == self.worker:
+                for rows in self._spool.read_file(file):
+                    yield self._changes(rows, scan.fields)
+
+    def _files(self, bounds: Bounds) -> Iterator[SpoolFile]:
         for number in range(max(bounds[0], 0), bounds[1]):
             batch = self._spool.batch(number)
             if batch is None:
@@ -198,8 +213,7 @@ class StreamFeed(Feed):
                     stream=self.name,
                     batch=number,
                 )
-            for rows in self._spool.read(batch):
-                yield self._changes(rows, scan.fields)
+            yield from batch.files
 
     def _changes(self, rows: pa.RecordBatch, fields: Fields) -> Changes:
         columns = [rows.column(name) for name in fields.names]
@@ -430,11 +444,19 @@ class Feeds:
             for name, position in oldest().items():
                 self.feeds[name].forget(position)
 
-    def read(self, bounds: Mapping[str, Bounds]) -> Iterator[dict[int, Changes]]:
-        """Read an epoch: changes by the number of their scan, in parts of some `PART_ROWS` rows."""
+    def read(
+        self, bounds: Mapping[str, Bounds], without: Collection[int] = ()
+    ) -> Iterator[dict[int, Changes]]:
+        """Read an epoch: changes by the number of their scan, in parts of some `PART_ROWS` rows.
+
+        Args:
+            without: numbers of scans that are not read.
+        """
         held: dict[int, list[Changes]] = {}
         rows = 0
         for number, scan in self._scans.items():
+            if number in without:
+                continue
             key = self._keys[number]
             for changes in self.feeds[key].read_share(bounds[key], scan):
                 held.setdefault(number, []).append(changes)

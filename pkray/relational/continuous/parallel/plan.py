@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pkray.relational.continuous.feeds.beginnings import Beginning
+from pkray.relational.continuous.queries.backfill import Backfill
 from pkray.relational.plan.nodes import Node
 
 
@@ -20,6 +21,7 @@ class RunnablePlan:
         ttls: as the compiled plan says them, by a node's number.
         digest: tells plans apart.
         beginnings: of the sources of which not everything is read first; None: as it is now.
+        backfill: what another engine brings for the first epoch; None: nothing.
     """
 
     roots: tuple[Node, ...]
@@ -28,3 +30,4 @@ class RunnablePlan:
     ttls: Mapping[int, Sequence[str]] | None = None
     digest: str = ""
     beginnings: Mapping[str, Beginning] | None = None
+    backfill: Backfill | None = None

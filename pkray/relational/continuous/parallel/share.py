@@ -154,7 +154,11 @@ class Share:
         self.states.fit()
 
     def _parts(self, record: EpochRecord) -> Iterator[dict[int, Changes] | None]:
-        parts = self.feeds.read(record.bounds)
+        backfill = self.plan.backfill if record.number == 0 else None
+        if backfill is None:
+            parts = self.feeds.read(record.bounds)
+        else:
+            parts = backfill.read(self.feeds, self.peers.number, self.peers.count)
         return parts if self.peers.is_alone else self.peers.in_step(parts)
 
     def _gathered(self, made: list[Changes]) -> list[Changes]:

@@ -32,6 +32,7 @@ def materialize(
     on_error: str,
     clock: Callable[[], int] | None,
     on_failure: OnFailure | None = None,
+    backfill: str | None = None,
 ) -> Query:
     """Start a query; as of ``Relation.materialize``."""
     session = session_of(relation)
@@ -42,7 +43,9 @@ def materialize(
     excluded = list(exclusions(with_total_rows(relation.plan, relation.dialect)))
     if strict and excluded:
         raise UnsupportedError(f"strict: {excluded[0]}", reasons=tuple(excluded))
-    chosen = QueryOptions(trigger, max_rows, on_error, clock=clock, on_failure=on_failure)
+    chosen = QueryOptions(
+        trigger, max_rows, on_error, clock=clock, on_failure=on_failure, backfill=backfill
+    )
     chosen.trigger_of()
     key = tuple(primary_key) if primary_key else best_key(relation.plan, unique_keys(relation.plan))
     plan, key = _keyed(relation.plan, key, given=primary_key is not None)

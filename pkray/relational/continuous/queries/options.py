@@ -33,6 +33,7 @@ class QueryOptions:
         max_rows: most changed rows an epoch; None: no bound.
         on_error: ``stop``, or ``skip`` rows that cannot be computed, which are kept aside.
         failure_url: where JSON is posted when the query fails.
+        backfill: which engine reads what the tables hold when it begins, ``local`` or ``spark``.
         clock: processing time in epoch milliseconds; None: that of the machine.
         on_failure: called when the query fails, where it runs in this process.
     """
@@ -43,11 +44,17 @@ class QueryOptions:
     checkpoint_epochs: int = 100
     checkpoint_seconds: float = 30.0
     failure_url: str | None = None
+    backfill: str | None = None
     clock: Callable[[], int] | None = None
     on_failure: OnFailure | None = None
 
     def bounded_by(self, settings: Mapping[str, str]) -> QueryOptions:
-        """Take the bounds of epochs and checkpoints, and the URL for failures, that SET has set."""
+        """Take the bounds of epochs and checkpoints, the engine of the backfill and the URL for
+        failures that SET has set.
+        """
+        backfill = settings.get("query.backfill-engine")
+        if backfill is not None and self.backfill is None:
+            return replace(self, backfill=backfill).bounded_by(settings)
         url = settings.get("query.failure-url")
         if url is not None and self.failure_url is None:
             return replace(self, failure_url=check_failure_url(url)).bounded_by(settings)

@@ -26,6 +26,7 @@ from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import PLAN, TableOutlet
+from pkray.relational.continuous.queries.backfill import Backfill, Engine
 from pkray.relational.continuous.queries.failure_hooks import OnFailure, tell
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query_store import (
@@ -122,13 +123,16 @@ class Query:
             ``failed_node`` and ``failure_told`` (what became of its hooks), ``epoch``, ``sources``
             (the position up to which each is in the result), ``nodes``; of a query that reads
             streams ``streams``, what feeds each: ``running``, ``ended``, ``stopped``, ``failed``,
-            or ``waiting`` for the program that feeds it to be started again.
+            or ``waiting`` for the program that feeds it to be started again; while Spark computes
+            the first epoch ``backfill``, the same of it and how many ``tasks`` are done.
         """
         status = self._status()
         streams = self._definition.streams
         if streams:
             folder = _store(self._catalog).folder(self.name)
             status["streams"] = feeding_status(folder, streams)
+        if status["epoch"] < 0 and (backfill := _backfill(self._catalog, self._definition)):
+            status["backfill"] = backfill.status()
         return status
 
     def _status(self) -> dict[str, Any]:
@@ -593,12 +597,45 @@ def _check_is_here(
 
 
 def _feed(catalog: Catalog, definition: Definition) -> None:
-    """Begin to feed a query from the streams of this process, if that is not done already."""
+    """Begin to feed a query from this process, if that is not done already: from its streams, and
+    with what another engine computes of its tables.
+    """
     key, running = _key(catalog, definition.name), _FEEDERS.setdefault(catalog.runtime, {})
-    if definition.streams and not any(each.is_running for each in running.get(key, ())):
-        running[key] = start_feeders(
+    if any(each.is_running for each in running.get(key, ())):
+        return
+    backfill = _backfill(catalog, definition)
+    if backfill is not None:
+        running[key] = [*running.get(key, ()), *_fill(catalog, definition, backfill)]
+    if definition.streams:
+        running[key] = running.get(key, []) + start_feeders(
             _roots(catalog, definition), lambda source: feeding_of(catalog, definition, source)
         )
+
+
+def _backfill(catalog: Catalog, definition: Definition) -> Backfill | None:
+    """Find what another engine brings, or is to bring, for the first epoch of a query."""
+    store = _store(catalog)
+    if definition.options.get("backfill") != "spark":
+        return None
+    roots = _roots(catalog, definition)
+    scans = (node for root in roots for node in root.walk() if isinstance(node, Scan))
+    if not any(isinstance(scan.source, TableSource) for scan in scans):
+        return None
+    if store.log(definition.name).newest_checkpoint() is not None:
+        return None
+    return Backfill(store.folder(definition.name), roots)
+
+
+def _fill(catalog: Catalog, definition: Definition, backfill: Backfill) -> list[RunningFeeder]:
+    """Begin to compute the first epoch of a query, unless that is done."""
+    if backfill.is_done:
+        return []
+    feeds = Feeds(scans_of(_roots(catalog, definition)))
+    feeds.begin(definition.beginnings)
+    parts = backfill.parts(feeds, row_by_row=definition.options.get("on_error") != "skip")
+    feeds.hold(reader_of(definition.name), {name: at[1] for name, at in parts.bounds.items()})
+    engine: Engine = importlib.import_module("pkray.spark.backfill").start  # a door upwards
+    return [engine(definition.name, backfill, parts)]
 
 
 def feeding_of(catalog: Catalog, definition: Definition, source: StreamedSource) -> Feeding:
@@ -708,7 +745,13 @@ def open_run(
     store = _store(catalog)
     roots = _roots(catalog, definition)
     plan = RunnablePlan(
-        roots, definition.before, "0 ms", definition.ttls, definition.digest, definition.beginnings
+        roots,
+        definition.before,
+        "0 ms",
+        definition.ttls,
+        definition.digest,
+        definition.beginnings,
+        _backfill(catalog, definition),
     )
     folder = store.folder(definition.name).child("state")
     states = States(folder, generation=definition.generation)

@@ -14,7 +14,7 @@ from pkray.relational.sources.streamed import Feeding, RunningFeeder, StreamedSo
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.spool import Spool
 
-_SILENT_MILLIS = 15_000
+SILENT_MILLIS = 15_000
 """A feeder that has said nothing for so long is gone with its process."""
 
 
@@ -75,7 +75,7 @@ def feeding_status(folder: ObjectStore, names: Sequence[str]) -> dict[str, Any]:
     found = {}
     for name in names:
         feeder = Spool(folder.child(f"streams/{name}")).feeder()
-        silent = feeder is None or now_millis() - feeder.time > _SILENT_MILLIS
+        silent = feeder is None or now_millis() - feeder.time > SILENT_MILLIS
         is_lost = feeder is None or (feeder.state == "running" and silent)
         found[name] = "waiting" if is_lost or feeder is None else feeder.state
     return found

@@ -184,7 +184,7 @@ class QueryWorker:
             if self._upgrades is not None and self._upgrades.turn(run):
                 return True
             begun = time.monotonic()
-            is_filling = self._trigger.ends and run.feeds.is_filling
+            is_filling = self._trigger.ends and run.is_filling
             if run.step():
                 self._tries = 0
                 run.checkpoint_if_due()

@@ -1,0 +1,259 @@
+"""The first epoch of a query, read and computed elsewhere up to the first operator with state.
+
+::
+
+    backfill/<attempt>/     a spool: batch n has the rows of the n-th part
+    backfill.json           created when an attempt is done: which one, its positions and its parts
+
+A part is a scan of a table with what computes row by row above it. An attempt that is killed leaves
+no backfill.json, and is begun anew at positions of its own.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import msgspec
+
+from pkray.arguments.file_names import checked
+from pkray.checksums import check_json, seal_json
+from pkray.clock import now_millis
+from pkray.errors import CorruptFileError, MissingFileError, QueryFailedError
+from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.feeds.feeds import NOTHING, Bounds, Feeds
+from pkray.relational.continuous.queries.streams import SILENT_MILLIS
+from pkray.relational.local.batches import batch_of
+from pkray.relational.plan.json_writer import in_order, shared_nodes
+from pkray.relational.plan.nodes import (
+    Calc,
+    Expand,
+    Filter,
+    Hint,
+    Node,
+    Project,
+    Scan,
+    Unnest,
+)
+from pkray.relational.plan.physical import to_logical
+from pkray.relational.running import timed
+from pkray.relational.sources.streamed import RunningFeeder
+from pkray.relational.sources.table import TableSource
+from pkray.schema.types import TIMESTAMPS, DataType
+from pkray.storage.object_store import ObjectStore
+from pkray.storage.spool import Spool
+
+_ROW_BY_ROW = (Calc, Expand, Filter, Hint, Project, Unnest)
+_DONE = "backfill.json"
+_FINEST_DIGITS = 6
+"""Of seconds, that other engines keep."""
+
+
+class _Done(msgspec.Struct, frozen=True):
+    """What an attempt has brought.
+
+    Attributes:
+        attempt: its folder.
+        bounds: of the first epoch, by source.
+        parts: numbers of the scans, and of the nodes whose rows the batches have.
+    """
+
+    attempt: str
+    bounds: dict[str, tuple[int, int]]
+    parts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is to be computed elsewhere.
+
+    Attributes:
+        bounds: of the first epoch, by source.
+        plans: by the numbers of their scan and of the node that they stand for; their tables are
+            pinned.
+    """
+
+    bounds: Mapping[str, Bounds]
+    plans: Mapping[tuple[int, int], Node]
+
+
+class Engine(Protocol):
+    """Computes parts elsewhere."""
+
+    def __call__(self, query: str, backfill: Backfill, parts: Parts) -> RunningFeeder:
+        """Begin to write each part into a batch of a new attempt's spool."""
+        ...
+
+
+class Backfill:
+    """What another engine brings for the first epoch of a query.
+
+    Args:
+        folder: of the query.
+        roots: its physical plans.
+    """
+
+    def __init__(self, folder: ObjectStore, roots: Sequence[Node]) -> None:
+        self._folder = folder
+        self._store = folder.child("backfill")
+        self._order = list(in_order(shared_nodes(roots)))
+        self._found: _Done | None = None
+
+    def parts(self, feeds: Feeds, *, row_by_row: bool) -> Parts:
+        """Choose what is computed elsewhere, at the newest positions.
+
+        Args:
+            row_by_row: whether that computes too, and does not only read.
+        """
+        bounds = feeds.next({})
+        assert bounds is not None, "a table has a first position"
+        plans = {}
+        for scan, top in _tops(self._order, row_by_row=row_by_row):
+            source = self._scan(scan).source
+            after, until = bounds[feeds.name_of(source)]
+            node = self._order[top - 1]
+            if after == NOTHING and until > 0 and _keeps_all(node):
+                plans[scan, top] = to_logical(_pinned(node, until))
+        return Parts(bounds, plans)
+
+    def begin(self) -> tuple[str, Spool]:
+        """Begin an attempt; delete those whose process is gone."""
+        for path in self._store.list_dirs():
+            spool = Spool(self._store.child(path))
+            feeder = spool.feeder()
+            if feeder is None or now_millis() - feeder.time > SILENT_MILLIS:
+                spool.store.delete([each.path for each in spool.store.list(hidden=True)])
+        name = uuid.uuid4().hex
+        return name, Spool(self._store.child(name))
+
+    def end(self, attempt: str, parts: Parts) -> None:
+        """Note that an attempt is done; nothing where another one was before."""
+        done = _Done(attempt, dict(parts.bounds), tuple(parts.plans))
+        self._folder.create(_DONE, seal_json(msgspec.json.encode(done)))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether an attempt has brought everything."""
+        return self._done() is not None
+
+    def bounds(self) -> dict[str, Bounds] | None:
+        """Give the bounds of the first epoch; None where no attempt is done.
+
+        Raises:
+            QueryFailedError: the newest attempt failed.
+        """
+        done = self._done()
+        if done is not None:
+            return dict(done.bounds)
+        status = self.status()
+        if status["state"] == "failed":
+            raise QueryFailedError(
+                f"the backfill failed: {status['failure']}; mend the cause, then resume the query"
+            )
+        return None
+
+    def read(self, feeds: Feeds, worker: int, workers: int) -> Iterator[dict[int, Changes]]:
+        """Read a worker's share of the first epoch: rows by the number of the node whose they are.
+
+        Args:
+            worker: its number, from 0.
+            workers: how many share the rows, file by file.
+        """
+        done = self._done()
+        assert done is not None, "its bounds are known"
+        spool = Spool(self._store.child(done.attempt))
+        for place, (_, top) in enumerate(done.parts):
+            batch, schema = spool.batch(place), self._order[top - 1].fields.arrow
+            if batch is None:
+                raise MissingFileError(f"part {place} of the backfill is gone", part=place)
+            own = batch.files[worker::workers]
+            for rows in (rows for file in own for rows in spool.read_file(file)):
+                yield {top: Changes.of_kind(batch_of(rows.columns, schema, rows.num_rows))}
+        yield from feeds.read(done.bounds, without=[scan for scan, _ in done.parts])
+
+    def _scan(self, number: int) -> Scan:
+        scan = self._order[number - 1]
+        assert isinstance(scan, Scan)
+        return scan
+
+    def forget(self) -> None:
+        """Delete the rows: a checkpoint has them."""
+        if self._done() is not None:
+            self._store.delete([each.path for each in self._store.list(hidden=True)])
+
+    def status(self) -> dict[str, Any]:
+        """Say how far it is: ``state``, ``failure``, and how many ``tasks`` are done."""
+        if self._done() is not None:
+            return {"state": "ended", "failure": None}
+        feeders = [Spool(self._store.child(path)).feeder() for path in self._store.list_dirs()]
+        newest = max((each for each in feeders if each), key=lambda each: each.time, default=None)
+        if newest is None:
+            return {"state": "waiting", "failure": None}
+        silent = newest.state == "running" and now_millis() - newest.time > SILENT_MILLIS
+        state = "waiting" if silent else newest.state
+        return {
+            "state": state,
+            "failure": newest.message,
+            "tasks": f"{newest.done} of {newest.total}",
+        }
+
+    def _done(self) -> _Done | None:
+        if self._found is None:
+            try:
+                data = self._folder.read(_DONE)
+            except MissingFileError:
+                return None
+            try:
+                check_json(data)
+                self._found = msgspec.json.decode(data, type=_Done)
+                checked(self._found.attempt)
+            except (ValueError, msgspec.MsgspecError) as error:
+                raise CorruptFileError(
+                    f"{self._folder.url}/{_DONE} is damaged: {error}", path=_DONE
+                ) from error
+        return self._found
+
+
+def _tops(order: Sequence[Node], *, row_by_row: bool) -> Iterator[tuple[int, int]]:
+    """Find, for each scan of a table, the last node that computes its rows one by one."""
+    numbers = {id(node): number for number, node in enumerate(order, 1)}
+    takers: dict[int, list[Node]] = {}
+    for node in order:
+        for each in node.inputs:
+            takers.setdefault(id(each), []).append(node)
+    for number, node in enumerate(order, 1):
+        if isinstance(node, Scan) and isinstance(node.source, TableSource):
+            top: Node = node
+            while row_by_row and (taker := _only(takers.get(id(top), ()))) is not None:
+                top = taker
+            yield number, numbers[id(top)]
+
+
+def _only(takers: Sequence[Node]) -> Node | None:
+    """Give the one node that takes rows, where it computes them one by one and at any time."""
+    if len(takers) != 1 or not isinstance(takers[0], _ROW_BY_ROW):
+        return None
+    return takers[0] if timed(takers[0], 0) is takers[0] else None
+
+
+def _keeps_all(top: Node) -> bool:
+    """Whether another engine has all digits of all values, and there are columns."""
+    kinds = [field.type for node in top.walk() for field in node.fields]
+    return bool(top.fields.names) and all(map(_is_kept, kinds))
+
+
+def _is_kept(kind: DataType) -> bool:
+    if kind.root in (*TIMESTAMPS, "TIME"):
+        return (kind.precision or 0) <= _FINEST_DIGITS
+    return all(map(_is_kept, kind.parts))
+
+
+def _pinned(top: Node, snapshot: int) -> Node:
+    def pin(node: Node) -> Node:
+        if isinstance(node, Scan) and isinstance(node.source, TableSource):
+            return replace(node, source=node.source.pinned(snapshot_id=snapshot))
+        return node
+
+    return top.transform(pin)
