@@ -40,6 +40,30 @@ class ReadingOptions:
     scan_bounded_watermark: int | None = option(
         "scan.bounded.watermark", integer(), None, "Watermark at which a stream read ends."
     )
+    watermark_idle_timeout: int | None = option(
+        "scan.watermark.idle-timeout",
+        DURATION,
+        None,
+        "Time without changes after which a source no longer holds a query's watermark back.",
+    )
+    watermark_alignment_group: str | None = option(
+        "scan.watermark.alignment.group",
+        STRING,
+        None,
+        "Name of the sources of a query that wait for each other.",
+    )
+    watermark_alignment_max_drift: int | None = option(
+        "scan.watermark.alignment.max-drift",
+        DURATION,
+        None,
+        "How far in event time a source may be ahead of the slowest of its group.",
+    )
+    watermark_alignment_update_interval: int = option(
+        "scan.watermark.alignment.update-interval",
+        DURATION,
+        1_000,
+        "Time between looks at the slowest of a group.",
+    )
     incremental_between: str | None = option(
         "incremental-between", STRING, None, "Two snapshots or tags: changes between them."
     )

@@ -22,6 +22,10 @@ class Hosted(Protocol):
         """Whether it may still do something."""
         ...
 
+    def keep(self, seconds: float = 60.0) -> bool:
+        """Write down what it has; false where that takes longer."""
+        ...
+
     def stop(self, seconds: float = 60.0) -> bool:
         """End it; false where that takes longer."""
         ...

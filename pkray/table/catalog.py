@@ -204,7 +204,7 @@ class Catalog(Closeable):
         table = self._load(location)
         if named.system is None:
             return table
-        if named.system.startswith("state_") or named.system == "errors":
+        if named.system.startswith("state_") or named.system in ("errors", "late"):
             from pkray.relational.continuous.queries.state_tables import state_table
 
             return cast(Table, state_table(self, table, named.system))

@@ -26,12 +26,13 @@ from pkray.relational.api.syntax import ORIGIN, column, identifier
 from pkray.relational.api.windows import Window
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.nodes import Node, Scan, WatermarkAssign
 from pkray.relational.plan.total_rows import with_total_rows
-from pkray.relational.session import Environment, table_scan
+from pkray.relational.session import Environment, fresh_name, table_scan
 from pkray.relational.sources.source import Source
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
+from pkray.relational.sources.watermarks import delayed, watermark
 from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.dialects import DIALECTS
 from pkray.relational.sql.places import nearest
@@ -539,6 +540,23 @@ class Relation(Queried):
             window: ``Tumble.over("10 minutes").on("bidtime")``, or a Slide, Session or Cumulate.
         """
         return rewriting.windowed(self, window)
+
+    def watermark(self, column: str, delay: str | None = None) -> Relation:
+        """Declare how far event time has come: what waits for it waits so long for late rows.
+
+        Args:
+            column: of type TIMESTAMP or TIMESTAMP_LTZ.
+            delay: for how long: ``5 s``, or an expression of the row in SQL, ``ts - INTERVAL '5'
+                SECOND``; by default not at all.
+
+        Raises:
+            QueryError: no such column, one of another type, or an expression that is no time.
+        """
+        time, name = self._name(column), fresh_name("timed")
+        mark = watermark(self.fields, time, delayed(time, delay))
+        node = WatermarkAssign(self.plan, mark.column, mark.expression)
+        names = self.names.with_bound((name,), node)
+        return Relation(star(exp.Table(this=identifier(name))), names)
 
     def hint(self, name: str, options: Mapping[str, str] | None = None) -> Relation:
         """Add a hint: ``OPTIONS`` of a table's read; by alias or column ``STATE_TTL``, or

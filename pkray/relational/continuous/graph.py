@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -23,17 +23,16 @@ from pkray.relational.continuous.operator import (
 from pkray.relational.continuous.operators.stateless import Watermarks
 from pkray.relational.continuous.parallel.peers import Peers, alone
 from pkray.relational.continuous.queries import skipped_rows
-from pkray.relational.continuous.queries.late_rows import LateRows, late_spec
+from pkray.relational.continuous.queries.late_rows import LateRows, late_name, late_spec
 from pkray.relational.continuous.queries.skipped_rows import SkippedRows
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import KEY, State, StateSpec
+from pkray.relational.continuous.watermarks import LAST_WATERMARK, next_watermarks
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan, Values, Window
 from pkray.relational.plan.state import state_ttls, states
 from pkray.relational.plan.windowing import judges_lateness, window_bounds
 
-LAST_WATERMARK = 2**62
-"""Event time in microseconds at the end of all sources: everything that waits comes."""
 OpenState = Callable[[str, StateSpec, int], State]
 """Opens a state: its name (``3``, ``3_right``), what it holds, its TTL in milliseconds."""
 
@@ -46,6 +45,7 @@ class Stage:
         number: of the node in the compiled plan, from 1.
         inputs: numbers of the stages that it takes changes of.
         states: by their names.
+        late: the rows that came late, by the state that keeps them.
         rows_in, rows_out: changes so far.
         watermark: event time in microseconds that its inputs had passed when the epoch began.
         next_watermark: what they have passed at its end; until then the same.
@@ -57,11 +57,22 @@ class Stage:
     operator: Operator
     inputs: tuple[int, ...]
     states: dict[str, State]
+    late: dict[str, LateRows]
     rows_in: int = 0
     rows_out: int = 0
     seconds: float = 0.0
     watermark: int | None = None
     next_watermark: int | None = None
+
+    @property
+    def tells_time(self) -> bool:
+        """Whether event time follows the rows that pass it."""
+        return isinstance(self.operator, Watermarks)
+
+    @property
+    def own_watermark(self) -> int | None:
+        """Give the event time of the rows that passed it, where it tells time."""
+        return self.operator.watermark if isinstance(self.operator, Watermarks) else None
 
     def in_time(self, epoch: Epoch) -> Epoch:
         """Give the epoch with this operator's watermarks."""
@@ -118,6 +129,7 @@ class Graph:
                 continue
             said = (ttls or {}).get(number) or state_ttls(node, ttl)
             opened: dict[str, State] = {}
+            late = self._late_rows(number, node, open_state)
             context = Context(
                 modes[id(node)],
                 tuple(modes[id(each)] for each in node.inputs),
@@ -126,11 +138,21 @@ class Graph:
                 feeds_state=id(node) in feeding,
                 rows_of=rows_of,
                 skip=None if skipped is None else _skipping(skipped, number),
-                late=_keeping_late(_late_rows(number, node, open_state)),
+                late=_keeping_late(list(late.values())),
             )
             inputs = tuple(numbers[id(each)] for each in node.inputs)
             operator = operator_of(node)(node, context)
-            self.stages.append(Stage(number, node, operator, inputs, opened))
+            self.stages.append(Stage(number, node, operator, inputs, opened, late))
+
+    def _late_rows(self, number: int, node: Node, open_state: OpenState) -> dict[str, LateRows]:
+        """Open the states of the late rows of an operator, one an input."""
+        if not judges_lateness(node):
+            return {}
+        opened = {
+            late_name(number, index): late_spec(each.fields)
+            for index, each in enumerate(node.inputs)
+        }
+        return {name: LateRows(open_state(name, spec, 0)) for name, spec in opened.items()}
 
     def run(self, changes: Mapping[int, Changes], epoch: Epoch) -> list[Changes]:
         """Take the changes of one epoch, or of a part of it, through all operators.
@@ -181,16 +203,22 @@ class Graph:
         keys = stage.operator.key_bytes(place, changes, node.keys)
         return self._peers.exchange(changes, keys, node.fields)
 
-    def advance(self, epoch: Epoch, *, is_last: bool) -> list[Changes]:
+    def advance(
+        self, epoch: Epoch, *, is_last: bool = False, idle: Collection[int] = ()
+    ) -> list[Changes]:
         """End an epoch: move every operator's watermark on, so that what waited for it comes.
 
         Args:
             is_last: whether no source changes any more: everything comes.
+            idle: numbers of the scans that hold no watermark back.
         """
         self._agree()
-        self._move(is_last=is_last)
+        moved = self._moved(idle)
+        for stage in self.stages:
+            stage.next_watermark = LAST_WATERMARK if is_last else moved[stage.number]
         made = self.run({}, replace(epoch, ends=True))
-        self._settle()
+        for stage in self.stages:
+            stage.watermark = stage.next_watermark
         return made
 
     def _agree(self) -> None:
@@ -202,41 +230,54 @@ class Graph:
         for each, found in zip(followed, zip(*told, strict=True), strict=True):
             each.watermark = max((mark for mark in found if mark is not None), default=None)
 
-    def _move(self, *, is_last: bool) -> None:
-        """Find the event time that each operator's inputs have passed: the least of theirs.
+    def _moved(self, idle: Collection[int]) -> dict[int, int | None]:
+        return next_watermarks(self.scans, self.stages, idle)
 
-        An input whose source has a watermark, but had no row yet, holds it back.
-        """
-        moved: dict[int, int | None] = {}
-        for stage in self.stages:
-            inputs = [moved[number] for number in stage.inputs if number in moved]
-            known = [each for each in inputs if each is not None]
-            found = min(known) if known and len(known) == len(inputs) else None
-            if isinstance(stage.operator, Watermarks):
-                found = stage.operator.watermark
-            stage.next_watermark = LAST_WATERMARK if is_last else found
-            if inputs or isinstance(stage.operator, Watermarks):
-                moved[stage.number] = stage.next_watermark
+    def moves(self, idle: Collection[int]) -> bool:
+        """Whether time goes on where these scans hold no watermark back any more."""
+        moved = self._moved(idle)
+        return any(stage.watermark != moved[stage.number] for stage in self.stages)
 
-    def _settle(self) -> None:
+    def root_epoch(self, place: int, epoch: Epoch) -> Epoch:
+        """Give the epoch with the watermarks of a root."""
+        found = (stage for stage in self.stages if stage.number == self._roots[place])
+        return next((stage.in_time(epoch) for stage in found), epoch)
+
+    def source_watermarks(self) -> dict[int, int | None]:
+        """Say how far the event time of each scan is that has one: microseconds."""
+        below = {number: {number} for number in self.scans}
+        found: dict[int, int | None] = {}
         for stage in self.stages:
-            stage.watermark = stage.next_watermark
+            below[stage.number] = set().union(*(below[number] for number in stage.inputs))
+            if stage.tells_time:
+                found.update(dict.fromkeys(below[stage.number], stage.own_watermark))
+        return found
 
     def watermarks(self) -> dict[str, int]:
-        """List how far the event time of each source is, by the number of its node."""
-        return {
-            str(stage.number): stage.operator.watermark
+        """List how far event time is, by the number of the node: microseconds."""
+        marks = {
+            str(stage.number): stage.own_watermark if stage.tells_time else stage.watermark
             for stage in self.stages
-            if isinstance(stage.operator, Watermarks) and stage.operator.watermark is not None
+        }
+        return {number: mark for number, mark in marks.items() if mark is not None}
+
+    def judged_by(self) -> dict[str, int]:
+        """List the watermarks of the operators that judge lateness, by number: microseconds."""
+        return {
+            str(stage.number): stage.watermark
+            for stage in self.stages
+            if stage.watermark is not None and judges_lateness(stage.node)
         }
 
     def go_on_at(self, watermarks: Mapping[str, int]) -> None:
-        """Set the event time of the sources, as `watermarks` gave it at the end of an epoch."""
+        """Set the event time, as `watermarks` gave it at the end of an epoch."""
         for stage in self.stages:
+            stage.watermark = watermarks.get(str(stage.number))
             if isinstance(stage.operator, Watermarks):
-                stage.operator.watermark = watermarks.get(str(stage.number))
-        self._move(is_last=False)
-        self._settle()
+                stage.operator.watermark = stage.watermark
+        moved = self._moved(())  # checkpoints of before had sources alone
+        for stage in self.stages:
+            stage.watermark = stage.next_watermark = moved[stage.number]
 
     def exchanged_by(self, name: str, rows: pa.RecordBatch) -> pa.Array:
         """Give for rows of a state the keys by which their changes are exchanged: BINARY.
@@ -285,16 +326,6 @@ def _exchange_keys(node: Node) -> tuple[str, ...]:
 
 def _skipping(rows: SkippedRows, node: int) -> Callable[[int, pa.RecordBatch, str], None]:
     return lambda epoch, row, error: rows.add(epoch, node, row, error)
-
-
-def _late_rows(number: int, node: Node, open_state: OpenState) -> list[LateRows]:
-    """Open the states of the late rows of an operator, one an input: ``late_3``, ``late_3_1``."""
-    if not judges_lateness(node):
-        return []
-    return [
-        LateRows(open_state(f"late_{number}" + (f"_{index}" if index else ""), spec, 0))
-        for index, spec in enumerate(late_spec(each.fields) for each in node.inputs)
-    ]
 
 
 def _keeping_late(late: Sequence[LateRows]) -> Late:

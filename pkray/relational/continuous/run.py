@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from pkray.errors import QueryFencedError
 from pkray.relational.continuous.changes import Changes, concatenated, netted
 from pkray.relational.continuous.feeds.feeds import NOTHING, Bounds, Feeds
+from pkray.relational.continuous.feeds.pace import SourceTimes
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.outlets import Outlet
@@ -38,6 +39,9 @@ class RunSettings:
         is_interrupted: asked between the parts of an epoch; true ends the run.
         reader: under which the sources keep what is still to be read; None: they may expire it.
         workers: that compute it; None: as many as before.
+        idle_timeout: milliseconds without rows after which a source holds the watermark back no
+            more, where its table says no other; 0: never.
+        aligns: whether sources wait for slower ones, as the options of their tables say.
     """
 
     checkpoint_epochs: int = 100
@@ -48,6 +52,8 @@ class RunSettings:
     max_rows: int | None = None
     is_interrupted: Callable[[], bool] = field(default=lambda: False)
     workers: int | None = None
+    idle_timeout: int = 0
+    aligns: bool = True
 
 
 class Interrupted(Exception):
@@ -83,6 +89,8 @@ class Run:
         self.positions: dict[str, int] = dict(found.positions) if found else {}
         self.next_epoch = found.epoch + 1 if found else 0
         self.is_ended = bool(found and found.is_last)
+        self.idle: tuple[str, ...] = ()
+        self._late = dict(found.late) if found else {}
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
         self._pending = log.epochs_from(self.next_epoch)
@@ -96,6 +104,8 @@ class Run:
             self._team = open_team(self.workers, log.number)
         assigned = assignments(log.number, self.workers, found)
         self.share = self._open_share(states, assigned)
+        paces = {name: self.feeds.feeds[name].pace for name in self.source_watermarks()}
+        self._times = SourceTimes(paces, settings.idle_timeout, settings.clock())
         if found is None:
             self.feeds.begin(plan.beginnings)
         if assigned[0].to_deal:
@@ -197,19 +207,27 @@ class Run:
             return self._pending.pop(0)
         if self.is_ended:
             return None
-        bounds = self._next_bounds()
+        now = self._settings.clock()
+        ended = self.feeds.ended(self.positions) & self._times.names
+        quiet = self._times.idle(now)
+        bounds = self._next_bounds(self._held(ended | quiet, now))
         is_last = bounds is None and self.feeds.is_finished and bool(self.positions)
-        if bounds is None and not is_last:
+        idle = tuple(sorted(name for name in ended | quiet if self._is_idle(name, bounds)))
+        if bounds is None and not is_last and not self._moves(idle):
             return None
         same = {name: (at, at) for name, at in self.positions.items()}
         self._hold_first(bounds or same)
-        return self._log.begin(self._record(bounds or same, is_last=is_last))
+        return self._log.begin(self._record(bounds or same, is_last=is_last, idle=idle))
 
-    def _next_bounds(self) -> dict[str, Bounds] | None:
-        """Choose what the next epoch reads; None where nothing is new."""
+    def _next_bounds(self, held: Collection[str]) -> dict[str, Bounds] | None:
+        """Choose what the next epoch reads; None where nothing is new.
+
+        Args:
+            held: sources that wait for slower ones.
+        """
         if self.next_epoch == 0 and self.plan.backfill is not None:
             return self.plan.backfill.bounds()
-        return self.feeds.next(self.positions)
+        return self.feeds.next(self.positions, held)
 
     @property
     def is_filling(self) -> bool:
@@ -218,14 +236,53 @@ class Run:
         return self.feeds.is_filling or (backfill is not None and not backfill.is_done)
 
     def _record(
-        self, bounds: dict[str, tuple[int, int]], *, is_last: bool = False, upgrade: str = ""
+        self,
+        bounds: dict[str, Bounds],
+        *,
+        is_last: bool = False,
+        upgrade: str = "",
+        idle: tuple[str, ...] = (),
     ) -> EpochRecord:
-        number, time = self.next_epoch, self._settings.clock()
-        return EpochRecord(number, bounds, time, is_last, upgrade=upgrade, workers=self.workers)
+        return EpochRecord(
+            self.next_epoch,
+            bounds,
+            self._settings.clock(),
+            is_last,
+            upgrade=upgrade,
+            workers=self.workers,
+            idle=idle,
+        )
 
-    def _hold_first(self, bounds: Mapping[str, tuple[int, int]]) -> None:
+    def _hold_first(self, bounds: Mapping[str, Bounds]) -> None:
         if not self.positions:
             self._hold({name: at[0] if at[0] > NOTHING else at[1] for name, at in bounds.items()})
+
+    def _held(self, left: Collection[str], now: int) -> frozenset[str]:
+        """List the sources that wait for slower ones; `left` are those that count no more."""
+        if not self._settings.aligns:
+            return frozenset()
+        held = self._times.held(self._known_watermarks(), left, now)
+        self._times.note(held, now)
+        return held
+
+    def source_watermarks(self) -> dict[str, int | None]:
+        """Say how far the event time of each source is that has one: microseconds."""
+        found: dict[str, int | None] = {}
+        for number, mark in self.graph.source_watermarks().items():
+            (name,) = self.feeds.names_of([number])
+            others = [each for each in (mark, found.get(name, mark)) if each is not None]
+            found[name] = min(others, default=None)
+        return found
+
+    def _known_watermarks(self) -> dict[str, int]:
+        return {name: at for name, at in self.source_watermarks().items() if at is not None}
+
+    def _is_idle(self, name: str, bounds: Mapping[str, Bounds] | None) -> bool:
+        return bounds is None or bounds[name][0] == bounds[name][1]
+
+    def _moves(self, idle: Collection[str]) -> bool:
+        """Whether time goes on without anything new, as sources hold it back no more."""
+        return bool(self.positions and idle) and self.graph.moves(self.feeds.scans_of(idle))
 
     def _run(self, record: EpochRecord) -> None:
         if self._team is not None:
@@ -242,12 +299,16 @@ class Run:
             raise
         if self._team is not None:
             self._team.nodes = self._team.wait()
+        moved = (name for name, (after, until) in record.bounds.items() if until > after)
+        self._times.note(moved, record.time)
         self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}
         for place, outlet in enumerate(self._outlets):
             self._give(place, collected[place], epoch)
-            outlet.commit(epoch, self.positions)
+            ended = self.graph.root_epoch(place, epoch)
+            outlet.commit(ended, self.positions, self.graph.judged_by())
         self.next_epoch = record.number + 1
         self.is_ended = record.is_last
+        self.idle = record.idle
         self._since_checkpoint += 1
 
     def _take(self, made: Sequence[Changes], collected: list[list[Changes]], epoch: Epoch) -> None:
@@ -290,6 +351,7 @@ class Run:
                 self.is_ended,
                 folders=self.share.states.folders,
                 others=others,
+                late=self.late_counts(),
             )
         )
         self._hold(self.positions)
@@ -311,6 +373,15 @@ class Run:
             self._team.close()
         self.share.close()
 
+    def late_counts(self) -> dict[str, int]:
+        """Say how many rows came late, by the state that keeps them."""
+        since = (each["late"] for each in self._nodes())
+        new = {name: count for late in since for name, count in late.items()}
+        return {name: self._late.get(name, 0) + count for name, count in new.items()}
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return summed([self.share.nodes(), *(self._team.nodes if self._team else ())])
+
     @property
     def running_node(self) -> str | None:
         """Name the operator that works, or that failed: its number and type."""
@@ -318,10 +389,18 @@ class Run:
         return None if stage is None else f"{stage.number} {type(stage.node).__name__}"
 
     def status(self) -> dict[str, Any]:
-        """Say how far it is: epoch, positions, and what each operator did."""
+        """Say how far it is: epoch, positions, event time in epoch milliseconds, idle sources, late
+        rows, and what each operator did.
+        """
         return {
             "epoch": self.next_epoch - 1,
             "sources": dict(self.positions),
             "workers": self.workers,
-            "nodes": summed([self.share.nodes(), *(self._team.nodes if self._team else ())]),
+            "watermarks": {
+                name: None if mark is None else mark // 1000
+                for name, mark in self.source_watermarks().items()
+            },
+            "idle": list(self.idle),
+            "late": sum(self.late_counts().values()),
+            "nodes": self._nodes(),
         }

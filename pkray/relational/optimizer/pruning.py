@@ -27,6 +27,7 @@ from pkray.relational.plan.nodes import (
     TemporalJoin,
     TopN,
     Unnest,
+    WatermarkAssign,
     Window,
 )
 
@@ -134,6 +135,12 @@ def _(node: Deduplicate, needed: Names) -> Node:
 def _(node: Window, needed: Names) -> Node:
     read = {node.time, *node.partition_by}
     return node.with_inputs(_prune(node.input, (needed - set(node.names)) | read))
+
+
+@_prune.register
+def _(node: WatermarkAssign, needed: Names) -> Node:
+    read = needed | {node.time} | node.delay.columns()
+    return node.with_inputs(_prune(node.input, read))
 
 
 @_prune.register

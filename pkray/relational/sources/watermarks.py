@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from pkray.errors import QueryError
+from pkray.options.values import duration_millis
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import ColumnRef, Expression
 from pkray.relational.plan.fields import Field, Fields
@@ -35,13 +36,51 @@ def marked(fields: Fields, said: Declared | None) -> tuple[Fields, Watermark | N
     return Fields(tuple(Field(f.name, f.type, f.name == mark.column) for f in fields)), mark
 
 
+ROWTIME = "schema.watermark.0.rowtime"
+EXPRESSION = "schema.watermark.0.strategy.expr"
+TYPE = "schema.watermark.0.strategy.data-type"
+WATERMARK_OPTIONS = (ROWTIME, EXPRESSION, TYPE)
+
+
+def watermark_options(fields: Fields, column: str, expression: str | None) -> dict[str, str]:
+    """Write a watermark as a table's options, under Paimon's keys.
+
+    Args:
+        expression: as of `watermark`.
+    """
+    found = watermark(fields, column, expression)
+    kind = str(found.expression.type.with_nullable(True))
+    return {ROWTIME: column, EXPRESSION: found.text, TYPE: kind}
+
+
+def options_of(schema: TableSchema, column: str, delay: str | None) -> dict[str, str]:
+    """Write the watermark of a table as its options; as of ``table.alter.set_watermark``."""
+    return watermark_options(_fields(schema), column, delayed(column, delay))
+
+
+def _fields(schema: TableSchema) -> Fields:
+    return Fields(tuple(Field(each.name, each.type) for each in schema.fields))
+
+
+def delayed(column: str, delay: str | None) -> str | None:
+    """Give the expression of a watermark that is behind a column by a delay.
+
+    Args:
+        delay: ``5 s``, or an expression of the row already; None: the column itself.
+    """
+    try:
+        millis = duration_millis(delay or "")
+    except ValueError:
+        return delay
+    return f"`{column}` - INTERVAL '{millis / 1000:.3f}' SECOND"
+
+
 def declared_watermark(schema: TableSchema) -> Watermark | None:
     """Read what ``schema.watermark.0.…`` of a table's options say."""
     core = schema.core
     if core.watermark_column is None:
         return None
-    fields = Fields(tuple(Field(each.name, each.type) for each in schema.fields))
-    return watermark(fields, core.watermark_column, core.watermark_expression)
+    return watermark(_fields(schema), core.watermark_column, core.watermark_expression)
 
 
 def watermark(fields: Fields, column: str, text: str | None) -> Watermark:

@@ -19,7 +19,12 @@ from pkray.relational.api import syntax
 from pkray.relational.api.relation import Relation, of_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.sources.watermarks import watermark
+from pkray.relational.sources.watermarks import (
+    EXPRESSION,
+    ROWTIME,
+    WATERMARK_OPTIONS,
+    watermark_options,
+)
 from pkray.relational.sql.dialects import DIALECTS
 from pkray.relational.sql.places import nearest, quoted
 from pkray.relational.sql.statements import kinds as said
@@ -33,9 +38,6 @@ if TYPE_CHECKING:
     from pkray.table.catalog import Catalog
     from pkray.table.table import Table
 
-_ROWTIME = "schema.watermark.0.rowtime"
-_EXPRESSION = "schema.watermark.0.strategy.expr"
-_TYPE = "schema.watermark.0.strategy.data-type"
 _OURS = ("pkray", "paimon")
 DONE = pa.table({"result": ["OK"]})
 
@@ -95,13 +97,6 @@ def _create_like(
     for each in schema.fields:
         if each.description and there.get(each.name) is None:
             made.alter.comment_column(each.name, each.description)
-
-
-def watermark_options(fields: Fields, column: str, expression: str) -> dict[str, str]:
-    """Write a watermark as a table's options, under Paimon's keys."""
-    found = watermark(fields, column, expression)
-    kind = str(found.expression.type.with_nullable(True))
-    return {_ROWTIME: column, _EXPRESSION: expression, _TYPE: kind}
 
 
 def _check_format(name: str, using: str | None, connector: str | None) -> None:
@@ -190,12 +185,10 @@ def _added(column: said.ColumnDefinition) -> SchemaChange:
 
 
 def _change_watermark(table: Table, values: tuple[str, ...]) -> None:
-    if not values:
-        there = [key for key in (_ROWTIME, _EXPRESSION, _TYPE) if key in table.options]
-        table.alter.unset_options(there)
-        return
-    fields = Fields(tuple(Field(each.name, each.type) for each in table.schema.fields))
-    table.alter.set_options(watermark_options(fields, values[0], values[1]))
+    if values:
+        table.alter.set_watermark(*values)
+    else:
+        table.alter.drop_watermark()
 
 
 def constants(pairs: Sequence[tuple[str, exp.Expr | None]]) -> dict[str, object]:
@@ -365,10 +358,10 @@ def create_statement(table: Table, dialect: Dialect) -> str:
         f"  {_defined(each.name, each.type, each.description, dialect)}" for each in schema.fields
     ]
     options = dict(table.options)
-    mark = {key: options.pop(key, None) for key in (_ROWTIME, _EXPRESSION, _TYPE)}
-    time = mark[_ROWTIME]
+    mark = {key: options.pop(key, None) for key in WATERMARK_OPTIONS}
+    time = mark[ROWTIME]
     if time:
-        lines.append(f"  WATERMARK FOR {quoted(time)} AS {mark[_EXPRESSION] or time}")
+        lines.append(f"  WATERMARK FOR {quoted(time)} AS {mark[EXPRESSION] or time}")
     keys = ", ".join(map(quoted, schema.primary_keys))
     if flink:
         lines.append(f"  PRIMARY KEY ({keys}) NOT ENFORCED")

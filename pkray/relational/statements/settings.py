@@ -85,6 +85,13 @@ SETTINGS = {
             "Time after which a continuous query writes its state down.",
         ),
         Setting(
+            "table.exec.source.idle-timeout",
+            DURATION,
+            "0 ms",
+            "Time without changes after which a source no longer holds the watermark of a "
+            "continuous query back; 0: never. A table's scan.watermark.idle-timeout goes before.",
+        ),
+        Setting(
             "table.exec.mini-batch.enabled",
             BOOLEAN,
             "false",

@@ -40,6 +40,10 @@ class _Host:
         """Say whether it may still do something, and what it does."""
         return self._work.is_running, self._work.status()
 
+    def keep(self, seconds: float) -> bool:
+        """Write down what it has; false where that takes longer."""
+        return self._work.keep(seconds)
+
     def stop(self, seconds: float) -> bool:
         """End it; false where that takes longer."""
         return self._work.stop(seconds)
@@ -69,6 +73,10 @@ class RemoteHosted(Hosted):
             if reached(status) or not running or time.monotonic() >= deadline:
                 return reached(status)
             time.sleep(_LOOK_SECONDS)
+
+    def keep(self, seconds: float = 60.0) -> bool:
+        answer: bool = self._get(self._actor.keep.remote(seconds), seconds + _ANSWER_SECONDS)
+        return answer
 
     def stop(self, seconds: float = 60.0) -> bool:
         answer: bool = self._get(self._actor.stop.remote(seconds), seconds + _ANSWER_SECONDS)

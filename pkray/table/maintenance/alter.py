@@ -30,6 +30,8 @@ from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import NamedType
 from pkray.storage.object_store import ObjectStore
 
+WATERMARK = "schema.watermark.0."
+"""How the options begin that declare a watermark."""
 _MERGES = 10
 """Tries to add columns; each that fails, another process has changed the table."""
 
@@ -120,6 +122,27 @@ class Alter:
             OptionError: one is not set, or is fixed once a table has rows.
         """
         return self.apply([UnsetOptions(keys)])
+
+    def set_watermark(self, column: FieldName, delay: str | None = None) -> TableSchema:
+        """Declare how far event time has come: queries wait so long for rows that come late.
+
+        Args:
+            column: of type TIMESTAMP or TIMESTAMP_LTZ.
+            delay: for how long: ``5 s``, or an expression of the row in SQL, ``ts - INTERVAL '5'
+                SECOND``; by default not at all.
+
+        Raises:
+            QueryError: no such column, one of another type, or an expression that is no time.
+        """
+        from pkray.relational.sources.watermarks import options_of  # a door upwards
+
+        return self.set_options(options_of(self._schemas.latest(), column, delay))
+
+    def drop_watermark(self) -> TableSchema:
+        """Declare no watermark any more; nothing where there is none."""
+        schema = self._schemas.latest()
+        there = [key for key in schema.options if key.startswith(WATERMARK)]
+        return self.unset_options(there) if there else schema
 
     def merge_schema(self, data: object, row_kinds: str | None = None) -> TableSchema:
         """Add the columns that rows have and the table lacks, nullable, at the end.

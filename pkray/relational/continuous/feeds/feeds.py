@@ -17,6 +17,7 @@ from pkray.clock import now_millis
 from pkray.errors import MissingFileError, QueryFailedError, UnsupportedError
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning, beginning
+from pkray.relational.continuous.feeds.pace import Pace
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import Fields
@@ -46,11 +47,13 @@ class Feed(ABC):
         name: of the source.
         has_history: whether what was read can be read again from the beginning.
         worker, workers: the number of the worker that reads, and how many read the source.
+        pace: when it is idle, and whom it waits for.
     """
 
     name: str
     has_history = True
     worker, workers = 0, 1
+    pace = Pace()
 
     @abstractmethod
     def newest(self) -> int:
@@ -251,6 +254,7 @@ class TableFeed(Feed):
         self.source = source
         self._table = source.original
         options = source.schema.core
+        self.pace = Pace.from_options(source.table.schema.core)
         self._completes = source.changelog != "upsert" or options.merge_engine != "deduplicate"
         self._told = ToldSnapshots(self._table)
 
@@ -381,14 +385,22 @@ class Feeds:
         """Set where the first epoch begins; default where it would begin now."""
         self._beginnings = self.beginnings() if beginnings is None else dict(beginnings)
 
-    def next(self, positions: Mapping[str, int]) -> dict[str, Bounds] | None:
+    def next(
+        self, positions: Mapping[str, int], held: Collection[str] = ()
+    ) -> dict[str, Bounds] | None:
         """Choose what the next epoch reads; None where nothing is new.
 
         Changes pushed in memory come one push an epoch, in the order of the pushes; of tables all
-        that is new.
+        that is new, or one snapshot where they wait for each other.
+
+        Args:
+            held: sources that are not read on.
         """
         newest = dict(zip(self.feeds, self._newest(), strict=True))
-        new = {name: self._next(name, positions.get(name), at) for name, at in newest.items()}
+        new = {
+            name: self._next(name, positions.get(name), positions[name] if name in held else at)
+            for name, at in newest.items()
+        }
         moved = {name: bounds for name, bounds in new.items() if bounds[1] > bounds[0]}
         pushed = [name for name in moved if isinstance(self.feeds[name], PushedFeed)]
         if positions and pushed:
@@ -405,7 +417,8 @@ class Feeds:
 
     def _next(self, name: str, position: int | None, newest: int) -> Bounds:
         if position is not None:
-            return position, self.feeds[name].next(position, newest, self._max_rows)
+            most = self._max_rows if self.feeds[name].pace.group is None else 1
+            return position, self.feeds[name].next(position, newest, most)
         after, until = self._beginnings.get(name, EVERYTHING)
         last = newest if until is None else min(newest, until)
         return after, self.feeds[name].next(after, max(last, after), self._max_rows)
@@ -428,6 +441,22 @@ class Feeds:
     def name_of(self, source: object) -> str:
         """Give the name under which positions of a source are kept."""
         return self._names[source]
+
+    def ended(self, positions: Mapping[str, int]) -> set[str]:
+        """List the sources that have been read to their end."""
+        return {
+            name
+            for name, feed in self.feeds.items()
+            if feed.is_finished and positions.get(name, NOTHING) >= feed.newest()
+        }
+
+    def names_of(self, scans: Iterable[int]) -> set[str]:
+        """Name the sources of scans."""
+        return {self._keys[number] for number in scans}
+
+    def scans_of(self, names: Collection[str]) -> set[int]:
+        """List the numbers of the scans of sources."""
+        return {number for number, name in self._keys.items() if name in names}
 
     def hold(self, reader: str, positions: Mapping[str, int]) -> None:
         """Keep what comes after positions, and the rows as of them, for a reader."""

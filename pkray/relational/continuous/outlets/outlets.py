@@ -104,11 +104,16 @@ class Outlet(ABC):
         """Take changes of an epoch."""
 
     @abstractmethod
-    def commit(self, epoch: Epoch, positions: Mapping[str, int]) -> None:
+    def commit(
+        self, epoch: Epoch, positions: Mapping[str, int], watermarks: Mapping[str, int]
+    ) -> None:
         """End the epoch; done again for the same epoch it changes nothing.
 
         Args:
+            epoch: with the result's watermark, ``next_watermark``.
             positions: up to which the sources are in the result.
+            watermarks: by which operators judge lateness from now on, by their number:
+                microseconds.
         """
 
     @abstractmethod
@@ -129,7 +134,9 @@ class QueueOutlet(Outlet):
         if batch.num_rows:
             self.waiting.append(batch)
 
-    def commit(self, epoch: Epoch, positions: Mapping[str, int]) -> None:
+    def commit(
+        self, epoch: Epoch, positions: Mapping[str, int], watermarks: Mapping[str, int]
+    ) -> None:
         pass
 
     def close(self) -> None:
@@ -151,7 +158,9 @@ class FunctionOutlet(Outlet):
         if batch.num_rows:
             self._function(batch, epoch.number)
 
-    def commit(self, epoch: Epoch, positions: Mapping[str, int]) -> None:
+    def commit(
+        self, epoch: Epoch, positions: Mapping[str, int], watermarks: Mapping[str, int]
+    ) -> None:
         pass
 
     def close(self) -> None:

@@ -13,14 +13,18 @@ from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.outlets.outlets import Outlet
+from pkray.relational.continuous.watermarks import LAST_WATERMARK
 from pkray.relational.local.keys import codes
 from pkray.schema.row_kind import DELETE, INSERT, SHORT
 from pkray.table.table import Table
 
 KIND = "_row_kind"
 SOURCES, EPOCH, PLAN = "pkray.query.sources", "pkray.query.epoch", "pkray.query.plan"
+WATERMARKS = "pkray.query.watermarks"
 """Properties of the snapshots of results: JSON of the positions of the sources, the epoch, the
-digest of the plan."""
+digest of the plan; and, where windows are, JSON of the watermarks of operators in microseconds."""
+_LAST_MILLIS = 2**63 - 1
+"""The watermark of a snapshot after which nothing comes."""
 
 
 class TableOutlet(Outlet):
@@ -57,7 +61,9 @@ class TableOutlet(Outlet):
         self._writer.write(rows, row_kinds=KIND)
         self._has_rows = True
 
-    def commit(self, epoch: Epoch, positions: Mapping[str, int]) -> None:
+    def commit(
+        self, epoch: Epoch, positions: Mapping[str, int], watermarks: Mapping[str, int]
+    ) -> None:
         if not self._has_rows:
             return
         properties = {
@@ -65,11 +71,21 @@ class TableOutlet(Outlet):
             EPOCH: str(epoch.number),
             PLAN: self._digest,
         }
-        self._writer.commit(epoch.number + 1, properties=properties)
+        if watermarks:
+            properties[WATERMARKS] = json.dumps(dict(watermarks))
+        mark = _snapshot_watermark(epoch.next_watermark)
+        self._writer.commit(epoch.number + 1, watermark=mark, properties=properties)
         self._has_rows = False
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _snapshot_watermark(micros: int | None) -> int | None:
+    """Give event time as snapshots have it: epoch milliseconds."""
+    if micros is None:
+        return None
+    return _LAST_MILLIS if micros >= LAST_WATERMARK else micros // 1000
 
 
 def last_of_keys(changes: Changes, target: Sequence[str], key: Sequence[str]) -> Changes:

@@ -150,7 +150,9 @@ class Share:
             self.states.fit()
             arrival += self.graph.most_rows
         epoch = Epoch(record.number, record.time, arrival)
-        yield self._gathered(self.graph.advance(epoch, is_last=record.is_last)), epoch
+        idle = self.feeds.scans_of(record.idle)
+        made = self.graph.advance(epoch, is_last=record.is_last, idle=idle)
+        yield self._gathered(made), epoch
         self.states.fit()
 
     def _parts(self, record: EpochRecord) -> Iterator[dict[int, Changes] | None]:
@@ -203,6 +205,7 @@ class Share:
                 "rows_in": stage.rows_in,
                 "rows_out": stage.rows_out,
                 "seconds": round(stage.seconds, 6),
+                "late": {name: rows.count for name, rows in stage.late.items()},
                 "state_bytes": {name: state.memory_bytes for name, state in stage.states.items()},
                 "state_rows": {name: state.rows for name, state in stage.states.items()},
                 "state_file_bytes": {

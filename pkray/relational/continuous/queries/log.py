@@ -39,6 +39,8 @@ class EpochRecord(msgspec.Struct, frozen=True):
         upgrade: the upgrade that ends with this epoch, in which another plan takes over; empty: the
             epoch is one of the plan.
         workers: that compute it.
+        idle: sources that hold the watermark back no more: nothing has come of them for so long,
+            or nothing ever will.
     """
 
     number: int
@@ -48,6 +50,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
     run: str = ""
     upgrade: str = ""
     workers: int = 1
+    idle: tuple[str, ...] = ()
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -56,13 +59,14 @@ class Checkpoint(msgspec.Struct, frozen=True):
     Attributes:
         epoch: the last one whose changes are in the states.
         positions: of the sources.
-        watermarks: event time of the sources in microseconds, by the number of the node.
+        watermarks: event time in microseconds, by the number of the node.
         digest: of the plan.
         files: of the first worker, by state.
         folders: of states whose files lie in a folder that is not called as they are: upgrades give
             operators other numbers.
         others: of the other workers, each by state.
         apart: of states that another number of workers holds, how many.
+        late: how many late rows were left out so far, by the state that keeps them.
     """
 
     epoch: int
@@ -75,6 +79,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     folders: dict[str, str] = {}
     others: tuple[dict[str, tuple[DataFileMeta, ...]], ...] = ()
     apart: dict[str, int] = {}
+    late: dict[str, int] = {}
 
     @property
     def shares(self) -> tuple[dict[str, tuple[DataFileMeta, ...]], ...]:

@@ -10,6 +10,9 @@ from pkray.errors import OptionError
 from pkray.options.values import duration_millis
 from pkray.relational.continuous.queries.failure_hooks import OnFailure, check_failure_url
 
+IDLE_TIMEOUT = "table.exec.source.idle-timeout"
+"""The setting of `QueryOptions.idle_timeout`."""
+
 
 @dataclass(frozen=True)
 class Trigger:
@@ -36,6 +39,8 @@ class QueryOptions:
         backfill: which engine reads what the tables hold when it begins, ``local`` or ``spark``.
         clock: processing time in epoch milliseconds; None: that of the machine.
         on_failure: called when the query fails, where it runs in this process.
+        idle_timeout: milliseconds without changes after which a source no longer holds the
+            watermark back, where its table says no other; 0: never.
     """
 
     trigger: str = "changes"
@@ -47,10 +52,11 @@ class QueryOptions:
     backfill: str | None = None
     clock: Callable[[], int] | None = None
     on_failure: OnFailure | None = None
+    idle_timeout: int = 0
 
     def bounded_by(self, settings: Mapping[str, str]) -> QueryOptions:
-        """Take the bounds of epochs and checkpoints, the engine of the backfill and the URL for
-        failures that SET has set.
+        """Take the bounds of epochs and checkpoints, when a source is idle, the engine of the
+        backfill and the URL for failures that SET has set.
         """
         backfill = settings.get("query.backfill-engine")
         if backfill is not None and self.backfill is None:
@@ -58,12 +64,13 @@ class QueryOptions:
         url = settings.get("query.failure-url")
         if url is not None and self.failure_url is None:
             return replace(self, failure_url=check_failure_url(url)).bounded_by(settings)
+        chosen = self
         interval = settings.get("execution.checkpointing.interval")
         if interval is not None:
-            return replace(self, checkpoint_seconds=duration_millis(interval) / 1000)._batched_by(
-                settings
-            )
-        return self._batched_by(settings)
+            chosen = replace(chosen, checkpoint_seconds=duration_millis(interval) / 1000)
+        if IDLE_TIMEOUT in settings:
+            chosen = replace(chosen, idle_timeout=duration_millis(settings[IDLE_TIMEOUT]))
+        return chosen._batched_by(settings)
 
     def _batched_by(self, settings: Mapping[str, str]) -> QueryOptions:
         if settings.get("table.exec.mini-batch.enabled", "false").lower() != "true":

@@ -26,8 +26,10 @@ from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import PLAN, TableOutlet
+from pkray.relational.continuous.queries.as_of_watermarks import EventTime, waits_for_time
 from pkray.relational.continuous.queries.backfill import Backfill, Engine
 from pkray.relational.continuous.queries.failure_hooks import OnFailure, tell
+from pkray.relational.continuous.queries.late_rows import kept_late, late_until
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query_store import (
     Definition,
@@ -42,7 +44,7 @@ from pkray.relational.continuous.queries.streams import (
     streams_in,
 )
 from pkray.relational.continuous.queries.ttls import check_layouts
-from pkray.relational.continuous.queries.verify import VerifyReport, verify
+from pkray.relational.continuous.queries.verify import Times, VerifyReport, verify
 from pkray.relational.continuous.queries.worker import QueryWorker
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
@@ -228,6 +230,8 @@ class Query:
     def verify(self, snapshot: int | None = None, engine: str | None = None) -> VerifyReport:
         """Compare the result with the bounded run over the inputs that its snapshot names.
 
+        Rows that came late are left out there too, and so is what waits for event time still.
+
         Args:
             snapshot: of the (first) result; default the newest.
             engine: ``local`` (default) or ``spark``.
@@ -237,16 +241,45 @@ class Query:
         """
         table = self._catalog.load_table(self.tables[0])
         made = _made_by(self._catalog, self._current, table, snapshot)
+        roots = _roots(self._catalog, made)
+        sources, times = self.status()["sources"], None
+        if waits_for_time(roots):
+            sources, times = self._times(is_current=made.digest == self._current.digest)
         return verify(
-            _roots(self._catalog, made)[0],
+            roots,
             table,
             snapshot,
-            self.status()["sources"],
+            sources,
             engine,
             made.beginnings,
+            times=times,
             skips=made.options.get("on_error") == "skip",
             memory=self._catalog.session.memory,
         )
+
+    def _times(
+        self, timeout: float = 60.0, *, is_current: bool = True
+    ) -> tuple[Mapping[str, int], Times]:
+        """Give the positions of the newest checkpoint, and what event time was in each epoch.
+
+        Args:
+            is_current: whether the plan that is verified is the one that runs.
+        """
+        worker = self._worker()
+        if worker is not None:
+            worker.keep(timeout)
+        store = _store(self._catalog)
+        newest = store.log(self.name).newest_checkpoint()
+        if newest is None:
+            return {}, lambda epoch, watermarks: EventTime(unknown=epoch is not None)
+        rows = kept_late(store.folder(self.name).child("state"), newest) if is_current else {}
+
+        def times(epoch: int | None, watermarks: Mapping[str, int] | None) -> EventTime:
+            late = {name: late_until(each, epoch) for name, each in rows.items()}
+            unknown = not is_current or (epoch is not None and epoch > newest.epoch)
+            return EventTime(watermarks or newest.watermarks, late, unknown)
+
+        return newest.positions, times
 
     def stop(self, timeout: float = 60.0) -> None:
         """End it after the epoch that runs; its state and its place stay.
@@ -727,6 +760,8 @@ def _settings(definition: Definition, clock: Callable[[], int]) -> RunSettings:
         reader_of(definition.name),
         options.on_error == "skip",
         options.max_rows,
+        idle_timeout=options.idle_timeout,
+        aligns=not options.trigger_of().ends,
     )
 
 
@@ -894,6 +929,11 @@ def _made_by(
     if said is None or said == current.digest:
         return current
     return _site(catalog, current.name).plan_of(said) or current
+
+
+def plan_of(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:
+    """Give the physical plans of a query, one a result."""
+    return _roots(catalog, definition)
 
 
 def _store(catalog: Catalog) -> QueryStore:

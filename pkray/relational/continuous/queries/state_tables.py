@@ -1,7 +1,10 @@
-"""What operators remember, as tables that can be read: ``shop.totals$state_3``."""
+"""What operators remember, as tables that can be read: ``shop.totals$state_3``; and rows that were
+left out: ``shop.totals$errors``, ``shop.totals$late``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -9,7 +12,16 @@ import pyarrow as pa
 
 from pkray.errors import TableNotFoundError
 from pkray.format.data_file import DataFileMeta
-from pkray.relational.continuous.queries.query_store import QueryStore
+from pkray.relational.continuous.queries.late_rows import (
+    LATE,
+    LATE_COLUMNS,
+    kept_late,
+    missed_windows,
+    shown_late,
+)
+from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint
+from pkray.relational.continuous.queries.query import plan_of
+from pkray.relational.continuous.queries.query_store import Definition, QueryStore
 from pkray.relational.continuous.queries.skipped_rows import COLUMNS, NAME
 from pkray.relational.continuous.state.state import stored_rows
 from pkray.storage.location import TableLocation
@@ -42,6 +54,37 @@ class _StateRows:
         return stored_rows(self.folder, self.shares)
 
 
+@dataclass(frozen=True)
+class _LateRows:
+    """Gives the rows of a query that came late, as of its newest checkpoint.
+
+    Args:
+        windows: of the states that keep them, the columns of the window that a row missed.
+    """
+
+    name: str
+    location: TableLocation
+    folder: ObjectStore
+    checkpoint: Checkpoint
+    windows: Mapping[str, tuple[str, str]]
+
+    def open_system(self, system: str, snapshot_id: Any = None, **at: Any) -> pa.RecordBatchReader:
+        """Read the rows; they are read as they are, whatever moment is asked for."""
+        found = kept_late(self.folder, self.checkpoint)
+        parts = [shown_late(name, rows, self.windows.get(name)) for name, rows in found.items()]
+        rows = pa.concat_tables([LATE_COLUMNS.empty_table(), *parts]).sort_by("epoch")
+        return pa.RecordBatchReader.from_batches(LATE_COLUMNS, rows.to_batches())
+
+
+def _late_table(
+    catalog: Catalog, table: Table, definition: Definition, found: Checkpoint | None
+) -> SystemTable:
+    folder = QueryStore(catalog.store).folder(definition.name).child("state")
+    windows = missed_windows(plan_of(catalog, definition))
+    rows = _LateRows(table.name, table.location, folder, found or NOTHING_YET, windows)
+    return SystemTable(cast(Reads, rows), LATE)
+
+
 def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
     """Open a state of the query that a table is the result of.
 
@@ -54,6 +97,8 @@ def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
         if definition is None or table.name not in definition.tables:
             continue
         found = store.log(name).newest_checkpoint()
+        if system == LATE:
+            return _late_table(catalog, table, definition, found)
         files = found.files if found else {}
         wanted = system.removeprefix(PREFIX)
         if system == NAME and NAME not in files:

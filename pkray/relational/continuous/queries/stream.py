@@ -12,6 +12,7 @@ import pyarrow as pa
 from pkray.clock import now_millis
 from pkray.closing import Closeable
 from pkray.errors import QueryError
+from pkray.options.values import duration_millis
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import (
     Encoding,
@@ -22,7 +23,7 @@ from pkray.relational.continuous.outlets.outlets import (
     check_encoding,
 )
 from pkray.relational.continuous.queries.log import NoLog
-from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.options import IDLE_TIMEOUT, QueryOptions
 from pkray.relational.continuous.queries.query import Query, define, open_run, start_function
 from pkray.relational.continuous.queries.query_store import FOLDER, Definition
 from pkray.relational.continuous.queries.streams import in_query, start_feeders, streams_in
@@ -137,7 +138,11 @@ def open_stream(
     """Follow a relation; as of ``Relation.stream``."""
     root = _physical(relation, encoding)
     outlet = QueueOutlet(Messages(root.fields, encoding))
-    settings = RunSettings(clock=clock) if clock else RunSettings()
+    settings = RunSettings(
+        clock=clock or now_millis,
+        idle_timeout=duration_millis(_options(relation).get(IDLE_TIMEOUT, "0 ms")),
+        aligns=trigger != "available_now",
+    )
     if name is None:
         check_operators(root, str(relation.dialect))
         roots, forget = _with_streams(relation, root)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -18,7 +19,8 @@ from pkray.relational.continuous.feeds.feeds import (
     TableFeed,
     scans_of,
 )
-from pkray.relational.continuous.outlets.table_outlet import SOURCES
+from pkray.relational.continuous.outlets.table_outlet import EPOCH, SOURCES, WATERMARKS
+from pkray.relational.continuous.queries.as_of_watermarks import EventTime, as_of_watermarks
 from pkray.relational.continuous.queries.comparison import differences
 from pkray.relational.plan.lints import late_rows
 from pkray.relational.plan.nodes import (
@@ -98,40 +100,53 @@ def sources_of(snapshot: Snapshot | None) -> dict[str, int]:
     return {} if said is None else {str(name): int(at) for name, at in json.loads(said).items()}
 
 
-def _sources_before(table: Table, snapshot: Snapshot | None) -> dict[str, int]:
-    """Read the sources of a snapshot, or of the newest one before it that names any: others, who
-    name none, are not meant to change a result.
+def _named_before(table: Table, snapshot: Snapshot | None) -> Snapshot | None:
+    """Find a snapshot, or the newest one before it, that names sources: others, who name none, are
+    not meant to change a result.
     """
-    while snapshot is not None:
-        found = sources_of(snapshot)
-        if found or snapshot.id == 1:
-            return found
+    while snapshot is not None and not sources_of(snapshot):
+        if snapshot.id == 1:
+            return None
         try:
             snapshot = table.at(snapshot_id=snapshot.id - 1).snapshot
         except SnapshotNotFoundError:
-            break
-    return {}
+            return None
+    return snapshot
+
+
+def _time_of(snapshot: Snapshot | None, times: Times) -> EventTime:
+    """Find how far event time was at a snapshot of the result; None: at the newest checkpoint."""
+    said = (snapshot.properties or {}) if snapshot is not None else {}
+    if EPOCH not in said:
+        return times(None, None)
+    return times(int(said[EPOCH]), json.loads(said.get(WATERMARKS, "{}")))
+
+
+Times: TypeAlias = Callable[[int | None, Mapping[str, int] | None], EventTime]
+"""Gives event time at the end of an epoch with these watermarks; None: at the newest checkpoint."""
 
 
 def verify(
-    root: Node,
+    roots: Sequence[Node],
     table: Table,
     snapshot: int | None,
     positions: Mapping[str, int] | None,
     engine: str | None = None,
     beginnings: Mapping[str, Beginning] | None = None,
     *,
+    times: Times | None = None,
     skips: bool = False,
     memory: int | None = None,
 ) -> VerifyReport:
     """Compare a result with the bounded run.
 
     Args:
-        root: the physical plan, down to the table.
+        roots: the physical plans of the query; the first goes down to the table.
         snapshot: of the result; default the newest.
         positions: of the sources, where no snapshot names them; None: as the snapshot says.
         engine: ``local`` or ``spark``; default ``local``.
         beginnings: of the sources of which not everything was read first.
+        times: says which rows came late and which still wait; None: nothing waits in the plan.
         skips: whether rows that cannot be computed are left out.
         memory: bytes that the bounded run and the comparison may each hold, about.
 
@@ -140,13 +155,16 @@ def verify(
         UnsupportedError: the snapshot names no sources, or the engine leaves no rows out.
     """
     view = table.at(snapshot_id=snapshot) if snapshot is not None else table.at()
-    found = _sources_before(table, view.snapshot) or dict(positions or {})
+    named = _named_before(table, view.snapshot)
+    found = sources_of(named) or dict(positions or {})
     if view.snapshot is not None and not found:
         raise UnsupportedError(
             f"snapshot {view.snapshot.id} of {table.name} was not made by a query: it names no "
             "sources",
             snapshot_id=view.snapshot.id,
         )
+    time = EventTime() if times is None else _time_of(named, times)
+    root = roots[0] if times is None else as_of_watermarks(roots, time)[0]
     logical = to_logical(root)
     names = logical.target if isinstance(logical, Sink) else logical.fields.names
     query = logical.input if isinstance(logical, Sink) else logical
@@ -156,7 +174,7 @@ def verify(
     kept = [name for name in names if name != row_key_name(root)]
     missing, extra = differences(bounded, view.to_batches(kept), query.fields, memory)
     number = view.snapshot.id if view.snapshot else None
-    excluded = [*exclusions(query), *_said(skipped)]
+    excluded = [*exclusions(to_logical(roots[0])), *_said(skipped), *time.said()]
     return VerifyReport(
         not missing.rows and not extra.rows,
         missing.first,

@@ -87,6 +87,7 @@ class QueryWorker:
         self._tries = 0
         self._lag: dict[str, Any] = {}
         self._stopping = threading.Event()
+        self._keeping = threading.Event()
         self._moved = threading.Condition()
         self._status: dict[str, Any] = {"epoch": -1, "sources": {}, "nodes": []}
         self._state = "starting"
@@ -118,6 +119,14 @@ class QueryWorker:
     def is_running(self) -> bool:
         """Whether it may still do something."""
         return self._thread.is_alive()
+
+    def keep(self, seconds: float = STOP_SECONDS) -> bool:
+        """Write a checkpoint after the epoch that runs; false where it takes longer."""
+        self._keeping.set()
+        deadline = time.monotonic() + seconds
+        while self._keeping.is_set() and self.is_running and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS / 2)
+        return not self._keeping.is_set() or not self.is_running
 
     def stop(self, seconds: float = STOP_SECONDS) -> bool:
         """End after the epoch that runs, with a checkpoint; false where it takes longer."""
@@ -181,6 +190,7 @@ class QueryWorker:
         """Run until it is to stop or nothing more comes; true: until another plan takes over."""
         while not self._stopping.is_set():
             self._look()
+            self._keep(run)
             if self._upgrades is not None and self._upgrades.turn(run):
                 return True
             begun = time.monotonic()
@@ -189,19 +199,26 @@ class QueryWorker:
                 self._tries = 0
                 run.checkpoint_if_due()
                 self._show(run, "running")
-                self._wait(self._trigger.interval, begun)
+                self._wait(run, self._trigger.interval, begun)
             elif run.is_ended or (self._trigger.ends and not is_filling):
                 break
             else:
-                self._wait(max(POLL_SECONDS, self._trigger.interval), begun)
+                self._wait(run, max(POLL_SECONDS, self._trigger.interval), begun)
         return False
 
-    def _wait(self, interval: float, begun: float) -> None:
+    def _keep(self, run: Run) -> None:
+        """Write a checkpoint, if somebody waits for one."""
+        if self._keeping.is_set():
+            run.checkpoint()
+            self._keeping.clear()
+
+    def _wait(self, run: Run, interval: float, begun: float) -> None:
         """Wait for the next epoch, but look now and then."""
         until = begun + interval
         while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
             self._stopping.wait(min(left, LOOK_SECONDS))
             self._look()
+            self._keep(run)
 
     def _look(self) -> None:
         """Say what it does, and hear whether it is to go on."""

@@ -77,7 +77,9 @@ class Gathered(Outlet):
         columns = [whole(batch.column(f.name)).cast(f.type) for f in self.schema]
         return batch_of(columns, self.schema, batch.num_rows)
 
-    def commit(self, epoch: Epoch, positions: Mapping[str, int]) -> None:
+    def commit(
+        self, epoch: Epoch, positions: Mapping[str, int], watermarks: Mapping[str, int]
+    ) -> None:
         _ = self.state  # a checkpoint has to name it, whether this run changed it or not
 
     def close(self) -> None:

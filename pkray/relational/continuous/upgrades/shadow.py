@@ -93,6 +93,7 @@ def _begin_as_before(site: Site, upgrade: StoredUpgrade) -> None:
             before.digest,
             {**before.files, **files},
             before.is_last,
+            late=before.late,
             folders={**{name: before.folder(name) for name in before.files}, **folders},
             others=before.others,
             apart={**before.apart, **dict.fromkeys(files, 1)},

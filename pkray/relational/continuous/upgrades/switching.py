@@ -15,7 +15,13 @@ from msgspec import structs
 
 from pkray.errors import SnapshotNotFoundError, TableNotFoundError, TagNotFoundError
 from pkray.format.data_file import DataFileMeta
-from pkray.relational.continuous.outlets.table_outlet import EPOCH, KIND, PLAN, SOURCES
+from pkray.relational.continuous.outlets.table_outlet import (
+    EPOCH,
+    KIND,
+    PLAN,
+    SOURCES,
+    WATERMARKS,
+)
 from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint, EpochRecord, StoredLog
 from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.continuous.state.encoding import encoded
@@ -98,6 +104,8 @@ def _replace_results(
         EPOCH: str(record.number),
         PLAN: upgrade.new.digest,
     }
+    if shadow.watermarks:
+        properties[WATERMARKS] = json.dumps(shadow.watermarks)
     try:
         for place, root in enumerate(site.roots(upgrade.new)):
             assert isinstance(root, Sink)
@@ -181,9 +189,12 @@ def _taken_over(
     shares: list[dict[str, tuple[DataFileMeta, ...]]] = [{} for _ in old.shares]
     folders: dict[str, str] = {}
     apart: dict[str, int] = {}
+    late: dict[str, int] = {}
 
     def take(name: str, found: Checkpoint, known: str) -> None:
         folders[name], apart[name] = found.folder(known), found.workers_of(known)
+        if known in found.late:
+            late[name] = found.late[known]
         for place, files in enumerate(found.shares):
             shares[place][name] = files.get(known, ())
 
@@ -214,6 +225,7 @@ def _taken_over(
         folders=folders,
         others=tuple(shares[1:]),
         apart=apart,
+        late=late,
     )
 
 

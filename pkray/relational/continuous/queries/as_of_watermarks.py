@@ -1,0 +1,143 @@
+"""What a result holds at the watermarks of a snapshot, as a plan that runs bounded.
+
+An operator that judges lateness has seen the rows that did not come late, and has given what the
+watermark has passed: windows that are over, rows whose moment has come. Both are written into the
+plan: late rows are subtracted from its inputs, and what still waits is filtered out.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pkray.relational.continuous.operators.windows.event_time import tick
+from pkray.relational.continuous.queries.late_rows import late_name
+from pkray.relational.plan.expressions import Call, ColumnRef, Literal
+from pkray.relational.plan.json_writer import in_order, shared_nodes
+from pkray.relational.plan.nodes import (
+    Deduplicate,
+    Filter,
+    Node,
+    Scan,
+    SetKind,
+    SetOperation,
+    TemporalJoin,
+    Window,
+)
+from pkray.relational.plan.windowing import is_windowed, judges_lateness, window_bounds
+from pkray.relational.sources.arrow import ArrowSource
+from pkray.schema.types import DataType
+
+_BOOLEAN = DataType("BOOLEAN", nullable=False)
+_MICROS = 6
+"""Digits of seconds of a time in microseconds."""
+_GREATEST = 200_000_000_000_000_000
+"""Microseconds beyond which no time lies that a row may have, and which datetimes still hold."""
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """How far event time was in an epoch.
+
+    Attributes:
+        watermarks: of the operators that judge lateness, by number: microseconds.
+        late: rows of their inputs that came late until then, by the state that keeps them.
+        unknown: whether later rows may have come late, which are not written down yet.
+    """
+
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, pa.Table] = field(default_factory=dict)
+    unknown: bool = False
+
+    def said(self) -> Iterator[str]:
+        """Say what is left out of a comparison."""
+        count = sum(rows.num_rows for rows in self.late.values())
+        if count:
+            yield f"{count} rows that came late were left out"
+        if self.unknown:
+            yield "rows that came late since the newest checkpoint are not known"
+
+
+def waits_for_time(roots: Sequence[Node]) -> bool:
+    """Whether an operator of physical plans judges lateness."""
+    return any(judges_lateness(node) for root in roots for node in root.walk())
+
+
+def as_of_watermarks(roots: Sequence[Node], time: EventTime) -> list[Node]:
+    """Have physical plans give what they have given at some watermarks."""
+    shared = shared_nodes(roots)
+    made: dict[int, Node] = {}
+    for number, node in enumerate(in_order(shared), 1):
+        inputs = tuple(made[id(each)] for each in node.inputs)
+        if judges_lateness(node):
+            watermark = time.watermarks.get(str(number))
+            kept = (
+                _without(each, time.late.get(late_name(number, index)))
+                for index, each in enumerate(inputs)
+            )
+            inputs = tuple(
+                _passed_rows(node, index, each, watermark) for index, each in enumerate(kept)
+            )
+            made[id(node)] = _passed_results(node.with_inputs(*inputs), watermark)
+        else:
+            made[id(node)] = node.with_inputs(*inputs) if inputs else node
+    return [made[id(root)] for root in shared]
+
+
+def _without(node: Node, late: pa.Table | None) -> Node:
+    """Take late rows out, each once."""
+    if late is None or not late.num_rows:
+        return node
+    rows = Scan(ArrowSource("late rows", late.cast(node.fields.arrow)))
+    return SetOperation(node, rows, SetKind.EXCEPT, True)
+
+
+def _passed_rows(node: Node, index: int, rows: Node, watermark: int | None) -> Node:
+    """Leave the rows of an input that no longer wait."""
+    match node:
+        case TemporalJoin(left_time=column) if index == 0:
+            return _until(rows, column, watermark)
+        case Deduplicate(order_by=str() as column, keep_first=True) if not is_windowed(node):
+            return _until(rows, column, watermark)
+    bounds = window_bounds(rows) if is_windowed(node) else None
+    if bounds is None:
+        return rows
+    return _over(rows, min(bounds.end), watermark)
+
+
+def _passed_results(node: Node, watermark: int | None) -> Node:
+    """Leave the results that no longer wait."""
+    match node:
+        case Window():
+            return _over(node, node.names[1], watermark)
+    return node
+
+
+def _over(node: Node, end: str, watermark: int | None) -> Node:
+    """Leave the rows of windows that are over: their last moment is passed."""
+    moment = None if watermark is None else watermark + tick(node.fields[end].type)
+    return _until(node, end, moment)
+
+
+def _until(node: Node, column: str, moment: int | None) -> Node:
+    """Leave the rows whose time is not after a moment: microseconds; None: before all."""
+    if moment is None:
+        return Filter(node, Literal(_BOOLEAN, False))
+    if moment >= _GREATEST:
+        return node
+    kind = node.fields[column].type
+    sides = (ColumnRef(kind, column), _time(kind, moment))
+    return Filter(node, Call(_BOOLEAN, "less_equal", sides))
+
+
+def _time(kind: DataType, micros: int) -> Literal:
+    """Give the last time of a type that is not after a moment."""
+    if (kind.precision or 0) > _MICROS:
+        return Literal(kind, 1000 * micros + 999)
+    step = 10 ** (_MICROS - (kind.precision or 0))
+    zone = datetime.UTC if kind.root == "TIMESTAMP_LTZ" else None
+    since = datetime.timedelta(microseconds=micros // step * step)
+    return Literal(kind, datetime.datetime(1970, 1, 1, tzinfo=zone) + since)
