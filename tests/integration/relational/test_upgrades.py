@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +11,15 @@ from typing import Any
 import pytest
 
 import pkray
-from pkray.errors import UpgradeRefusedError
+from pkray.errors import (
+    QueryExistsError,
+    QueryFailedError,
+    ServiceUnavailableError,
+    UnsupportedError,
+    UpgradeError,
+    UpgradeRefusedError,
+)
+from pkray.relational.continuous.upgrades.shadow import Shadow
 
 Put = Callable[..., int]
 
@@ -190,4 +200,199 @@ def test_what_a_result_cannot_become_is_refused_by_the_field_that_differs(catalo
         query.upgrade(text)
     assert refused.value.field == field
     query.wait({"default.t": put({3: 3})})
+    assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
+
+
+def test_a_ttl_is_given_to_state_that_goes_on_and_taken_away_again(catalog, put):
+    put({1: 1, 2: 2, 3: 3, 4: 4})
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({5: 5}, 4)})
+    catalog.sql("SET 'table.exec.state.ttl' = '1 d'")
+    upgrade = query.upgrade(catalog.sql(TOTALS))
+    assert fates(upgrade.diff) == Counter([("kept", "Aggregate")])
+    nodes = query.plan().to_dict()["nodes"]
+    assert [each["ttl"] for node in nodes for each in node.get("state", ())] == ["1 d"]
+    query.wait({"default.t": put({6: 3, 7: 0}, 1)})
+    assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
+    query.accept()
+    catalog.sql("SET 'table.exec.state.ttl' = '0 ms'")
+    upgrade = query.upgrade(catalog.sql(TOTALS))
+    assert fates(upgrade.diff) == Counter([("kept", "Aggregate")])
+    query.wait({"default.t": put({6: 4, 7: 1}, 2)})
+    assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
+
+
+def test_rows_that_come_during_an_upgrade_are_neither_lost_nor_doubled(catalog, put):
+    put(dict.fromkeys(range(1000), 1))
+    query = catalog.sql(TOTALS).materialize("default.r")
+    newer = TOTALS.replace("AS total", "AS total, MIN(k) AS least, COUNT(DISTINCT v) AS values")
+    stopped = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stopped.is_set():
+            number += 1
+            put({number % 700: number, number + 2000: number}, number % 1000)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        time.sleep(0.5)
+        query.upgrade(newer)
+        time.sleep(0.5)
+        query.rollback()
+        time.sleep(0.5)
+        query.upgrade(newer)
+    finally:
+        stopped.set()
+        writing.join()
+    query.wait({"default.t": put({1: 1})})
+    assert content(catalog) == rows_of(catalog.sql(newer).to_arrow())
+    for snapshot in catalog.load_table("default.r").system("snapshots")["snapshot_id"].to_pylist():
+        report = query.verify(snapshot)
+        assert report.equal, str(report)
+
+
+def test_a_query_that_failed_goes_on_under_a_plan_that_can_be_computed(catalog, put):
+    query = catalog.sql("SELECT k, 12 / v AS w FROM t").materialize("default.r")
+    query.wait({"default.t": put({1: 4})})
+    number = put({2: 0, 3: 2})
+    with pytest.raises(QueryFailedError, match="zero"):
+        query.wait({"default.t": number})
+    query.upgrade("SELECT k, try_divide(12, v) AS w FROM t")
+    assert query.status()["state"] == "stopped"
+    query.resume().wait({"default.t": put({4: 3})})
+    assert content(catalog) == Counter([(1, 3.0), (2, None), (3, 6.0), (4, 4.0)])
+    assert query.verify().equal
+
+
+def test_a_plan_that_cannot_be_computed_leaves_the_query_as_it_was(catalog, put):
+    query = catalog.sql("SELECT k, v AS w FROM t").materialize("default.r")
+    query.wait({"default.t": put({1: 4, 2: 0})})
+    with pytest.raises(QueryFailedError, match="goes on as it was"):
+        query.upgrade("SELECT k, CAST(12 / v AS INT) AS w FROM t")
+    query.wait({"default.t": put({3: 3})})
+    assert content(catalog) == Counter([(1, 4), (2, 0), (3, 3)])
+    query.rollback()
+    assert not left_behind(catalog)
+    query.upgrade("SELECT k, v + 1 AS w FROM t")
+    query.wait({"default.t": put({4: 4})})
+    assert content(catalog) == Counter([(1, 5), (2, 1), (3, 4), (4, 5)])
+
+
+def test_an_upgrade_under_way_is_dropped(catalog, put, monkeypatch):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    monkeypatch.setattr(Shadow, "reached_by", lambda self, positions: None)
+    upgrade = query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 1)"), wait=False)
+    with pytest.raises(ServiceUnavailableError):
+        upgrade.wait(0.3)
+    with pytest.raises(UpgradeError, match="not taken over yet"):
+        query.accept()
+    with pytest.raises(UpgradeError, match="under way"):
+        query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 2)"))
+    query.rollback()
+    assert upgrade.state == "ended"
+    assert not left_behind(catalog)
+    query.wait({"default.t": put({4: 4})})
+    assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
+    with pytest.raises(UpgradeError, match="no upgrade to roll back"):
+        query.rollback()
+
+
+def test_an_upgrade_has_to_be_accepted_before_the_next(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    newer = TOTALS + " HAVING COUNT(*) > 1"
+    upgrade = query.upgrade(newer)
+    assert query.upgrade(newer).state == "unaccepted"
+    with pytest.raises(UpgradeError, match="not accepted yet"):
+        query.upgrade(TOTALS)
+    query.accept()
+    assert upgrade.state == "ended"
+    assert not left_behind(catalog)
+    query.upgrade(TOTALS)
+    query.wait({"default.t": put({4: 1})})
+    assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
+
+
+def test_the_same_name_with_another_plan_says_how_it_is_upgraded(catalog, put):
+    put({1: 1})
+    catalog.sql(TOTALS).materialize("default.r")
+    for text in (TOTALS + " HAVING COUNT(*) > 1", TOTALS.replace("AS total", "AS sum")):
+        with pytest.raises(QueryExistsError, match=r"query\.upgrade"):
+            catalog.sql(text).materialize("default.r")
+
+
+def test_a_plan_of_an_older_pkray_keeps_its_state(catalog, put):
+    put({1: 1, 2: 2})
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({3: 3})})
+    document = query.plan().to_dict()
+    plan = type(query.plan())(
+        {**document, "pkrayVersion": "0.9"}, query.plan().roots, catalog.session
+    )
+    assert query.diff(plan).is_same
+    query.upgrade(plan)
+    assert query.plan().to_dict()["pkrayVersion"] == "0.9"
+    query.wait({"default.t": put({4: 4}, 1)})
+    assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
+
+
+def test_results_that_do_not_change_are_left_alone(catalog, put):
+    for name in ("small", "large"):
+        catalog.create_table(f"default.{name}", [("v", "INT"), ("n", "BIGINT")], ["v"])
+    text = (
+        "EXECUTE STATEMENT SET BEGIN "
+        "INSERT INTO small SELECT v, COUNT(*) AS n FROM t WHERE v IS NOT NULL GROUP BY v; "
+        "INSERT INTO large SELECT v, MAX(k) AS n FROM t WHERE v > 2 GROUP BY v; END"
+    )
+    query = catalog.sql(text).start("both")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    before = catalog.load_table("default.small").at().snapshot.id
+    upgrade = query.upgrade(text.replace("v > 2", "v > 1"))
+    assert sorted(each.fate for each in upgrade.diff.nodes) == ["dropped", "kept", "warmed up"]
+    assert catalog.load_table("default.small").at().snapshot.id == before
+    assert content(catalog, "default.large") == Counter([(2, 2), (3, 3)])
+    query.wait({"default.t": put({4: 2}, 1)})
+    assert content(catalog, "default.small") == Counter([(2, 2), (3, 1)])
+    assert content(catalog, "default.large") == Counter([(2, 4), (3, 3)])
+
+
+def test_state_that_follows_the_order_of_arrival_is_warmed_up_where_its_rows_are_needed(
+    catalog, put
+):
+    text = (
+        "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY v % 2 ORDER BY v DESC) AS n"
+        " FROM t) WHERE n <= 2"
+    )
+    query = catalog.sql(text).materialize("default.r", primary_key=["k"])
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3, 5: 5})})
+    upgrade = query.upgrade(text + " AND v < 4")
+    assert [(each.fate, each.differs) for each in upgrade.diff.warmed_up] == [
+        ("warmed up", ("order of arrival",))
+    ]
+    query.wait({"default.t": put({7: 0, 9: 9}, 2)})
+    assert content(catalog) == rows_of(catalog.sql(text + " AND v < 4").to_arrow())
+
+
+def test_the_results_before_are_proved_by_the_plan_that_made_them(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 1)"))
+    query.accept()
+    query.wait({"default.t": put({4: 4})})
+    snapshots = catalog.load_table("default.r").system("snapshots")["snapshot_id"].to_pylist()
+    assert all(query.verify(each).equal for each in snapshots)
+
+
+def test_a_savepoint_of_another_plan_is_refused(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    query.savepoint("one")
+    query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 1)"))
+    with pytest.raises(UnsupportedError, match="under another plan"):
+        query.resume(savepoint="one")
+    query.rollback()
+    query.resume(savepoint="one").wait({"default.t": put({5: 5})})
     assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())

@@ -145,6 +145,11 @@ class Query:
         written = store.status(self.name)
         if written is not None and now_millis() - written[0] < _SILENT_MILLIS:
             return written[1]
+        return self._at_rest(written[1].get("nodes", []) if written else [])
+
+    def _at_rest(self, nodes: Sequence[Any] = ()) -> dict[str, Any]:
+        """Say how a query stands that no process runs."""
+        store = _store(self._catalog)
         failure = store.failure(self.name)
         found = store.log(self.name).newest_checkpoint()
         return {
@@ -152,7 +157,7 @@ class Query:
             **failure_status(failure),
             "epoch": found.epoch if found else -1,
             "sources": dict(found.positions) if found else {},
-            "nodes": written[1].get("nodes", []) if written else [],
+            "nodes": list(nodes),
         }
 
     def wait(self, snapshots: Mapping[str, int], timeout: float = 60.0) -> int | None:
@@ -427,7 +432,10 @@ class Query:
             return open_run(catalog, definition, _outlets(catalog, definition), settings)
 
         carry_out(_site(catalog, self.name), opened, _of_shadow(settings, self.name))
-        _store(catalog).note_failure(self.name, None)
+        store = _store(catalog)
+        store.note_failure(self.name, None)
+        _forget(catalog, self.name)
+        store.note_status(self.name, self._at_rest())
 
     @property
     def _current(self) -> Definition:
@@ -464,8 +472,7 @@ class Query:
         site = _site(self._catalog, self.name)
         upgrade = site.find()
         if upgrade is not None:
-            site.let_go(upgrade.new, "shadow")
-            forget(site, upgrade.old)
+            forget(site, upgrade)
         for root in _roots(self._catalog, self._current):
             _let_go(root, reader_of(self.name))
         for known in [each for each in _ROOTS if each[0] == key]:

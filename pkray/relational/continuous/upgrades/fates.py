@@ -178,7 +178,8 @@ def _forms(definition: Definition, roots: Sequence[Node]) -> _Forms:
         for stage in graph.stages:
             for name, state in stage.states.items():
                 form = name.removeprefix(str(stage.number))
-                found.setdefault(stage.number, {})[form] = state.spec
+                spec = replace(state.spec, exchanged_by=None)
+                found.setdefault(stage.number, {})[form] = spec
     finally:
         opened.close()
     return found

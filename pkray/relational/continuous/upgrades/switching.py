@@ -23,7 +23,6 @@ from pkray.relational.continuous.outlets.table_outlet import (
     WATERMARKS,
 )
 from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint, EpochRecord, StoredLog
-from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.upgrades.gathered import Gathered
 from pkray.relational.continuous.upgrades.result_columns import grown, shrunk
@@ -59,19 +58,21 @@ def finish(site: Site) -> bool:
     site.keep_plan(upgrade.old)
     site.let_go(upgrade.new, "shadow")
     if upgrade.is_back:
-        forget(site, upgrade.new)
+        forget(site, upgrade)
     else:
         site.write(structs.replace(upgrade, is_done=True))
         site.forget_shadow(upgrade)
     return True
 
 
-def forget(site: Site, before: Definition) -> None:
-    """Let go of what going back to an older plan needs."""
-    for name in before.tables:
+def forget(site: Site, upgrade: StoredUpgrade) -> None:
+    """Delete what belongs to an upgrade, and what going back needs."""
+    for name in upgrade.old.tables:
         with contextlib.suppress(TagNotFoundError, TableNotFoundError):
             site.catalog.load_table(name).tags.delete(site.before_tag)
-    site.let_go(before, "before")
+    for definition in (upgrade.old, upgrade.new):
+        for what in ("before", "shadow"):
+            site.let_go(definition, what)
     site.forget()
 
 

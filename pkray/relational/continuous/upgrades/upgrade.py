@@ -105,7 +105,7 @@ def ask(site: Site, current: Definition, proposal: Definition) -> StoredUpgrade 
     """
     there = site.find()
     if there is not None and there.failure is not None and not there.is_back:
-        forget(site, there.new)
+        forget(site, there)
         there = None
     if there is not None and not there.is_back and there.new.document == proposal.document:
         return there
@@ -156,7 +156,7 @@ def ask_back(site: Site) -> StoredUpgrade | None:
     if there.is_back and there.failure is None:
         return there
     if there.failure is not None and not there.is_back:
-        forget(site, there.new)
+        forget(site, there)
         return None
     if not there.is_done and not there.is_back:
         site.cancel()
@@ -196,7 +196,7 @@ def accept(site: Site) -> None:
             query=site.name,
             state=there.state,
         )
-    forget(site, there.old)
+    forget(site, there)
 
 
 def _find(site: Site, what: str) -> StoredUpgrade:

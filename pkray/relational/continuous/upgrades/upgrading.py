@@ -45,7 +45,7 @@ class Upgrading:
             self.close()
         elif self._site.is_cancelled:
             self.close()
-            forget(self._site, found.new)
+            forget(self._site, found)
         elif self._upgrade is None or self._upgrade.id != found.id:
             self.close()
             self._upgrade = found
@@ -54,7 +54,7 @@ class Upgrading:
         elif self._shadow is not None and self._shadow.failure is not None:
             error = self._shadow.failure
             self.close()  # it begins anew on its newest checkpoint
-            if not passes(error):
+            if not isinstance(error, QueryFencedError) and not passes(error):
                 fail(self._site, found, error)
 
     def _open(self, upgrade: StoredUpgrade, is_interrupted: Callable[[], bool]) -> Run:
@@ -108,7 +108,7 @@ def carry_out(site: Site, open_old: OpenRun, settings: RunSettings) -> None:
     if upgrade is None or upgrade.is_done:
         return
     if site.is_cancelled:
-        forget(site, upgrade.new)
+        forget(site, upgrade)
         return
     old: Run | None = None
     shadow: Run | None = None
@@ -128,6 +128,8 @@ def carry_out(site: Site, open_old: OpenRun, settings: RunSettings) -> None:
             _decide(old, upgrade)
         else:
             _decide_alone(site, upgrade, positions, settings)
+    except QueryFencedError:
+        return  # another process carries it out
     except PkrayError as error:
         if decided(StoredLog(site.folder), upgrade) is None and not passes(error):
             fail(site, upgrade, error)
