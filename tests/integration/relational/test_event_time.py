@@ -147,3 +147,94 @@ def test_a_group_needs_a_bound(catalog):
     table.alter.set_watermark("at")
     with pytest.raises(OptionError, match="max-drift"):
         catalog.sql(WINDOWS, dialect="flink").materialize("shop.result")
+
+
+COUNTED = (
+    "SELECT window_start, window_end, COUNT(*) AS n FROM "
+    "TABLE(TUMBLE(TABLE shop.clicks, DESCRIPTOR(at), INTERVAL '10' SECOND)) "
+    "GROUP BY window_start, window_end"
+)
+
+
+def counts(catalog: pkray.Catalog) -> list[tuple[int, int]]:
+    rows = catalog.load_table("shop.result").to_arrow().to_pylist()
+    seconds = [int((row["window_end"] - second(0)).total_seconds()) for row in rows]
+    return sorted(zip(seconds, (row["n"] for row in rows), strict=True))
+
+
+@pytest.fixture
+def late(catalog) -> Any:
+    """A query of windows of ten seconds with one row that came late, and one that still waits."""
+    table = clicks(catalog)
+    table.alter.set_watermark("at", "2 s")
+    query = catalog.sql(COUNTED, dialect="flink").materialize("shop.result")
+    query.wait({"shop.clicks": put(table, (1, 1), (2, 5), (3, 12))})
+    query.wait({"shop.clicks": put(table, (4, 9), (5, 25))})
+    return query
+
+
+def test_windows_come_when_the_watermark_has_passed_them(catalog, late):
+    assert counts(catalog) == [(10, 2), (20, 1)]
+
+
+def test_late_rows_can_be_read(catalog, late):
+    late.stop()
+    (row,) = catalog.load_table("shop.result$late").to_arrow().to_pylist()
+    assert row["window_start"], row["window_end"] == (second(0), second(10))
+    assert (row["epoch"], row["watermark"]) == (2, second(10))
+    assert '"at": "2024-01-01 00:00:09"' in row["row"]
+    assert catalog.sql("SELECT COUNT(*) AS n FROM `shop`.`result$late`").to_arrow()["n"][0].as_py()
+
+
+def test_the_status_counts_late_rows(catalog, late):
+    assert late.status()["late"] == 1
+    late.stop()
+    late.resume()
+    newest = put(catalog.load_table("shop.clicks"), (6, 1))
+    late.wait({"shop.clicks": newest})
+    assert late.status()["late"] == 2
+
+
+def test_late_rows_and_open_windows_are_left_out_of_the_proof(catalog, late):
+    report = late.verify()
+    assert report.equal, str(report)
+    assert report.excluded[-1] == "1 rows that came late were left out"
+
+
+def test_every_snapshot_of_a_windowed_result_is_proved(catalog, late):
+    table = catalog.load_table("shop.clicks")
+    late.wait({"shop.clicks": put(table, (7, 3), (8, 14), (9, 47))})
+    for snapshot in catalog.load_table("shop.result").system("snapshots")["snapshot_id"]:
+        report = late.verify(snapshot.as_py())
+        assert report.equal, str(report)
+
+
+def test_a_result_without_a_snapshot_is_proved(catalog):
+    table = clicks(catalog)
+    table.alter.set_watermark("at", "2 s")
+    query = catalog.sql(COUNTED, dialect="flink").materialize("shop.result")
+    query.wait({"shop.clicks": put(table, (1, 1))})
+    assert query.verify().equal
+
+
+def test_a_query_of_a_result_waits_for_its_watermark(catalog):
+    table = clicks(catalog)
+    table.alter.set_watermark("at", "2 s")
+    tens = COUNTED.replace("window_start, window_end,", "window_end AS ended,", 1)
+    below = catalog.sql(tens, dialect="flink").materialize("shop.result")
+    result = catalog.load_table("shop.result")
+    result.alter.set_watermark("ended", "`ended` - INTERVAL '0.001' SECOND")
+    text = (
+        "SELECT window_start, window_end, SUM(n) AS n FROM TABLE(TUMBLE(TABLE shop.result, "
+        "DESCRIPTOR(ended), INTERVAL '20' SECOND)) GROUP BY window_start, window_end"
+    )
+    above = catalog.sql(text, dialect="flink").materialize("shop.twenties")
+    below.wait({"shop.clicks": put(table, (1, 1), (2, 5), (3, 12))})
+    below.wait({"shop.clicks": put(table, (4, 25), (10, 41), (11, 62))})
+    above.wait({"shop.result": result.latest_snapshot().id})
+    rows = catalog.load_table("shop.twenties").to_arrow().to_pylist()
+    assert [(row["window_end"], row["n"]) for row in rows] == [
+        (second(20), 2),
+        (second(40), 2),
+    ]
+    assert above.verify().equal
