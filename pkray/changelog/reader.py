@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -43,11 +43,16 @@ class ChangelogReader:
         to_tag: str | None = None,
         from_timestamp: Timestamp | None = None,
         to_timestamp: Timestamp | None = None,
+        takes: Callable[[bytes, int | None], bool] = lambda partition, bucket: True,
     ) -> Iterator[pa.RecordBatch]:
         """Read batches of ``_row_kind``, ``_snapshot_id`` and the table's columns, both ends
         included.
 
         By default from the oldest changes on after which all can be read, up to the newest.
+
+        Args:
+            takes: says of partitions, as manifests hold them, and buckets whether they are read;
+                a bucket is None where several of a partition were overwritten.
 
         Raises:
             SnapshotNotFoundError: a snapshot between has expired, or the first is yet to come and
@@ -57,7 +62,7 @@ class ChangelogReader:
         """
         first = self._history.id_of(from_snapshot, from_tag, from_timestamp, is_end=False)
         last = self._history.id_of(to_snapshot, to_tag, to_timestamp, is_end=True)
-        return self._read(first, last)
+        return self._read(first, last, takes)
 
     def earliest(self, until: int) -> int:
         """Find the oldest snapshot from which on all changes up to another can be read."""
@@ -71,7 +76,9 @@ class ChangelogReader:
                     return number + 1
         return first
 
-    def _read(self, first: int | None, last: int | None) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, first: int | None, last: int | None, takes: Callable[[bytes, int | None], bool]
+    ) -> Iterator[pa.RecordBatch]:
         latest = self._history.latest()
         if latest is None:
             return
@@ -84,7 +91,8 @@ class ChangelogReader:
             first = self.earliest(end)
         for number in range(first, end + 1):
             for split in self._planner.changes(self._history.find(number)):
-                yield from split.read(self._store)
+                if takes(split.partition, split.bucket):
+                    yield from split.read(self._store)
 
 
 def _backwards(first: int, last: int) -> OptionError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -35,16 +37,64 @@ class Hosted(Protocol):
         ...
 
 
+class Caller(Protocol):
+    """Calls methods of work in another process."""
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method; what it gives, or the error, comes later.
+
+        An error of the process or of the way to it is a `ServiceUnavailableError`.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """What is kept free for a process.
+
+    Attributes:
+        cpus: processors; parts of one are possible.
+        memory: bytes.
+    """
+
+    cpus: float = 0.0
+    memory: int = 0
+
+
+NOTHING = Reserved()
+
+
 @runtime_checkable
 class Hosting(Protocol):
     """A runtime that hosts work in processes which outlive this one."""
 
-    def host(self, name: str, make: Callable[..., Hosted], *arguments: Any) -> Hosted:
+    @property
+    def processors(self) -> int:
+        """How many processors all machines have."""
+        ...
+
+    def host(
+        self,
+        name: str,
+        make: Callable[..., Any],
+        *arguments: Any,
+        reserved: Reserved = NOTHING,
+    ) -> Hosted:
         """Find the work of this name, or begin it.
 
         Args:
-            make: makes it in its process, and again when that was lost.
+            make: makes it in its process, and again when that was lost: `Hosted`, or what is
+                called by `caller` alone.
             arguments: of `make`.
+            reserved: for its process.
+        """
+        ...
+
+    def caller(self, name: str) -> Caller:
+        """Call methods of the work of this name.
+
+        Raises:
+            ServiceUnavailableError: there is none.
         """
         ...
 
@@ -53,5 +103,5 @@ class Hosting(Protocol):
         ...
 
     def end(self, name: str) -> None:
-        """End the process of the work of this name."""
+        """End the process of the work of this name, and those whose names go on with a slash."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -26,7 +26,11 @@ EPOCHS = [
 ]
 
 
-def job(catalog: pkray.Catalog, text: str) -> None:
+WORKERS = {"one worker": (1, 1, 1, 1), "two workers": (2, 2, 2, 2), "rescaled": (1, 3, 2, 1)}
+"""How many workers run each epoch."""
+
+
+def job(catalog: pkray.Catalog, text: str, workers: Sequence[int]) -> None:
     """Fill the source and run the query up to what it holds, four times; safe to do again."""
     orders = catalog.create_table(
         "shop.orders",
@@ -40,6 +44,7 @@ def job(catalog: pkray.Catalog, text: str) -> None:
             writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
             writer.delete([{"k": key} for key in deleted])
             writer.commit(number)
+        catalog.sql(f"SET 'query.parallelism' = '{workers[number]}'")
         query = catalog.sql(text).materialize("shop.result", trigger="available_now")
         query.wait_ended()
 
@@ -51,14 +56,21 @@ def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "stride"),
+    ("name", "workers", "stride"),
     [
-        ("totals", 6),
-        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in QUERIES),
+        ("totals", "one worker", 6),
+        ("totals", "two workers", 20),
+        ("totals", "rescaled", 20),
+        *(
+            pytest.param(name, workers, 1, marks=pytest.mark.slow)
+            for name in QUERIES
+            for workers in WORKERS
+        ),
     ],
 )
 def test_a_query_goes_on_from_every_crash_point(
     name: str,
+    workers: str,
     stride: int,
     new_root: Callable[[str], str],
     process: Callable[[str], pkray.Catalog],
@@ -66,7 +78,7 @@ def test_a_query_goes_on_from_every_crash_point(
 ) -> None:
     storage = Storage(new_root("memory"))
     with faulty(storage), process(storage.root) as catalog:
-        job(catalog, QUERIES[name])
+        job(catalog, QUERIES[name], WORKERS[workers])
         expected = content(catalog)
         bounded = catalog.sql(QUERIES[name]).to_arrow()
         assert expected == Counter(tuple(row.values()) for row in bounded.to_pylist())
@@ -77,12 +89,12 @@ def test_a_query_goes_on_from_every_crash_point(
         put_files(root, storage.state(changes))
         try:
             with process(root) as catalog:
-                job(catalog, QUERIES[name])
+                job(catalog, QUERIES[name], WORKERS[workers])
                 _check(catalog, expected)
         except Exception as error:
             failed[changes] = error
     good = len(states) - len(failed)
-    survived(f"query {name}: {good} of {len(states)} crash points survived")
+    survived(f"query {name}, {workers}: {good} of {len(states)} crash points survived")
     assert not failed, f"{len(failed)} of {len(states)}: {next(iter(failed.items()))}"
 
 

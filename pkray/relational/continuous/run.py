@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -39,6 +40,7 @@ class RunSettings:
         is_interrupted: asked between the parts of an epoch; true ends the run.
         reader: under which the sources keep what is still to be read; None: they may expire it.
         workers: that compute it; None: as many as before.
+        first_workers: that compute it where there was no checkpoint before.
         idle_timeout: milliseconds without rows after which a source holds the watermark back no
             more, where its table says no other; 0: never.
         aligns: whether sources wait for slower ones, as the options of their tables say.
@@ -54,6 +56,7 @@ class RunSettings:
     workers: int | None = None
     idle_timeout: int = 0
     aligns: bool = True
+    first_workers: int = 1
 
 
 class Interrupted(Exception):
@@ -94,7 +97,8 @@ class Run:
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
         self._pending = log.epochs_from(self.next_epoch)
-        self._wanted = settings.workers or (len(found.shares) if found else 1)
+        before = len(found.shares) if found else settings.first_workers
+        self._wanted = settings.workers or before
         if open_team is None:
             self._wanted = self.workers = 1
         else:
@@ -298,7 +302,7 @@ class Run:
                 self._team.fail(error)
             raise
         if self._team is not None:
-            self._team.nodes = self._team.wait()
+            self._team.finish()
         moved = (name for name, (after, until) in record.bounds.items() if until > after)
         self._times.note(moved, record.time)
         self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}
@@ -396,6 +400,7 @@ class Run:
             "epoch": self.next_epoch - 1,
             "sources": dict(self.positions),
             "workers": self.workers,
+            "processes": [os.getpid(), *(self._team.processes if self._team else ())],
             "watermarks": {
                 name: None if mark is None else mark // 1000
                 for name, mark in self.source_watermarks().items()

@@ -35,6 +35,13 @@ def _zone(text: str) -> str:
     return text
 
 
+def _processors(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 1e6:
+        raise ValueError(text)
+    return number
+
+
 SETTINGS = {
     each.key: each
     for each in (
@@ -77,6 +84,26 @@ SETTINGS = {
             STRING,
             None,
             "HTTP or HTTPS URL to which a query that fails posts query, node, error and epoch.",
+        ),
+        Setting(
+            "query.parallelism",
+            integer(1),
+            None,
+            "Workers of a continuous query, from its next start on. If unset, as many as before; "
+            "at first one, in a cluster one a processor, 8 at most.",
+        ),
+        Setting(
+            "query.memory",
+            SIZE,
+            None,
+            "Memory of all workers of a query: half of it holds rows of state, and in a cluster it "
+            "is reserved. If unset, 256 MB of rows a worker.",
+        ),
+        Setting(
+            "query.cpus",
+            Kind("number", _processors, "a number above 0, such as 2 or 0.5"),
+            None,
+            "Processors that a cluster reserves for all workers of a query. If unset, none.",
         ),
         Setting(
             "execution.checkpointing.interval",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 
 from pkray.errors import PkrayError, ServiceUnavailableError
-from pkray.service.hosted import Hosted
+from pkray.service.hosted import NOTHING, Caller, Hosted, Reserved
 from pkray.service.ray.actors import NAMESPACE
 
 _ANSWER_SECONDS = 30.0
@@ -48,8 +50,12 @@ class _Host:
         """End it; false where that takes longer."""
         return self._work.stop(seconds)
 
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of it."""
+        return getattr(self._work, method)(*arguments)
 
-HostActor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=8)(_Host)  # type: ignore[call-overload] # it has no types
+
+HostActor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=32)(_Host)  # type: ignore[call-overload] # it has no types
 
 
 class RemoteHosted(Hosted):
@@ -115,12 +121,54 @@ class RemoteHosted(Hosted):
             raise ServiceUnavailableError(f"{self._name} is not there: {error}") from error
 
 
-def host(name: str, make: Callable[..., Hosted], *arguments: Any) -> RemoteHosted:
+class RemoteCaller(Caller):
+    """Calls methods of work that an actor hosts."""
+
+    def __init__(self, actor: Any, name: str) -> None:
+        self._actor = actor
+        self._name = name
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        given = self._actor.call.remote(method, *arguments).future()
+        given.add_done_callback(lambda done: self._answer(done, answer))
+        return answer
+
+    def _answer(self, done: Future[Any], answer: Future[Any]) -> None:
+        error = done.exception()
+        if error is None:
+            answer.set_result(done.result())
+        elif isinstance(error, PkrayError) or not isinstance(error, RayError):
+            answer.set_exception(error)
+        else:
+            answer.set_exception(ServiceUnavailableError(f"{self._name} is not there: {error}"))
+
+
+def host(
+    name: str, make: Callable[..., Any], *arguments: Any, reserved: Reserved = NOTHING
+) -> RemoteHosted:
     """Find the actor that hosts work of this name, or start it."""
     options = HostActor.options(
-        name=name, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
+        name=name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        num_cpus=reserved.cpus,
+        memory=reserved.memory or None,
     )
     return RemoteHosted(options.remote(make, *arguments), name)
+
+
+def caller(name: str) -> RemoteCaller:
+    """Call methods of the work that the actor of this name hosts.
+
+    Raises:
+        ServiceUnavailableError: there is no such actor.
+    """
+    try:
+        return RemoteCaller(ray.get_actor(name, NAMESPACE), name)
+    except ValueError:
+        raise ServiceUnavailableError(f"{name} is not there: it was stopped") from None
 
 
 def find(name: str) -> RemoteHosted | None:
@@ -132,8 +180,10 @@ def find(name: str) -> RemoteHosted | None:
 
 
 def end(name: str) -> None:
-    """Kill the actor that hosts work of this name."""
-    try:
-        ray.kill(ray.get_actor(name, NAMESPACE), no_restart=True)
-    except ValueError:
-        return
+    """Kill the actor that hosts work of this name, and those whose names go on with a slash."""
+    known: Any = ray.util.list_named_actors  # it has no types
+    named = [each["name"] for each in known(True) if each["namespace"] == NAMESPACE]
+    for each in named:
+        if each == name or each.startswith(f"{name}/"):
+            with suppress(ValueError):
+                ray.kill(ray.get_actor(each, NAMESPACE), no_restart=True)

@@ -24,7 +24,7 @@ from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.pusher import Pusher, PushTarget, pushing
 from pkray.service.client.table_service import TableService
-from pkray.service.hosted import Hosted
+from pkray.service.hosted import NOTHING, Caller, Hosted, Reserved
 from pkray.service.leases import beat_seconds
 from pkray.service.owner_settings import LEASE_MILLIS
 from pkray.service.protocol import KeptBatch, RoutedBatch, SessionId, first_push
@@ -124,16 +124,32 @@ class RayRuntime:
         finally:
             workers.close()
 
-    def host(self, name: str, make: Callable[..., Hosted], *arguments: Any) -> Hosted:
+    @property
+    def processors(self) -> int:
+        """How many processors the cluster has."""
+        resources: Any = ray.cluster_resources  # it has no types
+        return max(1, int(resources().get("CPU", 1)))
+
+    def host(
+        self,
+        name: str,
+        make: Callable[..., Any],
+        *arguments: Any,
+        reserved: Reserved = NOTHING,
+    ) -> Hosted:
         """Find the actor that hosts work of this name, or start it: see `Hosting`."""
-        return hosted.host(name, make, *arguments)
+        return hosted.host(name, make, *arguments, reserved=reserved)
+
+    def caller(self, name: str) -> Caller:
+        """Call methods of the work of this name: see `Hosting`."""
+        return hosted.caller(name)
 
     def hosted(self, name: str) -> Hosted | None:
         """Find the actor that hosts work of this name."""
         return hosted.find(name)
 
     def end(self, name: str) -> None:
-        """Kill the actor that hosts work of this name."""
+        """Kill the actor that hosts work of this name, and those whose names go on with a slash."""
         hosted.end(name)
 
     def close(self) -> None:

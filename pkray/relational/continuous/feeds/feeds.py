@@ -18,6 +18,7 @@ from pkray.errors import MissingFileError, QueryFailedError, UnsupportedError
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning, beginning
 from pkray.relational.continuous.feeds.pace import Pace
+from pkray.relational.continuous.feeds.table_shares import TableShare
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import Fields
@@ -301,16 +302,28 @@ class TableFeed(Feed):
     def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
         after, until = bounds
         names = list(scan.fields.names)
-        if after < 0:
-            if until:
-                for batch in self._table.at(snapshot_id=until).to_batches(names):
-                    rows = batch_of(batch.columns, scan.fields.arrow, batch.num_rows)
-                    yield Changes.of_kind(rows)
-            return
-        if until > after:
+        if after < 0 and until:
+            yield from _added(self._table.at(snapshot_id=until).to_batches(names), scan)
+        elif until > after >= 0:
             changed = self._table.changelog_batches(after + 1, until, normalize=self._completes)
             for batch in changed:
                 yield with_kinds(batch, scan.fields)
+
+    def read_share(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+        after, until = bounds
+        share = TableShare(self._table, self._completes, self.worker, self.workers)
+        if self.workers == 1 or not share.is_dealt(after, until):
+            yield from super().read_share(bounds, scan)
+        elif after < 0 and until:
+            yield from _added(share.content(until, scan.fields.names), scan)
+        elif until > after >= 0:
+            for batch in share.changes(after + 1, until):
+                yield with_kinds(batch, scan.fields)
+
+
+def _added(batches: Iterable[pa.RecordBatch], scan: Node) -> Iterator[Changes]:
+    for batch in batches:
+        yield Changes.of_kind(batch_of(batch.columns, scan.fields.arrow, batch.num_rows))
 
 
 def with_kinds(rows: pa.Table | pa.RecordBatch, fields: Fields) -> Changes:

@@ -89,7 +89,12 @@ def _snapshot_watermark(micros: int | None) -> int | None:
 
 
 def last_of_keys(changes: Changes, target: Sequence[str], key: Sequence[str]) -> Changes:
-    """Leave the last change of each key of the table."""
+    """Leave the last change of each key of the table: of net changes the row that comes, if any.
+
+    A new row may stand before the one that it replaces.
+    """
+    if not changes.is_append:
+        changes = changes.take(np.argsort(changes.adds, kind="stable"))
     places = [list(target).index(name) for name in key]
     groups = codes([changes.rows.column(place) for place in places], len(changes))
     last = np.empty(groups.count, np.int64)

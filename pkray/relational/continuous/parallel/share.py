@@ -252,7 +252,4 @@ def _united(fields: Fields, parts: Sequence[Changes], key: Sequence[str] | None)
     new one: retractions go first.
     """
     joined = concatenated(fields, parts)
-    if key is None:
-        return netted(joined, None)
-    order = np.argsort(joined.adds, kind="stable")
-    return netted(joined.take(order), key) if len(joined) else joined
+    return netted(joined.take(np.argsort(joined.adds, kind="stable")), key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -58,13 +59,13 @@ class Member:
             peers = Peers(assignment.number, assignment.count, self._send, mailbox)
             self._share = self._open_share(assignment, peers)
 
-    def run(self, run: int, record: EpochRecord) -> list[dict[str, Any]]:
-        """Run an epoch; give what each operator did so far."""
+    def run(self, run: int, record: EpochRecord) -> tuple[int, list[dict[str, Any]]]:
+        """Run an epoch; give this process's id, and what each operator did so far."""
         with self._working:
             share = self._share_of(run)
             for _ in share.run(record):
                 pass
-            return share.nodes()
+            return os.getpid(), share.nodes()
 
     def checkpoint(self, run: int) -> Files:
         """Write all states to files; list them."""
@@ -123,6 +124,11 @@ class MemberHandle(Protocol):
 class Team:
     """The members, as the leader sees them.
 
+    Attributes:
+        mailbox: of the first worker.
+        nodes: what each operator of each member did so far.
+        processes: ids of the members' processes.
+
     Args:
         members: in the order of their numbers, from 1.
         run: number of the run.
@@ -137,6 +143,7 @@ class Team:
         self.mailbox = Mailbox(run)
         self.peers = Peers(0, len(members) + 1, send, self.mailbox)
         self.nodes: list[list[dict[str, Any]]] = []
+        self.processes: list[int] = []
 
     @property
     def workers(self) -> int:
@@ -156,8 +163,14 @@ class Team:
         ]
 
     def run(self, record: EpochRecord) -> None:
-        """Have all members run an epoch; `wait` tells when they have."""
+        """Have all members run an epoch; `finish` tells when they have."""
         self._start("run", record)
+
+    def finish(self) -> None:
+        """Wait until all members have run the epoch."""
+        told = self.wait()
+        self.processes = [process for process, _ in told]
+        self.nodes = [nodes for _, nodes in told]
 
     def checkpoint(self) -> None:
         """Have all members write their states to files; `wait` gives these."""

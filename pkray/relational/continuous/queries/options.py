@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pkray.errors import OptionError
-from pkray.options.values import duration_millis
+from pkray.options.values import SIZE, duration_millis
 from pkray.relational.continuous.queries.failure_hooks import OnFailure, check_failure_url
 
 IDLE_TIMEOUT = "table.exec.source.idle-timeout"
@@ -37,6 +37,9 @@ class QueryOptions:
         on_error: ``stop``, or ``skip`` rows that cannot be computed, which are kept aside.
         failure_url: where JSON is posted when the query fails.
         backfill: which engine reads what the tables hold when it begins, ``local`` or ``spark``.
+        parallelism: workers that share the work; None: as many as before, or as the place says.
+        memory: bytes that all workers take; None: not said.
+        cpus: processors that are reserved for all workers; None: none.
         clock: processing time in epoch milliseconds; None: that of the machine.
         on_failure: called when the query fails, where it runs in this process.
         idle_timeout: milliseconds without changes after which a source no longer holds the
@@ -50,27 +53,38 @@ class QueryOptions:
     checkpoint_seconds: float = 30.0
     failure_url: str | None = None
     backfill: str | None = None
+    parallelism: int | None = None
+    memory: int | None = None
+    cpus: float | None = None
     clock: Callable[[], int] | None = None
     on_failure: OnFailure | None = None
     idle_timeout: int = 0
 
     def bounded_by(self, settings: Mapping[str, str]) -> QueryOptions:
-        """Take the bounds of epochs and checkpoints, when a source is idle, the engine of the
-        backfill and the URL for failures that SET has set.
+        """Take what SET has set: bounds of epochs and checkpoints, when a source is idle, the
+        engine of the backfill, the URL for failures, and how many workers take what.
         """
-        backfill = settings.get("query.backfill-engine")
-        if backfill is not None and self.backfill is None:
-            return replace(self, backfill=backfill).bounded_by(settings)
-        url = settings.get("query.failure-url")
-        if url is not None and self.failure_url is None:
-            return replace(self, failure_url=check_failure_url(url)).bounded_by(settings)
-        chosen = self
-        interval = settings.get("execution.checkpointing.interval")
-        if interval is not None:
-            chosen = replace(chosen, checkpoint_seconds=duration_millis(interval) / 1000)
-        if IDLE_TIMEOUT in settings:
-            chosen = replace(chosen, idle_timeout=duration_millis(settings[IDLE_TIMEOUT]))
-        return chosen._batched_by(settings)
+        url, interval = settings.get("query.failure-url"), None
+        if "execution.checkpointing.interval" in settings:
+            interval = duration_millis(settings["execution.checkpointing.interval"]) / 1000
+        idle = settings.get(IDLE_TIMEOUT)
+        taken = replace(
+            self,
+            backfill=self.backfill or settings.get("query.backfill-engine"),
+            failure_url=self.failure_url or (check_failure_url(url) if url is not None else None),
+            checkpoint_seconds=self.checkpoint_seconds if interval is None else interval,
+            idle_timeout=self.idle_timeout if idle is None else duration_millis(idle),
+        )
+        return taken.placed_by(settings)._batched_by(settings)
+
+    def placed_by(self, settings: Mapping[str, str]) -> QueryOptions:
+        """Take how many workers SET wants, and what they may take."""
+        said: dict[str, Any] = {
+            name: read(settings[f"query.{name}"])
+            for name, read in (("parallelism", int), ("memory", SIZE.parse), ("cpus", float))
+            if f"query.{name}" in settings
+        }
+        return replace(self, **said)
 
     def _batched_by(self, settings: Mapping[str, str]) -> QueryOptions:
         if settings.get("table.exec.mini-batch.enabled", "false").lower() != "true":

@@ -26,6 +26,15 @@ from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import PLAN, TableOutlet
+from pkray.relational.continuous.parallel.hosted_team import (
+    HostedMember,
+    HostedQuery,
+    HostedTeams,
+    Post,
+    member_name,
+)
+from pkray.relational.continuous.parallel.peers import Peers
+from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.queries.as_of_watermarks import EventTime, waits_for_time
 from pkray.relational.continuous.queries.backfill import Backfill, Engine
 from pkray.relational.continuous.queries.failure_hooks import OnFailure, tell
@@ -37,6 +46,7 @@ from pkray.relational.continuous.queries.query_store import (
     QueryStore,
     failure_status,
 )
+from pkray.relational.continuous.queries.shares import QueryShares
 from pkray.relational.continuous.queries.streams import (
     feeding_status,
     in_query,
@@ -46,8 +56,7 @@ from pkray.relational.continuous.queries.streams import (
 from pkray.relational.continuous.queries.ttls import check_layouts
 from pkray.relational.continuous.queries.verify import Times, VerifyReport, verify
 from pkray.relational.continuous.queries.worker import QueryWorker
-from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
-from pkray.relational.continuous.state.states import States
+from pkray.relational.continuous.run import OpenTeam, Run, RunSettings
 from pkray.relational.continuous.upgrades.fates import fates
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
 from pkray.relational.continuous.upgrades.switching import forget
@@ -69,7 +78,8 @@ from pkray.relational.sources.streamed import (
     stored_streams,
 )
 from pkray.relational.sources.table import TableSource
-from pkray.service.hosted import Hosted, Hosting
+from pkray.relational.statements.settings import checked_setting
+from pkray.service.hosted import Caller, Hosted, Hosting, Reserved
 from pkray.shown import html_values
 
 if TYPE_CHECKING:
@@ -89,6 +99,8 @@ _FEEDERS: weakref.WeakKeyDictionary[Any, dict[str, list[RunningFeeder]]] = (
     weakref.WeakKeyDictionary()
 )
 """What feeds queries from streams of this process; keys as those of the workers."""
+MOST_WORKERS = 8
+"""Workers that a query begins with at most: what they exchange grows with the square of it."""
 _FUNCTIONS: dict[str, Outlet] = {}
 """Outlets that call functions of this process, by the folders of queries."""
 
@@ -328,6 +340,7 @@ class Query:
             QueryNotFoundError: it was dropped, or there is no such savepoint.
         """
         store = _store(self._catalog)
+        self._place(self._catalog.session.options)
         if savepoint is not None:
             self.stop()
             found = store.log(self.name).savepoint(savepoint)
@@ -340,6 +353,33 @@ class Query:
             store.log(self.name).want_savepoint(savepoint)
         _start(self._catalog, store.read(self.name), on_failure=on_failure)
         return self
+
+    def _place(self, settings: Mapping[str, str]) -> None:
+        """Keep how many workers are wanted, and what they may take."""
+        current = self._current
+        options = QueryOptions(**current.options).placed_by(settings).kept()
+        if options != current.options:
+            _store(self._catalog).replace(structs.replace(current, options=options))
+
+    def rescale(self, workers: int, timeout: float = 60.0) -> None:
+        """Let another number of workers go on with it, after the epoch that runs.
+
+        Each takes the rows of its keys out of the states of those before. What fails on the way
+        leaves the query as it was, or with the new number. One that is stopped goes on with the new
+        number when it is resumed.
+
+        Raises:
+            OptionError: fewer than one.
+            ServiceUnavailableError: the epoch takes longer than `timeout` seconds.
+        """
+        checked_setting("query.parallelism", str(workers))
+        worker = self._worker()
+        is_running = worker is not None and worker.is_running
+        if is_running:
+            self.stop(timeout)
+        self._place({"query.parallelism": str(workers)})
+        if is_running:
+            _start(self._catalog, self._current)
 
     def plan(self) -> Any:
         """Give the plan that it runs."""
@@ -612,7 +652,9 @@ def _start(
         name = _host_name(catalog, definition.name)
         runtime.end(name)  # an actor whose work has ended
         arguments = (catalog.warehouse, dict(catalog.storage_options), definition.name)
-        runtime.host(name, hosted_worker, *arguments, dict(catalog.session.functions))
+        functions = dict(catalog.session.functions)
+        reserved = _reserved(definition, 0, 1)
+        runtime.host(name, hosted_worker, *arguments, functions, reserved=reserved)
     else:
         key = _key(catalog, definition.name)
         _workers(catalog)[key] = open_worker(catalog, definition, clock)
@@ -699,19 +741,78 @@ def _stop_feeders(catalog: Catalog, name: str) -> None:
 
 def hosted_worker(
     warehouse: str, storage_options: dict[str, Any], name: str, functions: dict[str, Any]
-) -> QueryWorker:
+) -> HostedQuery:
     """Open the worker of a query in a process of its own, on the same cluster.
 
     Args:
         functions: of users, by name.
     """
+    catalog = _hosted_catalog(warehouse, storage_options, functions)
+    hosting, host = catalog.runtime, _host_name(catalog, name)
+    assert isinstance(hosting, Hosting)
+
+    def start(number: int, count: int) -> Caller:
+        reserved = _reserved(_store(catalog).read(name), number, count)
+        arguments = (warehouse, storage_options, name, functions)
+        member = member_name(host, number)
+        hosting.host(member, hosted_member, *arguments, reserved=reserved)
+        return hosting.caller(member)
+
+    teams = HostedTeams(hosting, host, start)
+    worker = open_worker(catalog, _store(catalog).read(name), None, teams.open)
+    return HostedQuery(worker, teams)
+
+
+def hosted_member(
+    warehouse: str, storage_options: dict[str, Any], name: str, functions: dict[str, Any]
+) -> HostedMember:
+    """Open a worker of a query that is not the first, in a process of its own.
+
+    Args:
+        functions: of users, by name.
+    """
+    catalog = _hosted_catalog(warehouse, storage_options, functions)
+    assert isinstance(catalog.runtime, Hosting)
+
+    def open_share(assigned: Assignment, peers: Peers) -> Share:
+        return _shares(catalog, _store(catalog).read(name)).open(assigned, peers)
+
+    return HostedMember(open_share, Post(catalog.runtime, _host_name(catalog, name)).send)
+
+
+def _hosted_catalog(
+    warehouse: str, storage_options: dict[str, Any], functions: dict[str, Any]
+) -> Catalog:
     from pkray.service.runtimes import open_runtime
     from pkray.table.catalog import Catalog
 
     runtime = open_runtime("ray", {}, storage_options)
     catalog = Catalog(warehouse, runtime, storage_options)
     catalog.session.functions.update(functions)
-    return open_worker(catalog, _store(catalog).read(name), None)
+    return catalog
+
+
+def _reserved(definition: Definition, number: int, count: int) -> Reserved:
+    """Say what is kept free for the process of a worker: its part of what the query may take.
+
+    The first one is there before it is known how many there are: it takes as much as the others
+    where that is said.
+    """
+    options = QueryOptions(**definition.options)
+    workers = count if number else options.parallelism or 1
+    return Reserved((options.cpus or 0.0) / workers, (options.memory or 0) // workers)
+
+
+def _first_workers(catalog: Catalog) -> int:
+    """Say how many workers a query begins with."""
+    runtime = catalog.runtime
+    return min(runtime.processors, MOST_WORKERS) if isinstance(runtime, Hosting) else 1
+
+
+def _shares(catalog: Catalog, definition: Definition) -> QueryShares:
+    folder = _store(catalog).folder(definition.name)
+    backfill = _backfill(catalog, definition)
+    return QueryShares(folder, definition, _roots(catalog, definition), backfill)
 
 
 def _is_stored(catalog: Catalog, definition: Definition) -> bool:
@@ -728,12 +829,21 @@ def _is_stored(catalog: Catalog, definition: Definition) -> bool:
 
 
 def open_worker(
-    catalog: Catalog, definition: Definition, clock: Callable[[], int] | None
+    catalog: Catalog,
+    definition: Definition,
+    clock: Callable[[], int] | None,
+    open_team: OpenTeam | None = None,
 ) -> QueryWorker:
-    """Run a query in a thread of this process."""
+    """Run a query in a thread of this process.
+
+    Args:
+        open_team: makes the workers but the first; default threads of this process.
+    """
     store = _store(catalog)
     options = QueryOptions(**definition.options)
     settings = _settings(definition, clock or now_millis)
+    if open_team is not None:
+        settings = replace(settings, first_workers=_first_workers(catalog))
     upgrades = Upgrading(_site(catalog, definition.name), _of_shadow(settings, definition.name))
 
     def failed(failure: Failure) -> Failure:
@@ -753,7 +863,7 @@ def open_worker(
         upgrades.begin()
         now = store.read(definition.name)
         _go_back(catalog, now)
-        return open_run(catalog, now, _outlets(catalog, now), settings)
+        return open_run(catalog, now, _outlets(catalog, now), settings, open_team)
 
     return QueryWorker(definition.name, opened, options.trigger_of(), failed, looked, upgrades)
 
@@ -767,6 +877,7 @@ def _settings(definition: Definition, clock: Callable[[], int]) -> RunSettings:
         reader_of(definition.name),
         options.on_error == "skip",
         options.max_rows,
+        workers=options.parallelism,
         idle_timeout=options.idle_timeout,
         aligns=not options.trigger_of().ends,
     )
@@ -777,31 +888,25 @@ def _of_shadow(settings: RunSettings, name: str) -> RunSettings:
 
 
 def open_run(
-    catalog: Catalog, definition: Definition, outlets: Sequence[Outlet], settings: RunSettings
+    catalog: Catalog,
+    definition: Definition,
+    outlets: Sequence[Outlet],
+    settings: RunSettings,
+    open_team: OpenTeam | None = None,
 ) -> Run:
     """Open a run of a query on its newest checkpoint.
 
     Args:
         outlets: one a root.
+        open_team: as of `open_worker`.
     """
-    store = _store(catalog)
-    roots = _roots(catalog, definition)
-    plan = RunnablePlan(
-        roots,
-        definition.before,
-        "0 ms",
-        definition.ttls,
-        definition.digest,
-        definition.beginnings,
-        _backfill(catalog, definition),
-    )
-    folder = store.folder(definition.name).child("state")
-    states = States(folder, generation=definition.generation)
+    log, shares = _store(catalog).log(definition.name), _shares(catalog, definition)
+    states = shares.states(settings.workers or 1)
     with ExitStack() as undo:
         undo.callback(states.close)
         for outlet in outlets:
             undo.callback(outlet.close)
-        run = Run(plan, outlets, store.log(definition.name), states, settings)
+        run = Run(shares.plan, outlets, log, states, settings, open_team or shares.threads)
         undo.pop_all()
     return run
 

@@ -187,10 +187,13 @@ class QueryWorker:
             _log.warning("query %s: what it held is let go of late: %s", self.name, error)
 
     def _loop(self, run: Run) -> bool:
-        """Run until it is to stop or nothing more comes; true: until another plan takes over."""
+        """Run until it is to stop or nothing more comes; true: until another run takes over."""
         while not self._stopping.is_set():
             self._look()
             self._keep(run)
+            if run.is_outgrown:
+                run.checkpoint()
+                return True
             if self._upgrades is not None and self._upgrades.turn(run):
                 return True
             begun = time.monotonic()

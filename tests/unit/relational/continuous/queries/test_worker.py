@@ -16,6 +16,7 @@ class OneEpoch:
     """A run that has one epoch."""
 
     next_epoch = 0
+    is_outgrown = False
 
     def __init__(self) -> None:
         self.positions: dict[str, int] = {}

@@ -1,0 +1,59 @@
+"""What one of several workers reads of a keyed table: some of its buckets."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from pkray.changelog.change_history import ChangeHistory
+from pkray.changelog.reader import ChangelogReader
+from pkray.format.snapshot import OVERWRITE
+from pkray.metadata.live import unless_expired
+from pkray.table.table import Table
+
+
+class TableShare:
+    """Reads the buckets of a table that are one worker's.
+
+    Changes of a key are all in one bucket, and so come to one worker in their order. That does not
+    hold for keys that move between partitions, nor for overwrites, which may change the number of
+    buckets: epochs with these are the first worker's.
+
+    Args:
+        completes: whether changes of which the table tells only what was written are completed.
+        worker, workers: the number of the worker, and how many there are.
+    """
+
+    def __init__(self, table: Table, completes: bool, worker: int, workers: int) -> None:
+        self._table = table
+        self._completes = completes
+        self._worker = worker
+        self._workers = workers
+        self._keys_stay = set(table.partition_keys) <= set(table.primary_keys)
+
+    def is_dealt(self, after: int, until: int) -> bool:
+        """Whether the changes between two snapshots are dealt to the workers."""
+        if not self._keys_stay:
+            return False
+        history = ChangeHistory(self._table.location.open())
+        numbers = range(max(after, 0) + 1, until + 1) if after >= 0 else ()
+        return all(history.find(number).commit_kind != OVERWRITE for number in numbers)
+
+    def content(self, snapshot_id: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of this worker's buckets at a snapshot."""
+        store = self._table.location.open()
+        for split in self._table.at(snapshot_id=snapshot_id).plan(list(names)):
+            if self._takes(split.partition, split.bucket):
+                with unless_expired(store, snapshot_id):
+                    yield from split.read(store)
+
+    def changes(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
+        """Read what snapshots changed in this worker's buckets."""
+        table = self._table
+        reader = ChangelogReader(table.location.open(), table.schema, normalize=self._completes)
+        return reader.read(first, last, takes=self._takes)
+
+    def _takes(self, partition: bytes, bucket: int | None) -> bool:
+        return (zlib.crc32(partition) + (bucket or 0)) % self._workers == self._worker

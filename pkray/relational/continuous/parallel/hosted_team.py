@@ -1,0 +1,120 @@
+"""Workers of a query in processes of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from pkray.relational.continuous.parallel.mailbox import Letter
+from pkray.relational.continuous.parallel.peers import Send
+from pkray.relational.continuous.parallel.team import Member, OpenShare, Team
+from pkray.service.hosted import Caller, Hosted, Hosting
+
+
+class HostedMember:
+    """A member in its own process; hosted as work that does nothing by itself.
+
+    Args:
+        open_share: opens what it computes with.
+        send: reaches the other workers.
+    """
+
+    def __init__(self, open_share: OpenShare, send: Send) -> None:
+        self._member = Member(open_share, send)
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        return getattr(self._member, method)
+
+    def status(self) -> dict[str, Any]:
+        """Say which process it is."""
+        return {"process": os.getpid()}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it may still do something: until its process ends."""
+        return True
+
+
+class Post:
+    """Sends letters to the workers of a query by the names of their processes.
+
+    Args:
+        name: of the process of the first worker.
+    """
+
+    def __init__(self, hosting: Hosting, name: str) -> None:
+        self._hosting = hosting
+        self._name = name
+        self._callers: dict[int, Caller] = {}
+
+    def send(self, to: int, letter: Letter) -> None:
+        """Send a letter; where it does not come, its reader misses it."""
+        if to not in self._callers:
+            self._callers[to] = self._hosting.caller(member_name(self._name, to))
+        self._callers[to].call("deliver", letter)
+
+
+class HostedHandle:
+    """Reaches a member in another process."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        return self._caller.call(method, *arguments)
+
+    def close(self) -> None:
+        return  # its process goes on, for the next run
+
+
+def member_name(name: str, number: int) -> str:
+    """Name the process of a worker, by that of the first one."""
+    return f"{name}/{number}" if number else name
+
+
+class HostedTeams:
+    """Makes the teams of the runs of a query, whose members are other processes.
+
+    Args:
+        name: of this process, in which the runs are.
+        start: starts the process of a member, if it is not there, by its number and how many
+            workers there are.
+    """
+
+    def __init__(self, hosting: Hosting, name: str, start: Callable[[int, int], Caller]) -> None:
+        self._post = Post(hosting, name)
+        self._start = start
+        self._team: Team | None = None
+
+    def open(self, count: int, run: int) -> Team:
+        """Make the team of a run."""
+        members = [HostedHandle(self._start(number, count)) for number in range(1, count)]
+        self._team = Team(members, run, self._post.send)
+        return self._team
+
+    def deliver(self, letter: Letter) -> None:
+        """Take in what a member sends to the first worker."""
+        if self._team is not None:
+            self._team.mailbox.put(letter)
+
+
+class HostedQuery:
+    """The worker of a query that is the first of its team, in its own process: `Hosted` work.
+
+    Args:
+        worker: runs the query.
+        teams: to which the other workers send.
+    """
+
+    def __init__(self, worker: Hosted, teams: HostedTeams) -> None:
+        self._worker = worker
+        self._teams = teams
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._worker, name)
+
+    def deliver(self, letter: Letter) -> None:
+        """Take in what another worker sends to the first one."""
+        self._teams.deliver(letter)
