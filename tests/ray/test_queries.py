@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 
 import pytest
+import ray
 
 import pkray
 
@@ -59,3 +60,35 @@ def test_a_query_whose_process_is_killed_goes_on(ray_catalog, put):
         query.wait({"default.t": put({number + 3: 3})}, timeout=60)
         assert query.verify().equal
     assert content(ray_catalog) == Counter([(0, 1), (1, 3)])
+
+
+def workers_of(query) -> list[str]:
+    """List the actors of a query, but the first one."""
+    (host,) = (each for each in host_names() if each.endswith(query.name))
+    return [each for each in host_names() if each.startswith(f"{host}/")]
+
+
+def host_names() -> list[str]:
+    named = ray.util.list_named_actors(all_namespaces=True)
+    return [each["name"] for each in named if each["name"].startswith("pkray-query-")]
+
+
+def test_actors_share_a_query_and_go_on_after_each_was_killed(ray_catalog, put):
+    ray_catalog.sql("SET 'query.parallelism' = '2'")
+    query = ray_catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({number: number for number in range(40)})})
+    status = query.status()
+    assert status["workers"] == 2
+    assert len(set(status["processes"])) == 2
+    assert len(workers_of(query)) == 1
+    for place in (1, 0):
+        os.kill(query.status()["processes"][place], signal.SIGKILL)
+        query.wait({"default.t": put({100 + place: 3, 7: 8})}, timeout=60)
+        assert query.verify().equal
+    query.rescale(1)
+    query.wait({"default.t": put({200: 1, 8: 9})})
+    assert query.status()["workers"] == 1
+    assert workers_of(query) == []
+    assert query.verify().equal
+    query.drop()
+    assert host_names() == []
