@@ -115,13 +115,14 @@ def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch
     )  # fmt: skip
     sides = Sides.of(plain)
     for left, right in _tables(node, sides, engine):
-        pairs = _near(node, sides, left, right)
+        pairs = near(node, sides, left, right)
         yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
 
 
-def _near(
+def near(
     node: IntervalJoin, sides: Sides, left: pa.Table, right: pa.Table
 ) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pair rows of equal keys whose times are near, as int64 numbers of rows of each side."""
     keys, others, known, theirs_known = _key_codes(sides, left, right)
     right_time = _renamed(node, node.right_time)
     (times, valid), (theirs, their_valid), scale = _moments(left[node.left_time], right[right_time])

@@ -8,7 +8,7 @@ what families are made of.
 - ``aggregates/`` folds groups; ``sets`` counts equal rows.
 - ``normalize`` keeps one row a key, ``unique`` refuses a second one, ``row_key`` makes a key where
   there is none; ``replacement`` gives the changes of rows of which there is one a key.
-- ``joins/`` has all joins of changing sides, temporal and lookup joins.
+- ``joins/`` has all joins of changing sides, by interval, temporal and lookup joins.
 - ``ranked`` numbers rows in an order (top-n, LIMIT, deduplication), ``over`` computes window
   functions (``carried``: from the row before); ``ordering`` is what both share.
 - ``windows/`` has what waits for event time.
@@ -22,6 +22,7 @@ from functools import cache
 FAMILIES = (
     "aggregates.aggregate",
     "joins.joins",
+    "joins.intervals",
     "joins.lookups",
     "joins.temporal",
     "normalize",

@@ -226,10 +226,14 @@ def _read(node: Aggregate) -> set[str]:
     return read
 
 
+_NEAR = (
+    *(JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL, JoinKind.SEMI, JoinKind.ANTI),
+)
+
+
 def as_interval_join(join: Join) -> Node:
     """Make a join whose condition bounds the distance of two event times an interval join."""
-    kinds = (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
-    if join.kind not in kinds or any(join.null_safe):
+    if join.kind not in _NEAR or any(join.null_safe) or join.null_aware:
         return join
     left = {column.name for column in join.left.fields if column.is_rowtime}
     right = {

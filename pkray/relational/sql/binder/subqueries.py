@@ -22,7 +22,7 @@ from pkray.relational.plan.expressions import (
 from pkray.relational.plan.nodes import JoinKind
 from pkray.relational.sql.binder.context import BoundQuery, Queries
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder, renamed
-from pkray.relational.sql.binder.patterns import pruned
+from pkray.relational.sql.binder.patterns import as_interval_join, pruned
 from pkray.relational.sql.binder.scope import Correlation, NeedsDomainError, OuterRef, Scope
 from pkray.relational.sql.expressions.operators import negation
 from pkray.relational.sql.places import placed, position
@@ -85,7 +85,7 @@ class Subqueries:
         kind = JoinKind.ANTI if negated else JoinKind.SEMI
         if isinstance(inner, exp.Exists):
             builder = self._matched(inner.this)
-            self.scope.rows.node = builder.join(kind)
+            self.scope.rows.node = as_interval_join(builder.join(kind))
             return True
         if isinstance(inner, exp.In) and inner.args.get("query") is not None:
             self._filter_in(inner, inner.args["query"], negated=negated)
@@ -115,7 +115,8 @@ class Subqueries:
             return
         builder = self._keyed(node, lefts, query)
         kind = JoinKind.ANTI if negated else JoinKind.SEMI
-        self.scope.rows.node = builder.join(kind, null_aware=negated and _may_be_null(builder))
+        joined = builder.join(kind, null_aware=negated and _may_be_null(builder))
+        self.scope.rows.node = as_interval_join(joined)
 
     # As values
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from pkray.errors import UnsupportedError
 from pkray.relational import changelog, query
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
 
@@ -155,9 +154,12 @@ def test_the_first_row_by_event_time_waits_for_watermarks() -> None:
         "SELECT k FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY at) AS n FROM t) "
         "WHERE n = 1"
     )
-    t = changelog({"k": "INT", "at": "TIMESTAMP(3)"}, watermark="at", name="t")
-    with pytest.raises(UnsupportedError, match="this Deduplicate does not run continuously"):
-        Continuous(query(text, t=t), {"t": t})
+    mark = ("at", "at - INTERVAL '5' SECOND")
+    t = changelog({"k": "INT", "at": "TIMESTAMP(3)"}, watermark=mark, name="t")
+    run = Continuous(query(text, t=t), {"t": t})
+    assert not len(run.push("t", [{"k": 1, "at": datetime(1970, 1, 1)}]))
+    made = run.push("t", [{"k": 2, "at": datetime(1970, 1, 1, 0, 0, 5)}])
+    assert kinds_of(made) == [("+I", (1,))]
 
 
 def test_a_row_that_rises_among_the_first_is_updated() -> None:

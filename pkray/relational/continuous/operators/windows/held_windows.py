@@ -101,6 +101,8 @@ def counted(before: np.ndarray, groups: np.ndarray, signs: np.ndarray) -> np.nda
         groups: int64, of each change; every group has one.
         signs: int64, 1 for each change that adds, -1 for one that takes back.
     """
+    if not len(groups):
+        return before
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
     running = np.cumsum(signs[order])

@@ -25,6 +25,10 @@ QUERIES = {
     ),
     "window top-n": RANKED.format(", window_start, window_end", WINDOWS.format("l")),
     "first rows": RANKED.format("", "l").replace(", v)", ")"),
+    "interval join": (
+        "SELECT l.k, l.v, r.v AS w FROM l FULL JOIN r ON l.k = r.k "
+        "AND l.at BETWEEN r.at - INTERVAL '6' SECOND AND r.at + INTERVAL '2' SECOND"
+    ),
     "temporal join": (
         "SELECT l.k, l.v, r.v AS w FROM l LEFT JOIN r FOR SYSTEM_TIME AS OF l.at ON l.k = r.k"
     ),
