@@ -15,8 +15,8 @@ from pkray.relational.local.keys import argsort, begins, codes
 from pkray.relational.plan.nodes import Window, WindowKind
 from pkray.rows.python_values import to_python
 
-PER_MICRO = {"ms": 1, "us": 1, "ns": 1000}
-MILLI = 1000
+_PER_MILLI = {"ms": 1, "us": 1000, "ns": 1_000_000}
+_MICROS = 1000
 WINDOW_ROWS = 1 << 20
 """Rows that come out at once: a row is in as many windows as its size has steps."""
 
@@ -54,7 +54,7 @@ def _cut(node: Window, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def times_of(node: Window, table: pa.Table, place: int = 0) -> np.ndarray:
-    """Give the rows' times: microseconds since 1970, of TIMESTAMP(9) nanoseconds."""
+    """Give the rows' times since 1970 as int64, in the unit in which windows are computed."""
     column = whole(table[node.time])
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
@@ -65,14 +65,28 @@ def times_of(node: Window, table: pa.Table, place: int = 0) -> np.ndarray:
             column=node.time,
             row=place + row,
         )
-    unit = "ns" if column.type.unit == "ns" else "us"
-    kind = pa.timestamp(unit, column.type.tz)
+    kind = pa.timestamp(_unit(node), column.type.tz)
     return np.asarray(column.cast(kind).view(pa.int64()))
 
 
-def scale_of(node: Window) -> int:
-    unit = node.input.fields[node.time].type.arrow.unit
-    return PER_MICRO[unit]
+def in_unit(node: Window, micros: int) -> int:
+    """Give a duration of a window's in the unit of its times."""
+    return micros * _PER_MILLI[_unit(node)] // _MICROS
+
+
+def as_micros(node: Window, times: np.ndarray) -> np.ndarray:
+    """Give times in the unit of a window's in microseconds, rounded up."""
+    per_milli = _PER_MILLI[_unit(node)]
+    if per_milli <= _MICROS:
+        return times * (_MICROS // per_milli)
+    return -(-times // (per_milli // _MICROS))
+
+
+def _unit(node: Window) -> str:
+    """Choose the unit of the column, unless a duration is none of whole milliseconds."""
+    unit: str = node.input.fields[node.time].type.arrow.unit
+    spans = (node.size, node.step, node.offset)
+    return "us" if unit == "ms" and any(span % _MICROS for span in spans) else unit
 
 
 def with_bounds(
@@ -82,31 +96,29 @@ def with_bounds(
     schema = node.fields.arrow
     same = len(rows) == table.num_rows and bool((rows == np.arange(len(rows))).all())
     taken = table if same else table.take(pa.array(rows))
-    last = ends - MILLI * scale_of(node)
+    last = ends - in_unit(node, _MICROS)
     bounds = [
-        _as_time(values, schema.field(name).type, scale_of(node))
+        _as_time(values, schema.field(name).type, _unit(node))
         for values, name in zip((starts, ends, last), node.names, strict=True)
     ]
     columns = [*taken.columns, *bounds]
     return with_schema(pa.Table.from_arrays(columns, names=schema.names), schema)
 
 
-def _as_time(values: np.ndarray, kind: pa.TimestampType, scale: int) -> pa.Array:
-    unit = "us" if scale == 1 else "ns"
+def _as_time(values: np.ndarray, kind: pa.TimestampType, unit: str) -> pa.Array:
     times = pa.array(values).view(pa.timestamp(unit, kind.tz))
-    return pc.cast(times, kind, safe=False)
+    return times if unit == kind.unit else pc.cast(times, kind, safe=False)
 
 
 def _tumbling(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    size, offset = node.size * scale_of(node), node.offset * scale_of(node)
+    size, offset = in_unit(node, node.size), in_unit(node, node.offset)
     starts = times - (times - offset) % size
     return np.arange(len(times)), starts, starts + size
 
 
 def _hopping(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Find the windows that a time is in, the last to begin first."""
-    scale = scale_of(node)
-    size, step, offset = node.size * scale, node.step * scale, node.offset * scale
+    size, step, offset = (in_unit(node, span) for span in (node.size, node.step, node.offset))
     most = -(-size // step)
     last = times - (times - offset) % step
     starts = (last[:, None] - step * np.arange(most)).ravel()
@@ -117,8 +129,7 @@ def _hopping(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
 
 def _cumulating(node: Window, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Find the windows that a time is in, the shortest first."""
-    scale = scale_of(node)
-    size, step, offset = node.size * scale, node.step * scale, node.offset * scale
+    size, step, offset = (in_unit(node, span) for span in (node.size, node.step, node.offset))
     begin = times - (times - offset) % size
     most = -(-size // step)
     ends = np.minimum(step * np.arange(1, most + 1), size)
@@ -137,7 +148,7 @@ _ASSIGNED = {
 
 def _sessions(node: Window, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     """Find each row's session: rows of a partition, each at most a gap after the one before."""
-    times, gap = times_of(node, table), node.size * scale_of(node)
+    times, gap = times_of(node, table), in_unit(node, node.size)
     partitions = codes([table[name] for name in node.partition_by], table.num_rows).of_row
     order = argsort([partitions, times], table.num_rows)
     sorted_times = times[order]

@@ -20,7 +20,7 @@ from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded, identified
 from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.local.keys import codes
-from pkray.relational.local.windows import scale_of, times_of, with_bounds
+from pkray.relational.local.windows import as_micros, in_unit, times_of, with_bounds
 from pkray.relational.plan.nodes import Window, WindowKind
 
 ARRIVAL, COUNT = "arrival", "count"
@@ -65,13 +65,13 @@ class KnownSessions:
     One that is over stays known as long as a row can come that would belong to it, which is late.
 
     Args:
-        gap, scale: as of the operator.
+        node: whose unit of time all is in.
     """
 
-    def __init__(self, context: Context, gap: int, scale: int) -> None:
+    def __init__(self, node: Window, context: Context) -> None:
         values = [(START, pa.int64()), (LAST, pa.int64()), (IS_OVER, pa.bool_())]
-        self._gap = gap
-        self._scale = scale
+        self._node = node
+        self._gap = in_unit(node, node.size)
         self._state = context.open_state(StateSpec(pa.schema(values), by_row=True, name="sessions"))
         ends = pa.schema([(PART, pa.binary()), *values])
         self._ends = Waiting(context, ends, name="ends")
@@ -164,7 +164,7 @@ class KnownSessions:
 
     def _rounded_up(self, times: np.ndarray) -> np.ndarray:
         """Give times in microseconds."""
-        return -(-times // self._scale)
+        return as_micros(self._node, times)
 
 
 class SessionRows:
@@ -260,10 +260,9 @@ class Sessions(Operator):
 
     def __init__(self, node: Window, context: Context) -> None:
         super().__init__(node, context)
-        self._scale = scale_of(node)
-        self._gap = node.size * self._scale
+        self._gap = in_unit(node, node.size)
         self._tick = tick(node.input.fields[node.time].type)
-        self._known = KnownSessions(context, self._gap, self._scale)
+        self._known = KnownSessions(node, context)
         self._rows = SessionRows(node, context)
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
@@ -310,7 +309,7 @@ class Sessions(Operator):
         left = np.flatnonzero(~late & changes.adds)
         open_ones = stored.spans.take(np.flatnonzero(~stored.is_over))
         spans, of_span = merged(joined(points.take(left), open_ones), self._gap)
-        ends = -(-(spans.lasts + self._gap) // self._scale)
+        ends = as_micros(self.node, spans.lasts + self._gap)
         late[left] = passed(ends, epoch.watermark, self._tick)[of_span[: len(left)]]
         return late
 

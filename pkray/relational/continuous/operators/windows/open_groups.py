@@ -1,0 +1,184 @@
+"""The groups of open windows, and which of them wait for which moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+
+from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.operator import Context, Epoch
+from pkray.relational.continuous.operators.aggregates.accumulators import integers
+from pkray.relational.continuous.operators.aggregates.fold import Fold
+from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
+from pkray.relational.continuous.operators.windows.event_time import micros
+from pkray.relational.continuous.operators.windows.waiting import Waiting
+from pkray.relational.continuous.state.state import Found, StateSpec
+from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.nodes import Aggregate, WindowKind
+from pkray.relational.plan.windowing import WindowBounds
+
+ARRIVAL, ROWS = "arrival", "rows"
+"""When the first row of a group came, and how many rows it has."""
+LISTED_GROUPS, LISTED_WINDOWS, LISTED_MOST = 1 << 8, 1 << 6, 1 << 14
+"""Groups are listed together until there are so many, or of so many windows; of one window there
+may be more, up to the last number."""
+_LIST = "groups"
+
+
+class OpenGroups:
+    """Keeps groups by their keys, and lists of the keys by the end of their windows.
+
+    A group is written into a list once, when an epoch ends after which it is still open.
+
+    Attributes:
+        names: the keys that tell groups apart: the end of a window says what its other bounds are,
+            but for sessions.
+        fold: what is kept of a group.
+    """
+
+    def __init__(self, node: Aggregate, context: Context, bounds: WindowBounds) -> None:
+        self._keys = node.input.fields.only(node.keys)
+        self.end = next(name for name in node.keys if name in bounds.end)
+        self.names = _telling_apart(self._keys, self.end, bounds)
+        self.fold = Fold(node, retracts=not context.inputs[0].is_append)
+        counts = [pa.field(ARRIVAL, pa.int64()), pa.field(ROWS, pa.int64())]
+        schema = pa.schema([*self._keys.arrow, *counts, *self.fold.columns])
+        self._state = context.open_state(StateSpec(schema))
+        self.fold.open(context)
+        self._lists = Waiting(context, pa.schema([(_LIST, pa.binary())]), name="windows")
+        self._new: list[pa.Table] = []
+        self._nothing = Changes.none(node.input.fields)
+        self._listed_twice = not context.inputs[0].is_append
+
+    def take(self, changes: Changes, epoch: Epoch) -> Groups:
+        """Put changes into groups.
+
+        Returns:
+            the groups, and whether each was there before and is now.
+        """
+        groups = Groups.from_changes(changes, self.names, epoch)
+        found = aligned(self._state.get(groups.keys), groups.count)
+        arrival, rows_found, *before = found[len(self._keys) :]
+        rows_before = integers(rows_found)
+        rows, kept = counted(groups.of_row, groups.signs, rows_before)
+        came = pc.coalesce(arrival, pa.array(groups.arrivals[groups.first]))
+        first = pa.array(groups.first)
+        columns = [changes.column(name).take(first) for name in self._keys.names]
+        groups = groups.moving(rows_before > 0, rows > 0, kept)
+        after = self.fold.advance(before, groups)
+        values = [*columns, came, pa.array(rows), *after]
+        self._remember(groups, values)
+        new = np.flatnonzero(groups.there & ~groups.was)
+        if len(new):
+            made = pa.Table.from_arrays(columns, schema=self._keys.arrow)
+            self._new.append(made if len(new) == groups.count else made.take(pa.array(new)))
+        return groups
+
+    def _remember(self, groups: Groups, values: Sequence[pa.Array]) -> None:
+        if groups.there.all():
+            self._state.put(groups.keys, values)
+            return
+        there = pa.array(np.flatnonzero(groups.there))
+        self._state.put(groups.keys.take(there), [each.take(there) for each in values])
+        self._state.remove(groups.keys.take(pa.array(np.flatnonzero(groups.was & ~groups.there))))
+
+    def ended(self, until: int, epoch: Epoch) -> pa.Table:
+        """List the groups of windows that end until then, and note which are still open.
+
+        Args:
+            until: microseconds.
+
+        Returns:
+            the keys.
+        """
+        listed = [self._read(lists) for due in self._lists.due(until) for lists in due.rows[0]]
+        waiting = pa.concat_tables([self._keys.arrow.empty_table(), *listed, *self._new])
+        self._new = []
+        ends = micros(waiting[self.end].combine_chunks())
+        over = ends <= until
+        self._write(waiting.filter(pa.array(~over)), ends[~over], epoch)
+        return waiting.filter(pa.array(over)).combine_chunks()
+
+    def _read(self, listed: pa.Scalar) -> pa.Table:
+        batch = pa.ipc.read_record_batch(listed.as_buffer(), self._keys.arrow)
+        return pa.Table.from_batches([batch])
+
+    def _write(self, keys: pa.Table, ends: np.ndarray, epoch: Epoch) -> None:
+        """Note groups of windows, some windows together where they have few groups."""
+        if not len(ends):
+            return
+        order = np.argsort(ends, kind="stable")
+        ends = ends[order]
+        keys = keys.take(pa.array(order)).combine_chunks()
+        starts = np.array(list(_cuts(ends)))
+        sizes = np.diff(np.append(starts, len(ends)))
+        batches = [
+            _one(keys.slice(start, size)).serialize().to_pybytes()
+            for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
+        ]
+        numbers = pa.array(np.arange(len(starts)))
+        epochs = pa.repeat(pa.scalar(epoch.number, pa.int64()), len(starts))
+        self._lists.put(ends[starts], [epochs, numbers], [pa.array(batches, pa.binary())])
+
+    def get(self, keys: pa.Table) -> tuple[Groups, Found]:
+        """Find what is kept of groups, each once; those that are gone are not found.
+
+        Args:
+            keys: as they are listed.
+        """
+        columns = [_whole(keys[name]) for name in self.names]
+        groups = Groups.of_keys(self._nothing, self.names, columns)
+        if self._listed_twice:
+            once = pa.array(_first_places(groups.keys))
+            columns = [column.take(once) for column in columns]
+            groups = Groups.of_keys(self._nothing, self.names, columns)
+        return groups, self._state.get(groups.keys)
+
+    def named(self, found: Found) -> Groups:
+        """Give the groups that were found, in their order: their keys can be told in messages."""
+        columns = [found.column(name) for name in self.names]
+        return Groups.of_keys(self._nothing, self.names, columns)
+
+    def forget(self, groups: Groups) -> None:
+        """Remove groups."""
+        self._state.remove(groups.keys)
+        self.fold.forget(groups.keys)
+
+
+def _telling_apart(keys: Fields, end: str, bounds: WindowBounds) -> tuple[str, ...]:
+    if bounds.window.kind is WindowKind.SESSION:
+        return keys.names
+    implied = (bounds.start | bounds.end) - {end}
+    return tuple(name for name in keys.names if name not in implied)
+
+
+def _cuts(ends: np.ndarray) -> Iterator[int]:
+    """Cut groups in the order of their ends into those that are listed together."""
+    begins = np.flatnonzero(np.r_[True, ends[1:] != ends[:-1]])
+    start, windows = 0, 0
+    for begin, stop in zip(begins.tolist(), [*begins[1:].tolist(), len(ends)], strict=True):
+        if windows and (begin - start >= LISTED_GROUPS or windows >= LISTED_WINDOWS):
+            yield start
+            start, windows = begin, 0
+        windows += 1
+        while stop - start > LISTED_MOST:
+            yield start
+            start += LISTED_MOST
+    yield start
+
+
+def _first_places(keys: pa.Array) -> np.ndarray:
+    numbers = np.asarray(keys.dictionary_encode().indices)
+    return np.unique(numbers, return_index=True)[1]
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _one(table: pa.Table) -> pa.RecordBatch:
+    return table.combine_chunks().to_batches()[0]
