@@ -10,7 +10,8 @@ so that a replayed one changes nothing. Rows go from executors to owners (``batc
 `read` and `register` are data sources for tables (``source``), `read_stream` for changes
 (``changes``), with filters pushed down. `relation` takes a DataFrame into queries, and runs plans
 (``relations``); one that streams feeds continuous queries (``feeder``) through Arrow files that
-tasks write (``spooling``). ``session`` starts Spark, on its own or on Ray. ``failure``
+tasks write (``spooling``); ``backfill`` computes their first epochs, and ``result_stream``
+reads their changes. ``session`` starts Spark, on its own or on Ray. ``failure``
 brings pkray's errors out of tasks as plain data. Alone imports pyspark and raydp.
 """
 

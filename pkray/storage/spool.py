@@ -103,6 +103,14 @@ class Spool:
             self._count += 1
         return self._count
 
+    def first(self) -> int:
+        """Find the first batch whose rows are there; without any, the number of the next one."""
+        number = min(self._numbers(), default=0)
+        batch = self.batch(number)
+        if batch is None or all(self.store.exists(_rows_path(each.name)) for each in batch.files):
+            return number
+        return number + 1
+
     def batch(self, number: int) -> SpooledBatch | None:
         """Read what is known of a batch; None where there is none of this number any more."""
         path = _batch_path(number)

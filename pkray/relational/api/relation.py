@@ -646,7 +646,9 @@ class Relation(Queried):
 
         Returns:
             an iterator of batches of ``_row_kind``, ``_epoch`` and the columns; what the sources
-            hold comes first, as +I. A context manager: leaving it ends the query.
+            hold comes first, as +I. Its ``to_ray()`` gives each epoch as a Ray Dataset, its
+            ``to_spark(spark)`` all of them as a streaming DataFrame. A context manager: leaving it
+            ends the query.
 
         Raises:
             UnsupportedError: a node does not run continuously, or its changes cannot be told so;

@@ -81,6 +81,7 @@ from pkray.relational.sources.table import TableSource
 from pkray.relational.statements.settings import checked_setting
 from pkray.service.hosted import Caller, Hosted, Hosting, Reserved
 from pkray.shown import html_values
+from pkray.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from pkray.table.catalog import Catalog
@@ -1046,6 +1047,11 @@ def _made_by(
 def plan_of(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:
     """Give the physical plans of a query, one a result."""
     return _roots(catalog, definition)
+
+
+def folder_of(catalog: Catalog, name: str) -> ObjectStore:
+    """Give the folder of a query."""
+    return _store(catalog).folder(name)
 
 
 def _store(catalog: Catalog) -> QueryStore:

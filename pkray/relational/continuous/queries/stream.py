@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -24,7 +25,14 @@ from pkray.relational.continuous.outlets.outlets import (
 )
 from pkray.relational.continuous.queries.log import NoLog
 from pkray.relational.continuous.queries.options import IDLE_TIMEOUT, QueryOptions
-from pkray.relational.continuous.queries.query import Query, define, open_run, start_function
+from pkray.relational.continuous.queries.pump import Pump
+from pkray.relational.continuous.queries.query import (
+    Query,
+    define,
+    folder_of,
+    open_run,
+    start_function,
+)
 from pkray.relational.continuous.queries.query_store import FOLDER, Definition
 from pkray.relational.continuous.queries.streams import in_query, start_feeders, streams_in
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
@@ -37,8 +45,10 @@ from pkray.relational.plan.state import ttl_of
 from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.plans import session_of
 from pkray.relational.sources.streamed import Feeding, StreamedSource
+from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
+from pkray.storage.spool import Spool
 from pkray.table.databases import remove_folders
 from pkray.version import __version__
 
@@ -61,7 +71,7 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
     Args:
         outlet: of the run's one root.
         name: None: it forgets its state when it is closed.
-        forget: deletes what streams from outside have brought, at its end.
+        place: for files that are its own, beside the state.
     """
 
     def __init__(
@@ -69,8 +79,8 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
         run: Run,
         outlet: QueueOutlet,
         trigger: Follow,
-        name: str | None = None,
-        forget: Callable[[], None] = lambda: None,
+        name: str | None,
+        place: Place,
     ) -> None:
         self.schema = outlet.schema
         self.name = name
@@ -78,7 +88,8 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
         self._outlet = outlet
         self._ends = trigger == "available_now"
         self._is_closed = False
-        self._forget = forget
+        self._place = place
+        self._pump: Pump | None = None
         self._feeders = start_feeders(run.plan.roots, self._feeding)
 
     def __repr__(self) -> str:
@@ -89,12 +100,61 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
             batch = self.poll()
             if batch is not None:
                 return batch
-            if self._is_closed or self._run.is_ended or (self._ends and not self._is_behind()):
+            if self._has_ended():
                 raise StopIteration
             time.sleep(POLL_SECONDS)
 
     def poll(self) -> pa.RecordBatch | None:
-        """Give the next batch, if there is one now; None where the sources have nothing new."""
+        """Give the next batch, if there is one now; None where the sources have nothing new.
+
+        Raises:
+            QueryError: its epochs go to Spark.
+        """
+        if self._pump is not None:
+            raise QueryError("the epochs of this stream go to Spark: open another stream")
+        return self._poll()
+
+    def to_ray(self) -> Iterator[Any]:
+        """Give each epoch that comes as a Ray Dataset: ``_row_kind``, ``_epoch``, the columns.
+
+        Raises:
+            MissingExtraError: Ray Data is not installed.
+        """
+        datasets = importlib.import_module("pkray.service.ray.datasets")
+        return map(datasets.dataset_of, self)
+
+    def to_spark(self, spark: Any = None) -> Any:
+        """Give the epochs as a streaming DataFrame: ``_row_kind``, ``_epoch``, the columns.
+
+        This process goes on computing epochs, a few before Spark has read them, until the stream is
+        closed; with ``available_now`` it computes all of them first. Rows of one epoch have one
+        ``_epoch``; one micro-batch has several. A stream with a name, opened again, and a Spark
+        query with a checkpoint go on where they were: each epoch comes once. Without a name both
+        begin anew.
+
+        Args:
+            spark: by default the active session.
+
+        Raises:
+            QueryError: they go to Spark already.
+            UnsupportedError: no session is active, or Spark does not reach the files.
+        """
+        result = importlib.import_module("pkray.spark.result_stream")  # a door upwards
+        if self._pump is not None:
+            raise QueryError("the epochs of this stream go to Spark already: use that DataFrame")
+        spool = Spool(self._place.store().child("output"))
+        frame = result.read_epochs(spool, self.schema, spark)
+        self._pump = Pump(spool, self._poll, self._has_ended, runs_ahead=self._ends)
+        if self._ends:
+            self._pump.run()
+        else:
+            self._pump.start()
+        return frame
+
+    def _has_ended(self) -> bool:
+        return self._is_closed or self._run.is_ended or (self._ends and not self._is_behind())
+
+    def _poll(self) -> pa.RecordBatch | None:
         while not self._outlet.waiting:
             if self._is_closed:
                 return None
@@ -119,13 +179,15 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
     def close(self) -> None:
         """End it; one without a name forgets its state."""
         if not self._is_closed:
+            if self._pump is not None:
+                self._pump.stop()
             self._is_closed = True
             for feeder in self._feeders:
                 feeder.stop()
             if not self._outlet.waiting:
                 self._run.checkpoint()
             self._run.close()
-            self._forget()
+            self._place.forget()
 
 
 def open_stream(
@@ -145,30 +207,71 @@ def open_stream(
     )
     if name is None:
         check_operators(root, str(relation.dialect))
-        roots, forget = _with_streams(relation, root)
+        place = _Unkept(relation)
+        roots = in_query((root,), place.store()) if streams_in((root,)) else (root,)
         plan = RunnablePlan(roots, (encoding != "upsert",), _ttl(relation))
         run = Run(plan, [outlet], NoLog(), States(), settings)
-        return ResultStream(run, outlet, trigger, forget=forget)
+        return ResultStream(run, outlet, trigger, None, place)
     catalog = _catalog(relation, name)
     definition = define(catalog, _definition(relation, name, root, encoding), (root,))
-    return ResultStream(open_run(catalog, definition, [outlet], settings), outlet, trigger, name)
+    run = open_run(catalog, definition, [outlet], settings)
+    return ResultStream(run, outlet, trigger, name, _Kept(folder_of(catalog, name)))
 
 
-def _with_streams(relation: Relation, root: Node) -> tuple[tuple[Node, ...], Callable[[], None]]:
-    """Give what streams from outside bring a place, and what deletes it."""
-    if not streams_in((root,)):
-        return (root,), lambda: None
-    session = session_of(relation)
-    if session is None:
-        disk = OwnedDirectory(f"{default_local_directory()}/streams")
-        return in_query((root,), open_store(disk.path)), disk.close
-    store = session.catalog.store.child(f"{FOLDER}/.stream-{uuid.uuid4().hex}")
+class Place(Protocol):
+    """Where a stream puts files that are its own."""
 
-    def forget() -> None:
-        store.delete([each.path for each in store.list(hidden=True)])
-        remove_folders(store)
+    def store(self) -> ObjectStore:
+        """Give the folder."""
+        ...
 
-    return in_query((root,), store), forget
+    def forget(self) -> None:
+        """End the use of it."""
+        ...
+
+
+class _Kept(Place):
+    """The folder of a query."""
+
+    def __init__(self, folder: ObjectStore) -> None:
+        self._folder = folder
+
+    def store(self) -> ObjectStore:
+        return self._folder
+
+    def forget(self) -> None:
+        return
+
+
+class _Unkept(Place):
+    """A folder that is made when it is asked for, and deleted at the end.
+
+    It lies in the warehouse, where processes of other machines reach it; without one on the disk.
+    """
+
+    def __init__(self, relation: Relation) -> None:
+        self._relation = relation
+        self._store: ObjectStore | None = None
+        self._disk: OwnedDirectory | None = None
+
+    def store(self) -> ObjectStore:
+        if self._store is None:
+            self._store = self._made()
+        return self._store
+
+    def _made(self) -> ObjectStore:
+        session = session_of(self._relation)
+        if session is not None:
+            return session.catalog.store.child(f"{FOLDER}/.stream-{uuid.uuid4().hex}")
+        self._disk = OwnedDirectory(f"{default_local_directory()}/streams")
+        return open_store(self._disk.path)
+
+    def forget(self) -> None:
+        if self._disk is not None:
+            self._disk.close()
+        elif self._store is not None:
+            self._store.delete([each.path for each in self._store.list(hidden=True)])
+            remove_folders(self._store)
 
 
 def for_each_batch(
