@@ -1,0 +1,84 @@
+"""Nexmark: events a second through each query, whose changes are taken and forgotten.
+
+    python tests/benchmarks/bench_nexmark.py [--events 1000000] [--runs 1] [--only q0,q5,...]
+
+An epoch has 50,000 events, 10,000 of which are in a second of event time; windows come when the
+watermark, four seconds behind, has passed them, and at the end. Making the events and pushing them
+is not counted, reading them is. Each query runs in a process of its own; figures are medians of
+runs, and of processor seconds where said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import Measured, in_own_process, measure, report, warm_up
+
+EPOCH = 50_000
+
+
+def run_query(name: str, events: int) -> Measured:
+    """Measure one query."""
+    from pkray.relational import changelog, query
+    from tests.nexmark.generator import SCHEMAS, Nexmark
+    from tests.nexmark.queries import QUERIES
+
+    late = ("dateTime", "dateTime - INTERVAL '4' SECOND")
+    streams = {
+        each: changelog(schema, watermark=late, name=each, dialect="flink")
+        for each, schema in SCHEMAS.items()
+    }
+    relation = query(QUERIES[name], dialect="flink", **streams)
+    made = [Nexmark(seed=7).events(first, EPOCH) for first in range(0, events, EPOCH)]
+    with relation.stream() as stream:
+
+        def work() -> int:
+            rows = 0
+            for epoch in made:
+                for each, pushed in epoch.items():
+                    streams[each].push(pushed)
+                while (batch := stream.poll()) is not None:
+                    rows += batch.num_rows
+            for each in streams.values():
+                each.finish()
+            while (batch := stream.poll()) is not None:
+                rows += batch.num_rows
+            return rows
+
+        return measure(work)
+
+
+def main() -> None:
+    from tests.nexmark.queries import QUERIES
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--only", default=",".join(QUERIES))
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        warm_up("pkray.relational.continuous.queries.stream")
+        report(run_query(options.one, options.events))
+        return
+    print("query    events/s    events/cpu-s    changes out    peak MB")
+    for name in options.only.split(","):
+        arguments = ("--one", name, "--events", str(options.events))
+        runs = [in_own_process(__file__, *arguments) for _ in range(options.runs)]
+        wall = statistics.median(each.wall_seconds for each in runs)
+        processor = statistics.median(each.cpu_seconds for each in runs)
+        peak = max(each.peak_bytes for each in runs) / 1e6
+        print(
+            f"{name:5} {options.events / wall:11,.0f} {options.events / processor:15,.0f} "
+            f"{runs[0].result:14,} {peak:10,.0f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
