@@ -309,7 +309,7 @@ class Run:
         for place, outlet in enumerate(self._outlets):
             self._give(place, collected[place], epoch)
             ended = self.graph.root_epoch(place, epoch)
-            outlet.commit(ended, self.positions, self.graph.judged_by())
+            outlet.commit(ended, self.feeds.changing(self.positions), self.graph.judged_by())
         self.next_epoch = record.number + 1
         self.is_ended = record.is_last
         self.idle = record.idle
@@ -324,8 +324,8 @@ class Run:
 
     def _give(self, place: int, parts: Sequence[Changes], epoch: Epoch) -> None:
         fields = self.plan.roots[place].fields
-        key, whole = self.share.net_keys[place], self.plan.before[place]
-        net = netted(concatenated(fields, parts), key, in_order=not whole)
+        key, in_order = self.share.net_keys[place], self.share.in_order[place]
+        net = netted(concatenated(fields, parts), key, in_order=in_order)
         if len(net):
             self._outlets[place].give(net, epoch)
 
@@ -398,7 +398,7 @@ class Run:
         """
         return {
             "epoch": self.next_epoch - 1,
-            "sources": dict(self.positions),
+            "sources": self.feeds.changing(self.positions),
             "workers": self.workers,
             "processes": [os.getpid(), *(self._team.processes if self._team else ())],
             "watermarks": {

@@ -138,6 +138,7 @@ def _descend(
     node: Node, before: bool, kinds: Mapping[int, Kinds], modes: dict[int, ChangelogMode]
 ) -> None:
     known = modes.get(id(node))
+    before = before or is_numbered(node)
     mode = ChangelogMode(kinds[id(node)], before or (known is not None and known.before))
     if known == mode:
         return
@@ -147,6 +148,18 @@ def _descend(
     below = (modes[id(each)] for each in node.inputs)
     if isinstance(node, _PASSING) and any(each.before and "U" in each.kinds for each in below):
         modes[id(node)] = ChangelogMode(mode.kinds, before=True)
+
+
+def is_numbered(node: Node) -> bool:
+    """Whether a node tells of rows number by number: a row may come under one number before it
+    goes under another, so that its key alone does not say which row an update takes away.
+    """
+    return isinstance(node, TopN) and node.rank_name is not None
+
+
+def moves_rows(node: Node) -> bool:
+    """Whether a key's new row may come before its old one goes."""
+    return isinstance(node, Over) or is_numbered(node)
 
 
 def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:

@@ -547,3 +547,43 @@ def test_a_ttl_under_which_a_join_keeps_other_rows_is_refused_by_node(catalog, p
     query = catalog.sql(text).materialize("default.r")
     query.wait({"default.t": put({1: 1}), "default.names": names.upsert([{"v": 1}]).id})
     assert content(catalog) == Counter([(1, 1)])
+
+
+def test_all_results_of_a_set_of_statements_are_proved(catalog, put):
+    for name in ("small", "large"):
+        catalog.create_table(f"default.{name}", [("k", "INT"), ("v", "INT")], ["k"])
+    query = catalog.sql(
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO small SELECT k, v FROM t WHERE v < 2; "
+        "INSERT INTO large SELECT k, v FROM t WHERE v >= 2; END"
+    ).start("both")
+    query.wait({"default.t": put({1: 1, 2: 2})})
+    assert query.verify().equal
+    query.stop()
+    catalog.load_table("default.large").upsert([{"k": 2, "v": 9}])
+    assert query.verify().extra.to_pylist() == [{"k": 2, "v": 9}]
+    assert query.verify(table="default.small").equal
+    with pytest.raises(OptionError, match=r"its results are default\.small, default\.large"):
+        query.verify(table="default.other")
+
+
+@pytest.mark.parametrize("rows", [0, -1])
+def test_an_epoch_of_no_rows_is_refused(catalog, put, rows):
+    with pytest.raises(OptionError, match="max_rows"):
+        catalog.sql(TOTALS).materialize("default.r", max_rows=rows)
+
+
+def test_constants_are_no_sources_of_a_snapshot(catalog, put):
+    query = catalog.sql("SELECT COUNT(*) AS n FROM t").materialize("default.r")
+    number = put({1: 1})
+    query.wait({"default.t": number})
+    assert query.status()["sources"] == query.verify().sources == {"default.t": number}
+
+
+def test_ranks_without_a_partition_run_with_a_warning(catalog, put):
+    relation = catalog.sql("SELECT k, RANK() OVER (ORDER BY v DESC) AS place FROM t")
+    assert "one change can move every row" in str(relation.explain())
+    query = relation.materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 2})})
+    query.wait({"default.t": put({1: 5}, 2)})
+    assert content(catalog) == Counter([(1, 1), (3, 2)])
+    assert query.verify().equal

@@ -471,6 +471,11 @@ class Feeds:
         """List the numbers of the scans of sources."""
         return {number for number, name in self._keys.items() if name in names}
 
+    def changing(self, positions: Mapping[str, int]) -> dict[str, int]:
+        """Leave out sources that never change, unless there are no others."""
+        fixed = {name for name, feed in self.feeds.items() if isinstance(feed, FixedFeed)}
+        return {n: at for n, at in positions.items() if n not in fixed} or dict(positions)
+
     def hold(self, reader: str, positions: Mapping[str, int]) -> None:
         """Keep what comes after positions, and the rows as of them, for a reader."""
         for name, position in positions.items():

@@ -138,6 +138,12 @@ def order_keys(
     )
 
 
+def retractions_first(changes: Changes) -> Changes:
+    """Let rows go before others come: of a key that moves, the row that comes is the last."""
+    order = np.argsort(changes.adds, kind="stable")
+    return changes.take(order) if bool((order[1:] < order[:-1]).any()) else changes
+
+
 def paired(changes: Changes) -> Changes:
     """Make +I and -D of halves of updates whose other half is not there any more."""
     kinds = changes.kinds.copy()

@@ -34,6 +34,7 @@ from pkray.relational.continuous.operators.ordering import (
     concat_rows,
     order_keys,
     paired,
+    retractions_first,
 )
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
@@ -95,7 +96,10 @@ class _Windowed(Operator):
         keys = encoded(changes.columns(self.node.partition_by), len(changes))
         row_keys = order_keys(changes, self.node.order_by, effect.arrivals)
         told = self._told(*self._run(changes, effect, keys, row_keys))
-        return paired(netted(told, None)) if len(effect.removed) else told
+        if not len(effect.removed):
+            return told
+        left = paired(netted(told, None))
+        return retractions_first(left) if self.context.feeds_state else left
 
     def _kept(self) -> pa.Schema:
         """Name the columns that the state has."""

@@ -24,13 +24,14 @@ from pkray.relational.continuous.operators.ordering import (
     concat_rows,
     numbers_within,
     order_keys,
+    retractions_first,
 )
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.keys import argsort, codes, ranks
 from pkray.relational.plan.changelog_modes import INSERT as INSERT_ALONE
-from pkray.relational.plan.changelog_modes import change_kinds
+from pkray.relational.plan.changelog_modes import change_kinds, moves_rows
 from pkray.relational.plan.expressions import ColumnRef, SortKey
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Aggregate, Deduplicate, Limit, Node, Project, Sort, TopN
@@ -124,7 +125,9 @@ class Ranked(Operator):
         self._key = _risen_by(node) if isinstance(node, TopN) else ()
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
-        return self.taken(inputs[0], epoch)[1]
+        told = self.taken(inputs[0], epoch)[1]
+        moves = self.context.feeds_state and moves_rows(self.node)
+        return retractions_first(told) if moves else told
 
     def taken(self, changes: Changes, epoch: Epoch) -> tuple[Changes, Changes]:
         """Take changes; give those that find their rows, and what changes of the rows that come

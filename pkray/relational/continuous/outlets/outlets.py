@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -15,10 +15,10 @@ from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.local.batches import batch_of
+from pkray.relational.local.keys import codes
 from pkray.relational.plan.changelog_modes import changelog_modes
 from pkray.relational.plan.describe import description
-from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.keys import upsert_keys
+from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Node
 from pkray.schema.row_kind import DELETE, SHORT, UPDATE_AFTER, UPDATE_BEFORE
 
@@ -59,10 +59,11 @@ def _first_updating(plan: Node, is_append: Callable[[Node], bool]) -> Node:
 
 
 class Messages:
-    """Writes changes as batches of ``_row_kind``, ``_epoch`` and the columns."""
+    """Writes changes of a plan as batches of ``_row_kind``, ``_epoch`` and the columns."""
 
-    def __init__(self, fields: Fields, encoding: Encoding) -> None:
-        self._upserts = encoding == "upsert"
+    def __init__(self, root: Node, encoding: Encoding) -> None:
+        fields = root.fields
+        self._key = best_key(root, upsert_keys(root)) if encoding == "upsert" else None
         self.schema = pa.schema(
             [
                 pa.field(KIND, pa.string(), nullable=False),
@@ -73,18 +74,21 @@ class Messages:
 
     def batch(self, changes: Changes, epoch: int) -> pa.RecordBatch:
         """Write the net changes of an epoch."""
-        if self._upserts:
-            changes = _upserts(changes)
+        if self._key is not None:
+            changes = _upserts(changes, self._key)
         rows = len(changes)
         kinds = pc.take(pa.array(SHORT), pa.array(changes.kinds))
         numbers = pa.array(np.full(rows, epoch, np.int64))
         return batch_of([kinds, numbers, *changes.rows.columns], self.schema, rows)
 
 
-def _upserts(changes: Changes) -> Changes:
-    """Leave out rows before updates; one that nothing follows is a delete."""
+def _upserts(changes: Changes, key: Sequence[str]) -> Changes:
+    """Leave out rows before updates; one that no row of its key follows is a delete."""
     before = changes.kinds == UPDATE_BEFORE
-    followed = np.r_[changes.kinds[1:] == UPDATE_AFTER, False] if len(changes) else before
+    if not before.any():
+        return changes
+    groups = codes(changes.columns(key), len(changes)).of_row
+    followed = np.r_[(changes.kinds[1:] == UPDATE_AFTER) & (groups[1:] == groups[:-1]), False]
     kinds = np.where(before & ~followed, DELETE, changes.kinds).astype(np.int8)
     return Changes(changes.rows, kinds).where(~(before & followed))
 

@@ -20,6 +20,7 @@ from pkray.relational.continuous.parallel.peers import Peers
 from pkray.relational.continuous.parallel.plan import RunnablePlan
 from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint, EpochRecord
 from pkray.relational.continuous.state.states import Files, States
+from pkray.relational.plan.changelog_modes import moves_rows
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Node
@@ -125,6 +126,10 @@ class Share:
         self.graph.go_on_at(assigned.watermarks)
         self.feeds = Feeds(self.graph.scans, max_rows, peers.number, peers.count)
         self.net_keys = [_net_key(root) for root in plan.roots]
+        self.in_order = [
+            not before and not any(map(moves_rows, root.walk()))
+            for root, before in zip(plan.roots, plan.before, strict=True)
+        ]
         for name, shares in sorted(assigned.to_deal.items()):
             self._deal(name, shares)
 
@@ -167,10 +172,9 @@ class Share:
         """Bring the changes of the roots to the first worker."""
         if self.peers.is_alone:
             return made
-        keys, whole = self.net_keys, self.plan.before
         own = [
-            netted(each, key, in_order=not before)
-            for each, key, before in zip(made, keys, whole, strict=True)
+            netted(each, key, in_order=ordered)
+            for each, key, ordered in zip(made, self.net_keys, self.in_order, strict=True)
         ]
         told = self.peers.gather(own)
         fields = [root.fields for root in self.plan.roots]

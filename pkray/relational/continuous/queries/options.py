@@ -106,8 +106,13 @@ class QueryOptions:
         """Read the trigger.
 
         Raises:
-            OptionError: it is none.
+            OptionError: it is none, or the bound of an epoch is below 1.
         """
+        if self.max_rows is not None and self.max_rows < 1:
+            raise OptionError(
+                f"max_rows cannot be {self.max_rows}: an epoch takes 1 row at least, or None",
+                value=self.max_rows,
+            )
         if self.trigger in ("changes", "available_now"):
             return Trigger(ends=self.trigger == "available_now")
         try:

@@ -245,19 +245,42 @@ class Query:
                 node=node,
             )
 
-    def verify(self, snapshot: int | None = None, engine: str | None = None) -> VerifyReport:
+    def verify(
+        self,
+        snapshot: int | None = None,
+        engine: str | None = None,
+        table: str | None = None,
+    ) -> VerifyReport:
         """Compare the result with the bounded run over the inputs that its snapshot names.
 
         Rows that came late are left out there too, and so is what waits for event time still.
 
         Args:
-            snapshot: of the (first) result; default the newest.
+            snapshot: of the result; default the newest.
             engine: ``local`` (default) or ``spark``.
+            table: which result, of several; default all of them, at their newest snapshots, or
+                the first one at the snapshot that is given.
 
         Returns:
-            a report; a difference raises nothing.
+            a report; a difference raises nothing. Of several results that of the first one that
+            differs, or of the first.
+
+        Raises:
+            OptionError: the query has no such result.
         """
-        table = self._catalog.load_table(self.tables[0])
+        if table is not None and table not in self.tables:
+            raise OptionError(
+                f"{table} is no result of query {self.name}: its results are "
+                f"{', '.join(self.tables)}",
+                value=table,
+            )
+        if table is not None or snapshot is not None:
+            return self._verify(table or self.tables[0], snapshot, engine)
+        reports = [self._verify(each, None, engine) for each in self.tables]
+        return next((each for each in reports if not each.equal), reports[0])
+
+    def _verify(self, name: str, snapshot: int | None, engine: str | None) -> VerifyReport:
+        table = self._catalog.load_table(name)
         made = _made_by(self._catalog, self._current, table, snapshot)
         roots = _roots(self._catalog, made)
         sources, times = self.status()["sources"], None
@@ -271,6 +294,7 @@ class Query:
             engine,
             made.beginnings,
             times=times,
+            place=self.tables.index(name),
             skips=made.options.get("on_error") == "skip",
             memory=self._catalog.session.memory,
         )

@@ -199,7 +199,7 @@ def open_stream(
 ) -> ResultStream:
     """Follow a relation; as of ``Relation.stream``."""
     root = _physical(relation, encoding)
-    outlet = QueueOutlet(Messages(root.fields, encoding))
+    outlet = QueueOutlet(Messages(root, encoding))
     settings = RunSettings(
         clock=clock or now_millis,
         idle_timeout=duration_millis(_options(relation).get(IDLE_TIMEOUT, "0 ms")),
@@ -284,7 +284,7 @@ def for_each_batch(
 ) -> Query:
     """Call a function for the changes of each epoch; as of ``Relation.foreach_batch``."""
     root = _physical(relation, encoding)
-    outlet = FunctionOutlet(Messages(root.fields, encoding), function)
+    outlet = FunctionOutlet(Messages(root, encoding), function)
     definition = _definition(relation, name, root, encoding, trigger)
     return start_function(_catalog(relation, name), definition, (root,), outlet, clock)
 

@@ -135,18 +135,20 @@ def verify(
     beginnings: Mapping[str, Beginning] | None = None,
     *,
     times: Times | None = None,
+    place: int = 0,
     skips: bool = False,
     memory: int | None = None,
 ) -> VerifyReport:
     """Compare a result with the bounded run.
 
     Args:
-        roots: the physical plans of the query; the first goes down to the table.
+        roots: the physical plans of the query.
         snapshot: of the result; default the newest.
         positions: of the sources, where no snapshot names them; None: as the snapshot says.
         engine: ``local`` or ``spark``; default ``local``.
         beginnings: of the sources of which not everything was read first.
         times: says which rows came late and which still wait; None: nothing waits in the plan.
+        place: of the plan that goes down to the table.
         skips: whether rows that cannot be computed are left out.
         memory: bytes that the bounded run and the comparison may each hold, about.
 
@@ -164,7 +166,7 @@ def verify(
             snapshot_id=view.snapshot.id,
         )
     time = EventTime() if times is None else _time_of(named, times)
-    root = roots[0] if times is None else as_of_watermarks(roots, time)[0]
+    root = roots[place] if times is None else as_of_watermarks(roots, time)[place]
     logical = to_logical(root)
     names = logical.target if isinstance(logical, Sink) else logical.fields.names
     query = logical.input if isinstance(logical, Sink) else logical
@@ -174,7 +176,7 @@ def verify(
     kept = [name for name in names if name != row_key_name(root)]
     missing, extra = differences(bounded, view.to_batches(kept), query.fields, memory)
     number = view.snapshot.id if view.snapshot else None
-    excluded = [*exclusions(to_logical(roots[0])), *_said(skipped), *time.said()]
+    excluded = [*exclusions(to_logical(roots[place])), *_said(skipped), *time.said()]
     return VerifyReport(
         not missing.rows and not extra.rows,
         missing.first,

@@ -48,7 +48,7 @@ class Workers:
         self.run = self._open(workers)
 
     def _open(self, workers: int) -> Run:
-        self.outlet = QueueOutlet(Messages(self.plan.fields, "retract"))
+        self.outlet = QueueOutlet(Messages(self.plan, "retract"))
         plan = RunnablePlan((self.plan,), (True,))
         log = StoredLog(open_store(self.folder))
         settings = RunSettings(clock=lambda: 0, workers=workers)
