@@ -357,7 +357,7 @@ class RunRanges:
         self.files = [files[i] for i in order.tolist()]
         self._lows = binary_row.decode([f.min_key for f in self.files], types)
         self._highs = binary_row.decode([f.max_key for f in self.files], types)
-        self.lows, self.highs = NormalizedKeys(self._lows), NormalizedKeys(self._highs)
+        self.lows, self.highs = NormalizedKeys(self._lows), NormalizedKeys(self._highs).packed()
 
     def files_of(self, keys: Sequence[pa.Array]) -> Iterator[tuple[DataFileMeta, Ints]]:
         """Yield each file with the positions of the keys in its range."""

@@ -361,7 +361,7 @@ class FileIndex:
 
     @cached_property
     def _sorted_keys(self) -> NormalizedKeys:
-        return NormalizedKeys(self._key_columns)
+        return NormalizedKeys(self._key_columns).packed()
 
     @cached_property
     def is_sorted(self) -> bool:

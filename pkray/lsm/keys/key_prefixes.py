@@ -30,12 +30,15 @@ class KeyPrefixes:
             np.logical_and.reduce([c.is_valid().to_numpy(zero_copy_only=False) for c in columns])
         )
         valid = [column.take(pa.array(asked)) for column in columns]
-        order, starts = NormalizedKeys(valid).sort()
+        keys = NormalizedKeys(valid)
+        order, starts = keys.sort()
         self._questions = asked[order]
         self._sizes = np.diff(starts, append=len(order))
         self._starts = starts
-        self.columns = [column.take(pa.array(order[starts])) for column in valid]
+        firsts = order[starts]
+        self.columns = [column.take(pa.array(firsts)) for column in valid]
         """Each prefix once, ascending."""
+        self.keys = keys.taken(firsts, self.columns)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -44,10 +47,6 @@ class KeyPrefixes:
     def width(self) -> int:
         """The number of key columns."""
         return len(self.columns)
-
-    @cached_property
-    def keys(self) -> NormalizedKeys:
-        return NormalizedKeys(self.columns)
 
     def typed_like(self, columns: Sequence[pa.Array]) -> KeyPrefixes:
         """Cast the prefixes, each once, to these columns' types."""

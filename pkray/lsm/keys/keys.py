@@ -78,6 +78,11 @@ class NormalizedKeys:
             keys._parts = self._parts
         return keys
 
+    def packed(self) -> NormalizedKeys:
+        """Pack each key into one word, if they fit: worth it where these are searched again."""
+        self.prefix()
+        return self
+
     def __len__(self) -> int:
         return self._length
 

@@ -116,11 +116,11 @@ class Ranked(Operator):
         super().__init__(node, context)
         self._ranking = ranking(node)
         self._schema = node.input.fields.arrow
-        self._rows = context.open_state(StateSpec(self._schema, by_row=True))
+        appends = context.inputs[0].is_append
+        self._keeps_one = appends and self._ranking.end == 1
+        self._rows = context.open_state(StateSpec(self._schema, by_row=not self._keeps_one))
         self._arrivals = (
-            None
-            if context.inputs[0].is_append
-            else Arrivals(context, node.input.fields, self._ranking.partition_by)
+            None if appends else Arrivals(context, node.input.fields, self._ranking.partition_by)
         )
         self._key = _risen_by(node) if isinstance(node, TopN) else ()
 
@@ -161,6 +161,8 @@ class Ranked(Operator):
         keys = encoded(changes.columns(self._ranking.partition_by), len(changes))
         named = keys.dictionary_encode()
         partitions = np.asarray(named.indices).astype(np.int64)
+        if self._keeps_one:
+            return self._replaced(changes, named, partitions)
         before = self._rows.rows_of(named.dictionary, first=end)
         ranking = self._ranking
         row_keys = order_keys(
@@ -183,6 +185,27 @@ class Ranked(Operator):
             np.concatenate([~gone, np.ones(len(more[1]) + len(added), bool)]),
         )
 
+    def _replaced(
+        self, changes: Changes, named: pa.DictionaryArray, partitions: np.ndarray
+    ) -> _Heads:
+        """Add rows of which each partition keeps one, in the place of the one that it has."""
+        keys = named.dictionary
+        before = self._rows.get(keys)
+        heads = self._with_new(changes, partitions, before)
+        new = np.flatnonzero(heads.after[len(before.positions) :])
+        rows = changes if len(new) == len(changes) else changes.take(new)
+        self._rows.put(keys.take(pa.array(partitions[new])), rows.rows.columns)
+        return heads
+
+    def _with_new(self, changes: Changes, partitions: np.ndarray, before: Found) -> _Heads:
+        """Number rows that are there, and those that are added, in the order."""
+        numbers, _ = numbers_within(before.positions)
+        return self._ordered(
+            [(before.rows, before.positions), (changes.rows, partitions)],
+            np.concatenate([numbers + 1, np.zeros(len(changes), np.int64)]),
+            np.ones(len(numbers) + len(changes), bool),
+        )
+
     def _appended(
         self,
         changes: Changes,
@@ -193,13 +216,8 @@ class Ranked(Operator):
     ) -> _Heads:
         """Add rows, and remove those that are displaced."""
         assert before.row_keys is not None
-        numbers, _ = numbers_within(before.positions)
-        old = len(numbers)
-        heads = self._ordered(
-            [(before.rows, before.positions), (changes.rows, partitions)],
-            np.concatenate([numbers + 1, np.zeros(len(changes), np.int64)]),
-            np.ones(old + len(changes), bool),
-        )
+        old = len(before.positions)
+        heads = self._with_new(changes, partitions, before)
         new = np.flatnonzero(heads.after[old:])
         taken = pa.array(new)
         keys = named.dictionary

@@ -75,7 +75,7 @@ class States:
             self._store.child(self.folders.get(name, name)),
             self._lookups,
             self._files.get(name, ()),
-            memory=max(self._memory // 8, 1 << 20),
+            memory=max(self._memory // 4, 1 << 20),
             ttl=ttl,
             local_directory=self._local,
             cache_room=lambda: self._memory // 2 - self._cached_bytes(),
