@@ -15,12 +15,17 @@ import pyarrow as pa
 
 from pkray.relational.continuous.operators.windows.event_time import tick
 from pkray.relational.continuous.queries.late_rows import late_name
-from pkray.relational.plan.expressions import Call, ColumnRef, Literal
+from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import (
     Deduplicate,
+    Exchange,
     Filter,
+    Hint,
+    IntervalJoin,
+    JoinKind,
     Node,
+    Project,
     Scan,
     SetKind,
     SetOperation,
@@ -109,11 +114,53 @@ def _passed_rows(node: Node, index: int, rows: Node, watermark: int | None) -> N
 
 
 def _passed_results(node: Node, watermark: int | None) -> Node:
-    """Leave the results that no longer wait."""
+    """Leave the results that no longer wait; let versions be all that there were."""
     match node:
         case Window():
             return _over(node, node.names[1], watermark)
+        case IntervalJoin() if node.kind not in (JoinKind.INNER, JoinKind.SEMI):
+            return _met_or_passed(node, watermark)
+        case TemporalJoin():
+            return node.with_inputs(node.left, versions(node.right))
     return node
+
+
+def _met_or_passed(node: IntervalJoin, watermark: int | None) -> Node:
+    """Leave pairs, and rows of an outer join that can meet none any more."""
+    if watermark is not None and watermark >= _GREATEST:
+        return node
+    right_time = node.right_names[node.right.fields.names.index(node.right_time)]
+    padded = {
+        node.left_time: (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI),
+        right_time: (JoinKind.RIGHT, JoinKind.FULL),
+    }
+    waits = {node.left_time: max(-node.lower, 0), right_time: max(node.upper, 0)}
+    times = [name for name in (node.left_time, right_time) if name in node.fields]
+    met: list[Expression] = [
+        Call(_BOOLEAN, "is_not_null", (ColumnRef(node.fields[name].type, name),)) for name in times
+    ]
+    passed = [
+        _not_after(node, name, watermark - waits[name])
+        for name in times
+        if watermark is not None and node.kind in padded[name]
+    ]
+    if node.kind is JoinKind.ANTI:
+        met = [Literal(_BOOLEAN, False)]
+    return Filter(node, _any_of([all_of(tuple(met)), *passed]))
+
+
+def versions(node: Node) -> Node:
+    """Give all versions of a view that has the newest row of each key."""
+    match node:
+        case Exchange() | Hint() | Project():
+            return node.with_inputs(versions(node.input))
+        case Deduplicate(keep_first=False, rank_name=None):
+            return node.input
+    return node
+
+
+def _any_of(conditions: Sequence[Expression]) -> Expression:
+    return conditions[0] if len(conditions) == 1 else Call(_BOOLEAN, "or", tuple(conditions))
 
 
 def _over(node: Node, end: str, watermark: int | None) -> Node:
@@ -126,11 +173,12 @@ def _until(node: Node, column: str, moment: int | None) -> Node:
     """Leave the rows whose time is not after a moment: microseconds; None: before all."""
     if moment is None:
         return Filter(node, Literal(_BOOLEAN, False))
-    if moment >= _GREATEST:
-        return node
+    return node if moment >= _GREATEST else Filter(node, _not_after(node, column, moment))
+
+
+def _not_after(node: Node, column: str, moment: int) -> Expression:
     kind = node.fields[column].type
-    sides = (ColumnRef(kind, column), _time(kind, moment))
-    return Filter(node, Call(_BOOLEAN, "less_equal", sides))
+    return Call(_BOOLEAN, "less_equal", (ColumnRef(kind, column), _time(kind, moment)))
 
 
 def _time(kind: DataType, micros: int) -> Literal:
