@@ -30,6 +30,7 @@ from pkray.relational.continuous.state.state import KEY, State, StateSpec
 from pkray.relational.continuous.watermarks import LAST_WATERMARK, next_watermarks
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan, Values, Window
+from pkray.relational.plan.physical import exchange_keys
 from pkray.relational.plan.state import state_ttls, states
 from pkray.relational.plan.windowing import judges_lateness, window_bounds
 
@@ -303,7 +304,7 @@ def _exchanged_by(stage: Stage, spec: StateSpec, rows: pa.RecordBatch) -> pa.Arr
     if spec.exchanged_by is not None:
         return spec.exchanged_by(rows)
     inputs = stage.node.inputs
-    keys = _exchange_keys(inputs[min(spec.index, len(inputs) - 1)])
+    keys = exchange_keys(inputs[min(spec.index, len(inputs) - 1)])
     if not keys or (isinstance(stage.node, Join) and stage.node.null_aware):
         return encoded((), rows.num_rows)
     if window_bounds(stage.node.inputs[0]) is None and not isinstance(stage.node, Window):
@@ -315,13 +316,6 @@ def _exchanged_by(stage: Stage, spec: StateSpec, rows: pa.RecordBatch) -> pa.Arr
             node=type(stage.node).__name__,
         )
     return encoded([rows.column(name) for name in keys], rows.num_rows)
-
-
-def _exchange_keys(node: Node) -> tuple[str, ...]:
-    """Find by which columns the rows of an input were brought together."""
-    while not isinstance(node, Exchange) and len(node.inputs) == 1:
-        (node,) = node.inputs
-    return node.keys if isinstance(node, Exchange) else ()
 
 
 def _skipping(rows: SkippedRows, node: int) -> Callable[[int, pa.RecordBatch, str], None]:

@@ -280,6 +280,13 @@ def _with_exchange(node: Node) -> Node:
     return node
 
 
+def exchange_keys(node: Node) -> tuple[str, ...]:
+    """Find by which columns the rows of an operator's input were brought together."""
+    while not isinstance(node, Exchange) and len(node.inputs) == 1:
+        (node,) = node.inputs
+    return node.keys if isinstance(node, Exchange) else ()
+
+
 def _without_bounds(node: Node, keys: tuple[str, ...]) -> tuple[str, ...]:
     """Leave out the bounds of windows: rows of one key stay in one place for all windows."""
     bounds = window_bounds(node)

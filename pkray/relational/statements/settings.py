@@ -90,7 +90,7 @@ SETTINGS = {
             integer(1),
             None,
             "Workers of a continuous query, from its next start on. If unset, as many as before; "
-            "at first one, in a cluster one a processor, 8 at most.",
+            "at first one, in a cluster one a processor, 4 at most.",
         ),
         Setting(
             "query.memory",

@@ -190,7 +190,9 @@ class Share:
             return
         for rows in self.peers.in_step(self.states.stored(name, shares)):
             found: Sequence[Any] = [None] * self.peers.count
-            if rows is not None:
+            if rows is not None and state.spec.is_everywhere:
+                found = [rows] * self.peers.count
+            elif rows is not None:
                 workers = workers_of(self.graph.exchanged_by(name, rows), self.peers.count)
                 found = [
                     rows.take(np.flatnonzero(workers == each)) for each in range(self.peers.count)

@@ -100,7 +100,7 @@ _FEEDERS: weakref.WeakKeyDictionary[Any, dict[str, list[RunningFeeder]]] = (
     weakref.WeakKeyDictionary()
 )
 """What feeds queries from streams of this process; keys as those of the workers."""
-MOST_WORKERS = 8
+MOST_WORKERS = 4
 """Workers that a query begins with at most: what they exchange grows with the square of it."""
 _FUNCTIONS: dict[str, Outlet] = {}
 """Outlets that call functions of this process, by the folders of queries."""

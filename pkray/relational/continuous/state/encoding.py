@@ -271,6 +271,36 @@ def parts(keys: pa.Array, types: Sequence[pa.DataType], places: Sequence[int]) -
     return _as_binary(_joined([found[place] for place in places], rows), rows)
 
 
+def parts_of_identified(
+    keys: pa.Array, types: Sequence[pa.DataType], places: Sequence[int]
+) -> pa.Array:
+    """Give what `encoded` gives for some columns of rows, of what `identified` gives for all.
+
+    Args:
+        types: of all columns.
+        places: of the columns wanted, in the order wanted.
+    """
+    plain = keys.cast(pa.large_binary())
+    rows = len(plain)
+    offsets = np.frombuffer(plain.buffers()[1], np.int64)[plain.offset : plain.offset + rows + 1]
+    data = np.frombuffer(plain.buffers()[2] or b"", np.uint8)
+    ends = np.flatnonzero((data[:-1] == 0) & (data[1:] == 0)) + 2
+    found, at = [], offsets[:-1]
+    for kind in types:
+        begun, at = at, _after_values(data, ends, at, kind)
+        found.append((begun, at))
+    null = np.zeros((rows, len(types)), bool)
+    some = np.flatnonzero(at < offsets[1:])  # rows that say at their end which values are NULL
+    null[some] = data[at[some][:, None] + np.arange(len(types))] > 0
+    return _as_binary(_joined([_marked(data, *found[i], null[:, i]) for i in places], rows), rows)
+
+
+def _marked(data: np.ndarray, begins: np.ndarray, ends: np.ndarray, null: np.ndarray) -> _Block:
+    lengths = np.where(null, 0, ends - begins)
+    marks = np.where(null, _NULL_FIRST, _VALID).astype(np.uint8).reshape(-1, 1)
+    return _joined([_Block(marks), _Block(data[spread(begins, lengths)], lengths)], len(null))
+
+
 def texts_of(keys: pa.Array) -> pa.Array:
     """Give the bytes of which `encoded` made keys: one BINARY column without NULLs."""
     lengths = np.asarray(pc.binary_length(keys)).astype(np.int64) - 3
@@ -291,18 +321,25 @@ def _after(data: np.ndarray, ends: np.ndarray, at: np.ndarray, kind: pa.DataType
     """
     found = at + 1
     valid = np.flatnonzero(data[at] == _VALID)
-    inside = found[valid]
-    if _is_bytes(kind):
-        inside = ends[np.searchsorted(ends, inside + 2)]
-    elif pa.types.is_struct(kind):
-        for place in range(kind.num_fields):
-            inside = _after(data, ends, inside, kind.field(place).type)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
-        inside = _after_lists(data, ends, inside, kind)
-    elif not pa.types.is_null(kind):
-        inside = inside + (1 if pa.types.is_boolean(kind) else kind.bit_width // 8)
-    found[valid] = inside
+    found[valid] = _after_values(data, ends, found[valid], kind)
     return found
+
+
+def _after_values(
+    data: np.ndarray, ends: np.ndarray, at: np.ndarray, kind: pa.DataType
+) -> np.ndarray:
+    """Find where values end that no byte says of whether they are NULL; as of `_after`."""
+    if _is_bytes(kind):
+        return ends[np.searchsorted(ends, at + 2)]
+    if pa.types.is_struct(kind):
+        for place in range(kind.num_fields):
+            at = _after(data, ends, at, kind.field(place).type)
+        return at
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
+        return _after_lists(data, ends, at, kind)
+    if pa.types.is_null(kind):
+        return at
+    return at + (1 if pa.types.is_boolean(kind) else kind.bit_width // 8)
 
 
 def _after_lists(

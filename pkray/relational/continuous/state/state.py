@@ -62,6 +62,7 @@ class StateSpec:
         name: tells states of one operator and input apart; empty for the main one.
         exchanged_by: gives of rows as they are stored (keys, then columns) the keys by which their
             changes were exchanged (``Operator.key_bytes``), where these are not the state's own.
+        is_everywhere: whether a worker may have rows of others: they do no harm.
     """
 
     columns: pa.Schema
@@ -69,6 +70,7 @@ class StateSpec:
     index: int = 0
     name: str = ""
     exchanged_by: Callable[[pa.RecordBatch], pa.Array] | None = None
+    is_everywhere: bool = False
 
 
 def own_keys(rows: pa.RecordBatch) -> pa.Array:

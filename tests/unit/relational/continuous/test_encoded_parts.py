@@ -8,7 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pkray.relational.continuous.state.encoding import encoded, parts, texts_of
+from pkray.relational.continuous.state.encoding import (
+    encoded,
+    identified,
+    parts,
+    parts_of_identified,
+    texts_of,
+)
 
 MAKERS: dict[pa.DataType, Any] = {
     pa.int32(): lambda rng: rng.randint(-5, 5),
@@ -51,3 +57,16 @@ def test_keys_within_keys_are_found_again() -> None:
 
 def test_of_no_rows_there_are_no_parts() -> None:
     assert not len(parts(pa.array([], pa.binary()), [pa.string(), pa.int32()], [1]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_some_columns_of_a_row_that_was_identified(seed: int) -> None:
+    rng = random.Random(seed)
+    kinds = rng.choices(list(MAKERS), k=rng.randint(1, 5))
+    columns = [
+        pa.array([None if rng.random() < 0.2 else MAKERS[kind](rng) for _ in range(30)], kind)
+        for kind in kinds
+    ]
+    places = rng.sample(range(len(kinds)), rng.randint(0, len(kinds)))
+    wanted = encoded([columns[place] for place in places], 30)
+    assert parts_of_identified(identified(columns), kinds, places).equals(wanted)

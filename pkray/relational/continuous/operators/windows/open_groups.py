@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,11 @@ from pkray.relational.continuous.operators.aggregates.fold import Fold
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
 from pkray.relational.continuous.operators.windows.event_time import micros
 from pkray.relational.continuous.operators.windows.waiting import Waiting
-from pkray.relational.continuous.state.state import Found, StateSpec
+from pkray.relational.continuous.state.encoding import parts_of_identified
+from pkray.relational.continuous.state.state import Found, State, StateSpec, own_keys
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Aggregate, WindowKind
+from pkray.relational.plan.physical import exchange_keys
 from pkray.relational.plan.windowing import WindowBounds
 
 ARRIVAL, ROWS = "arrival", "rows"
@@ -48,11 +51,29 @@ class OpenGroups:
         counts = [pa.field(ARRIVAL, pa.int64()), pa.field(ROWS, pa.int64())]
         schema = pa.schema([*self._keys.arrow, *counts, *self.fold.columns])
         self._state = context.open_state(StateSpec(schema))
-        self.fold.open(context)
-        self._lists = Waiting(context, pa.schema([(_LIST, pa.binary())]), name="windows")
+        self.fold.open(replace(context, open_state=self._open_beside(node, context)))
+        # lists have groups of several keys; those of others are not found
+        lists = pa.schema([(_LIST, pa.binary())])
+        self._lists = Waiting(context, lists, name="windows", is_everywhere=True)
         self._new: list[pa.Table] = []
         self._nothing = Changes.none(node.input.fields)
         self._listed_twice = not context.inputs[0].is_append
+
+    def _open_beside(self, node: Aggregate, context: Context) -> Callable[[StateSpec], State]:
+        """Open the states of values, whose keys are those of groups: windows are parts of them."""
+        types = [node.input.fields[name].type.arrow for name in self.names]
+        together = exchange_keys(node.input)
+        places = [self.names.index(name) for name in together if name in self.names]
+
+        def open_state(spec: StateSpec) -> State:
+            groups = spec.exchanged_by or own_keys
+
+            def exchanged_by(rows: pa.RecordBatch) -> pa.Array:
+                return parts_of_identified(groups(rows), types, places)
+
+            return context.open_state(replace(spec, exchanged_by=exchanged_by))
+
+        return open_state
 
     def take(self, changes: Changes, epoch: Epoch) -> Groups:
         """Put changes into groups.
@@ -120,7 +141,7 @@ class OpenGroups:
             _one(keys.slice(start, size)).serialize().to_pybytes()
             for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
         ]
-        numbers = pa.array(np.arange(len(starts)))
+        numbers = pa.array(np.arange(len(starts)) + (self._lists.worker << 40))
         epochs = pa.repeat(pa.scalar(epoch.number, pa.int64()), len(starts))
         self._lists.put(ends[starts], [epochs, numbers], [pa.array(batches, pa.binary())])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,8 +17,8 @@ from pkray.relational.continuous.operators.aggregates.groups import aligned, cou
 from pkray.relational.continuous.operators.windows.event_time import passed, tick
 from pkray.relational.continuous.operators.windows.spans import Spans, joined, merged, touch
 from pkray.relational.continuous.operators.windows.waiting import Waiting
-from pkray.relational.continuous.state.encoding import encoded, identified
-from pkray.relational.continuous.state.state import State, StateSpec
+from pkray.relational.continuous.state.encoding import encoded, identified, parts_of_identified
+from pkray.relational.continuous.state.state import KEY, State, StateSpec
 from pkray.relational.local.keys import codes
 from pkray.relational.local.windows import as_micros, in_unit, times_of, with_bounds
 from pkray.relational.plan.nodes import Window, WindowKind
@@ -72,9 +72,13 @@ class KnownSessions:
         values = [(START, pa.int64()), (LAST, pa.int64()), (IS_OVER, pa.bool_())]
         self._node = node
         self._gap = in_unit(node, node.size)
-        self._state = context.open_state(StateSpec(pa.schema(values), by_row=True, name="sessions"))
+        kinds = [node.input.fields[name].type.arrow for name in node.partition_by]
+        spec = StateSpec(
+            pa.schema(values), by_row=True, name="sessions", exchanged_by=_partitions(KEY, kinds)
+        )
+        self._state = context.open_state(spec)
         ends = pa.schema([(PART, pa.binary()), *values])
-        self._ends = Waiting(context, ends, name="ends")
+        self._ends = Waiting(context, ends, name="ends", exchanged_by=_partitions(PART, kinds))
 
     def near(self, spans: Spans, keys: pa.Array) -> Stored:
         """Find the sessions that are at most a gap from spans."""
@@ -167,6 +171,12 @@ class KnownSessions:
         return as_micros(self._node, times)
 
 
+def _partitions(name: str, kinds: Sequence[pa.DataType]) -> Callable[[pa.RecordBatch], pa.Array]:
+    """Say that the keys of partitions, of columns of some types, stand in a column."""
+    every = range(len(kinds))
+    return lambda rows: parts_of_identified(rows.column(name), kinds, every)
+
+
 class SessionRows:
     """The rows of sessions that are open, by partition and time.
 
@@ -178,7 +188,9 @@ class SessionRows:
         self._counts = not context.inputs[0].is_append
         counts = [pa.field(ARRIVAL, pa.int64()), pa.field(COUNT, pa.int64())]
         schema = pa.schema([*self._schema, *counts])
-        self._state: State = context.open_state(StateSpec(schema, by_row=True))
+        kinds = [node.input.fields[name].type.arrow for name in node.partition_by]
+        spec = StateSpec(schema, by_row=True, exchanged_by=_partitions(KEY, kinds))
+        self._state: State = context.open_state(spec)
 
     def take(
         self, changes: Changes, parts: Parts, times: np.ndarray, arrivals: np.ndarray

@@ -46,6 +46,10 @@ class Waiting:
         name: tells states of one operator and input apart.
         keys: columns that are kept and by which the rows are brought together; None: those of the
             operator's input.
+        exchanged_by, is_everywhere: as of `StateSpec`, instead of `keys`.
+
+    Attributes:
+        worker: number of the worker whose rows it keeps.
     """
 
     def __init__(
@@ -56,12 +60,22 @@ class Waiting:
         index: int = 0,
         name: str = "",
         keys: Sequence[str] | None = None,
+        exchanged_by: Callable[[pa.RecordBatch], pa.Array] | None = None,
+        is_everywhere: bool = False,
     ) -> None:
         schema = pa.schema([pa.field(TIME, pa.int64()), *columns])
         self._columns = columns
-        together = None if keys is None else brought_together(schema, keys)
-        spec = StateSpec(schema, by_row=True, index=index, name=name, exchanged_by=together)
+        together = exchanged_by if keys is None else brought_together(schema, keys)
+        spec = StateSpec(
+            schema,
+            by_row=True,
+            index=index,
+            name=name,
+            exchanged_by=together,
+            is_everywhere=is_everywhere,
+        )
         self._state = context.open_state(spec)
+        self.worker = self._state.worker
         self._next: int | None = None  # no row is due before; None: not known
 
     def put(self, times: np.ndarray, by: Sequence[pa.Array], values: Sequence[pa.Array]) -> None:
