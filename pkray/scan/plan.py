@@ -45,6 +45,10 @@ class ScanPlanner:
         self._schema = schema
         self._schemas = SchemaStore(store, location.name)
 
+    def under(self, schema: TableSchema) -> ScanPlanner:
+        """Plan reads of the same table under another of its schemas."""
+        return ScanPlanner(self._location, self._store, schema)
+
     def scan(
         self,
         snapshot: Snapshot | None,

@@ -61,6 +61,10 @@ class SnapshotView:
         columns = html_table(repr(self), rows, ("column", "type", "comment"))
         return columns if self.snapshot is None else columns + self.snapshot._repr_html_()
 
+    def under(self, schema: TableSchema) -> SnapshotView:
+        """Give the same rows under another schema of the table: what it has more is NULL."""
+        return SnapshotView(self._store, self._planner.under(schema), schema, self.snapshot)
+
     def to_arrow(self, columns: ColumnNames | None = None, filter: object = None) -> pa.Table:
         """Read the rows, merged; several buckets at a time.
 

@@ -11,7 +11,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
 from enum import StrEnum
@@ -298,8 +298,6 @@ class _Reader:
             self.fault(f"{pointer}/table", str(error))
             return None
         given = self._value(written.get("tableColumns"), Fields, f"{pointer}/tableColumns", None)
-        if isinstance(given, Fields):
-            self._check_table(given, source, pointer)
         if list(source.primary_key) != written.get("primaryKey"):
             said = ", ".join(source.primary_key) or "none"
             self.fault(f"{pointer}/primaryKey", f"the primary key of {table} is {said}")
@@ -308,13 +306,22 @@ class _Reader:
         for index, name in enumerate(columns or ()):
             if name not in source.fields:
                 self.fault(f"{place}/{index}", f"{table} has no column {name!r}")
+        if isinstance(given, Fields):
+            read = given.names if columns is None else columns
+            is_as_made = _made_digest(Scan(source), written) == written.get("digest")
+            self._check_table(given, read if is_as_made else given.names, source, pointer)
+            columns = columns if read == source.fields.names else read
         place = f"{pointer}/condition"
         condition = self._condition(written.get("condition"), place, source.fields)
         return Scan(source, columns, condition or TRUE, tuple(sorted(options.items())))
 
-    def _check_table(self, given: Fields, source: Source, pointer: str) -> None:
-        """A plan names every column that it knew; columns that came later are harmless."""
+    def _check_table(
+        self, given: Fields, read: Sequence[str], source: Source, pointer: str
+    ) -> None:
+        """Check the columns that a plan reads; others of the table may come, change and go."""
         for index, column in enumerate(given):
+            if column.name not in read:
+                continue
             place = f"{pointer}/tableColumns/{index}"
             if column.name not in source.fields:
                 self.fault(place, f"{source.name} has no column {column.name!r} any more")
@@ -345,7 +352,8 @@ class _Reader:
         """Refuse what does not follow from the rest: who reads the file believes it."""
         digests: dict[int, str] = {}
         for number, node in built.items():
-            digests[id(node)] = digest_of(node, [digests[id(each)] for each in node.inputs])
+            below = [digests[id(each)] for each in node.inputs]
+            digests[id(node)] = _digest(node, below, written[places[number]])
             derived = {**derived_entries(node), "digest": digests[id(node)]}
             derived.pop("outputType")
             for key, value in derived.items():
@@ -565,6 +573,18 @@ def _named_columns(node: Node) -> Iterator[tuple[str, list[tuple[str, Fields]]]]
     time = getattr(node, "time", None)
     if isinstance(time, str):
         yield "time", [(time, node.inputs[0].fields)]
+
+
+def _digest(node: Node, inputs: list[str], written: Mapping[str, Any]) -> str:
+    """Compute a node's digest; of a table with the columns that it had as the plan was made."""
+    if isinstance(node, Scan) and (then := _made_digest(node, written)) == written.get("digest"):
+        return then
+    return digest_of(node, inputs)
+
+
+def _made_digest(scan: Scan, written: Mapping[str, Any]) -> str:
+    said = {key: value for key, value in written.items() if key not in _COMMON}
+    return digest_of(scan, [], said)
 
 
 def _escape(key: object) -> str:

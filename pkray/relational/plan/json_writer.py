@@ -182,11 +182,15 @@ def _to_value(value: Any) -> Any:
     )
 
 
-def digest_of(node: Node, inputs: list[str]) -> str:
-    """Tell an operator by what it computes: not by its number, its TTL or its description."""
+def digest_of(node: Node, inputs: list[str], attributes: Mapping[str, Any] | None = None) -> str:
+    """Tell an operator by what it computes: not by its number, its TTL or its description.
+
+    Args:
+        attributes: as a file has them; default those of the node.
+    """
     said = {
         "type": type_name(type(node)),
-        **_attributes(node),
+        **(_attributes(node) if attributes is None else attributes),
         "inputTypes": [row_type(each) for each in node.inputs],
         "inputs": inputs,
     }

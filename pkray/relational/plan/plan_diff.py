@@ -118,11 +118,21 @@ def diff_of(
     return PlanDiff((*changes, *dropped))
 
 
-def fingerprints(document: Mapping[str, Any]) -> dict[int, str]:
+def computes_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether plans have the same operators in the same order: tables may have other columns that
+    nobody reads, and state may live for another time.
+    """
+    prints = [fingerprints(each, hints=True) for each in (one, other)]
+    return prints[0] == prints[1]
+
+
+def fingerprints(document: Mapping[str, Any], *, hints: bool = False) -> dict[int, str]:
     """Tell the operators of a plan by what they and their inputs compute, by their ids.
 
-    Unlike digests they leave out how long state lives, which a hint may say, and columns of tables
-    that nobody reads.
+    Unlike digests they leave out columns of tables that nobody reads.
+
+    Args:
+        hints: tell hints of the time for which state lives from one another, too.
     """
     inputs: dict[int, list[int]] = {node["id"]: [] for node in document["nodes"]}
     for edge in document["edges"]:
@@ -138,13 +148,17 @@ def fingerprints(document: Mapping[str, Any]) -> dict[int, str]:
             continue
         waiting.pop()
         if number not in found:
-            found[number] = _fingerprint(nodes[number], [found[each] for each in inputs[number]])
+            below = [found[each] for each in inputs[number]]
+            is_passed = not hints and _says_ttl(nodes[number])
+            found[number] = below[0] if is_passed else _fingerprint(nodes[number], below)
     return found
 
 
+def _says_ttl(node: Mapping[str, Any]) -> bool:
+    return node["type"].startswith("hint_") and str(node.get("name")).upper() == "STATE_TTL"
+
+
 def _fingerprint(node: Mapping[str, Any], inputs: list[str]) -> str:
-    if node["type"].startswith("hint_") and str(node.get("name")).upper() == "STATE_TTL":
-        return inputs[0]
     said = {key: value for key, value in node.items() if key not in _INCIDENTAL}
     text = json.dumps([said, inputs], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -124,6 +124,8 @@ class TableSource(Source):
         if self.view is not None or self.reads_changes:
             return self
         view = self.table.at(**(self.at or at))
+        if not self.at and view.schema.id < self.schema.id:
+            view = view.under(self.schema)
         return TableSource(self.original, self.at, self.options, self.watermark, view)
 
     def finds_by(self, columns: Sequence[str]) -> bool:

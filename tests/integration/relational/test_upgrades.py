@@ -171,7 +171,7 @@ def test_an_edit_gives_the_result_of_the_newer_plan_and_the_older_one_is_gone_ba
 
 def follow(query: Any, snapshots: dict[str, int]) -> None:
     """Wait for those of the snapshots that the query reads."""
-    read = query.status()["sources"]
+    read = {node.get("table") for node in query.plan().to_dict()["nodes"] if "tableColumns" in node}
     query.wait({name: number for name, number in snapshots.items() if name in read})
 
 

@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from pkray.clock import now_millis
 from pkray.errors import MissingFileError, QueryFailedError, UnsupportedError
+from pkray.format.snapshot import Snapshot
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning, beginning
 from pkray.relational.continuous.feeds.pace import Pace
+from pkray.relational.continuous.feeds.read_columns import ReadColumns
 from pkray.relational.continuous.feeds.table_shares import TableShare
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
 from pkray.relational.local.batches import batch_of
@@ -27,6 +29,7 @@ from pkray.relational.plan.nodes import Node, Scan, Values
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
+from pkray.scan.view import SnapshotView
 from pkray.schema.row_kind import parse
 from pkray.storage.spool import Spool, SpoolFile
 
@@ -78,6 +81,14 @@ class Feed(ABC):
     def beginning(self) -> Beginning:
         """Say where the first epoch begins."""
         return EVERYTHING
+
+    def read_by(self, number: int, scan: Node) -> None:
+        """Take note of which columns a scan reads.
+
+        Args:
+            number: of the scan in the plan.
+        """
+        return
 
     def lag(self, position: int) -> tuple[int, float]:
         """Say how far a position is behind: in epochs or snapshots, and in seconds."""
@@ -258,9 +269,23 @@ class TableFeed(Feed):
         self.pace = Pace.from_options(source.table.schema.core)
         self._completes = source.changelog != "upsert" or options.merge_engine != "deduplicate"
         self._told = ToldSnapshots(self._table)
+        self._read = ReadColumns(source)
+
+    def read_by(self, number: int, scan: Node) -> None:
+        self._read.add(number, scan)
 
     def newest(self) -> int:
         latest = self._table.at().snapshot
+        if latest is not None:
+            self._read.check(latest.schema_id)
+        return self._told_of(latest)
+
+    def _at(self, snapshot: int) -> SnapshotView:
+        """Open a snapshot with the columns of the plan: some may have come after it."""
+        view, schema = self._table.at(snapshot_id=snapshot), self.source.schema
+        return view.under(schema) if view.schema.id < schema.id else view
+
+    def _told_of(self, latest: Snapshot | None) -> int:
         return 0 if latest is None else self._told.newest(latest)
 
     def beginning(self) -> Beginning:
@@ -288,7 +313,7 @@ class TableFeed(Feed):
 
     def lag(self, position: int) -> tuple[int, float]:
         """Say how far a position is behind: in snapshots, and in seconds."""
-        newest, position = self.newest(), max(position, 0)
+        newest, position = self._told_of(self._table.at().snapshot), max(position, 0)
         if newest <= position:
             return 0, 0.0
         snapshot = self._table.at(snapshot_id=position + 1).snapshot
@@ -303,7 +328,7 @@ class TableFeed(Feed):
         after, until = bounds
         names = list(scan.fields.names)
         if after < 0 and until:
-            yield from _added(self._table.at(snapshot_id=until).to_batches(names), scan)
+            yield from _added(self._at(until).to_batches(names), scan)
         elif until > after >= 0:
             changed = self._table.changelog_batches(after + 1, until, normalize=self._completes)
             for batch in changed:
@@ -315,7 +340,7 @@ class TableFeed(Feed):
         if self.workers == 1 or not share.is_dealt(after, until):
             yield from super().read_share(bounds, scan)
         elif after < 0 and until:
-            yield from _added(share.content(until, scan.fields.names), scan)
+            yield from _added(share.content(self._at(until), scan.fields.names), scan)
         elif until > after >= 0:
             for batch in share.changes(after + 1, until):
                 yield with_kinds(batch, scan.fields)
@@ -388,6 +413,7 @@ class Feeds:
                 known[source] = _fresh(feed.name, self.feeds)
                 self.feeds[known[source]] = feed
             self._keys[number] = known[source]
+            self.feeds[known[source]].read_by(number, scan)
 
     def beginnings(self) -> dict[str, Beginning]:
         """Find where the sources that say so begin; of others everything is read."""

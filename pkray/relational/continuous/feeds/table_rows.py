@@ -21,6 +21,7 @@ class TableRows(SourceRows):
         self._source = source
         self._table = source.original
         self._bounds = (-1, 0)
+        self._columns: dict[int, tuple[str, ...]] = {}
 
     def move(self, bounds: tuple[int, int]) -> None:
         """Go on to an epoch.
@@ -29,6 +30,7 @@ class TableRows(SourceRows):
             bounds: the snapshots after which and up to which it reads.
         """
         self._bounds = bounds
+        self._columns = {at: self._columns[at] for at in bounds if at in self._columns}
 
     @property
     def begins(self) -> bool:
@@ -42,7 +44,8 @@ class TableRows(SourceRows):
         if snapshot <= 0 or not keys.num_rows:
             empty = [pa.array([], field.type) for field in fields.arrow]
             return np.zeros(0, np.int64), batch_of(empty, fields.arrow, 0)
-        wanted = list(dict.fromkeys([*columns, *names]))
+        there_then = self._columns_at(snapshot)
+        wanted = [each for each in dict.fromkeys([*columns, *names]) if each in there_then]
         is_whole = set(names) >= set(self._source.primary_key)
         look_up = self._table.lookup if is_whole else self._table.lookup_prefix
         found = look_up(keys, columns=wanted, visibility="committed", snapshot_id=snapshot)
@@ -54,6 +57,17 @@ class TableRows(SourceRows):
         )
         positions = pc.index_in(there, value_set=asked).to_numpy(zero_copy_only=False)
         order = np.argsort(positions, kind="stable")
-        rows = found.select(list(columns)).take(pa.array(order))
-        kept = [whole(column) for column in rows.columns]
+        rows = found.take(pa.array(order))
+        kept = [
+            whole(rows.column(each.name))
+            if each.name in there_then
+            else pa.nulls(len(order), each.type)
+            for each in fields.arrow
+        ]
         return positions[order].astype(np.int64), batch_of(kept, fields.arrow, len(order))
+
+    def _columns_at(self, snapshot: int) -> tuple[str, ...]:
+        """List the columns that the table had: those that came later are NULL."""
+        if snapshot not in self._columns:
+            self._columns[snapshot] = self._table.at(snapshot_id=snapshot).schema.names
+        return self._columns[snapshot]

@@ -11,6 +11,7 @@ from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.reader import ChangelogReader
 from pkray.format.snapshot import OVERWRITE
 from pkray.metadata.live import unless_expired
+from pkray.scan.view import SnapshotView
 from pkray.table.table import Table
 
 
@@ -41,12 +42,13 @@ class TableShare:
         numbers = range(max(after, 0) + 1, until + 1) if after >= 0 else ()
         return all(history.find(number).commit_kind != OVERWRITE for number in numbers)
 
-    def content(self, snapshot_id: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def content(self, view: SnapshotView, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of this worker's buckets at a snapshot."""
         store = self._table.location.open()
-        for split in self._table.at(snapshot_id=snapshot_id).plan(list(names)):
+        number = view.snapshot.id if view.snapshot else 0
+        for split in view.plan(list(names)):
             if self._takes(split.partition, split.bucket):
-                with unless_expired(store, snapshot_id):
+                with unless_expired(store, number):
                     yield from split.read(store)
 
     def changes(self, first: int, last: int) -> Iterator[pa.RecordBatch]:

@@ -69,7 +69,7 @@ from pkray.relational.continuous.upgrades.upgrade import (
 )
 from pkray.relational.continuous.upgrades.upgrading import Upgrading, carry_out
 from pkray.relational.plan.nodes import Node, Scan, Sink
-from pkray.relational.plan.plan_diff import PlanDiff
+from pkray.relational.plan.plan_diff import PlanDiff, computes_same
 from pkray.relational.plan_files import roots_of
 from pkray.relational.sources.streamed import (
     Feeding,
@@ -595,7 +595,8 @@ def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) ->
         definition = structs.replace(definition, beginnings=begun)
     if not store.create(definition):
         there = store.read(definition.name)
-        if (there.digest, there.tables) != (definition.digest, definition.tables):
+        same = computes_same(there.document, definition.document)
+        if not same or there.tables != definition.tables:
             raise QueryExistsError(
                 f"query {definition.name} is there with another plan: let this one take over by "
                 "query.upgrade(…), give another name, or stop and drop the query first",
@@ -668,6 +669,8 @@ def _start(
         _feed(catalog, definition)
         return query
     store = _store(catalog)
+    if store.failure(definition.name) is not None:
+        _bind_again(catalog, definition)
     store.want(definition.name, running=True)
     store.note_failure(definition.name, None)
     _feed(catalog, definition)
@@ -1003,6 +1006,24 @@ def _roots(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:
         return known
     streams = stored_streams(_store(catalog).folder(definition.name)) if definition.streams else {}
     return roots_of(catalog.session, definition.document, streams)
+
+
+def _bind_again(catalog: Catalog, definition: Definition) -> None:
+    """Bind a plan to its tables as they are now, unless it reads what this process alone has.
+
+    Raises:
+        PlanError: a table lacks a column that it reads, or has it with another type.
+    """
+    known = _ROOTS.get(_roots_key(catalog, definition))
+    scans = [node for root in known or () for node in root.walk() if isinstance(node, Scan)]
+    inside = catalog.warehouse.rstrip("/") + "/"
+    if known is not None and all(
+        isinstance(scan.source, TableSource)
+        and scan.source.original.location.url.startswith(inside)
+        for scan in scans
+    ):
+        roots = roots_of(catalog.session, definition.document)
+        _ROOTS[_roots_key(catalog, definition)] = roots
 
 
 def _roots_key(catalog: Catalog, definition: Definition) -> tuple[str, str]:
