@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -49,6 +50,90 @@ def job(catalog: pkray.Catalog, text: str, workers: Sequence[int]) -> None:
         query.wait_ended()
 
 
+BOUNDS = "window_start, window_end"
+WINDOWS = {
+    "tumbling": f"SELECT v % 2 AS side, {BOUNDS}, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE "
+    f"shop.clicks, DESCRIPTOR(at), INTERVAL '10' SECOND)) GROUP BY v % 2, {BOUNDS}",
+    "sessions": f"SELECT v, {BOUNDS}, COUNT(*) AS n FROM TABLE(SESSION(TABLE shop.clicks "
+    f"PARTITION BY v, DESCRIPTOR(at), INTERVAL '5' SECOND)) GROUP BY v, {BOUNDS}",
+    "paired": "SELECT a.k, b.k AS other, a.window_end FROM (SELECT * FROM TABLE(TUMBLE(TABLE "
+    "shop.clicks, DESCRIPTOR(at), INTERVAL '10' SECOND))) a LEFT JOIN (SELECT * FROM "
+    "TABLE(TUMBLE(TABLE shop.clicks, DESCRIPTOR(at), INTERVAL '10' SECOND))) b ON a.v = b.v + 1 "
+    "AND a.window_start = b.window_start AND a.window_end = b.window_end",
+}
+CLICKS = [(1, 5, 12), (9, 14, 25), (16, 31), (45, 28)]
+"""Seconds of the clicks of each epoch: the watermark is two seconds behind, 9 and 16 are late."""
+
+
+def windowed(catalog: pkray.Catalog, text: str, workers: Sequence[int]) -> None:
+    """Run a query of windows over clicks, some of which come late, as `job` does."""
+    clicks = catalog.create_table(
+        "shop.clicks",
+        [("k", "BIGINT"), ("v", "BIGINT"), ("at", "TIMESTAMP(3)")],
+        ["k"],
+        options={
+            "changelog-producer": "lookup",
+            "schema.watermark.0.rowtime": "at",
+            "schema.watermark.0.strategy.expr": "`at` - INTERVAL '2' SECOND",
+        },
+        if_not_exists=True,
+    )
+    for number, seconds in enumerate(CLICKS):
+        with clicks.open_writer("clicks") as writer:
+            rows = [
+                {"k": second, "v": second % 3, "at": datetime.datetime(1969, 12, 31, 0, 0, second)}
+                for second in seconds
+            ]
+            writer.upsert(rows)
+            writer.commit(number)
+        catalog.sql(f"SET 'query.parallelism' = '{workers[number]}'")
+        query = catalog.sql(text, dialect="flink").materialize(
+            "shop.result", trigger="available_now"
+        )
+        query.wait_ended()
+
+
+def late(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
+    rows = catalog.load_table("shop.result$late").to_arrow().drop_columns(["node"])
+    return Counter(tuple(row.values()) for row in rows.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "stride"),
+    [
+        ("tumbling", "one worker", 14),
+        ("sessions", "one worker", 40),
+        ("paired", "rescaled", 50),
+        *(
+            pytest.param(name, workers, 1, marks=pytest.mark.slow)
+            for name in WINDOWS
+            for workers in WORKERS
+        ),
+    ],
+)
+def test_windows_go_on_from_every_crash_point(
+    name: str,
+    workers: str,
+    stride: int,
+    new_root: Callable[[str], str],
+    process: Callable[[str], pkray.Catalog],
+    survived: Callable[[str], None],
+) -> None:
+    storage = Storage(new_root("memory"))
+    with faulty(storage), process(storage.root) as catalog:
+        windowed(catalog, WINDOWS[name], WORKERS[workers])
+        expected, came_late = content(catalog), late(catalog)
+    assert expected
+    assert came_late
+
+    def check(catalog: pkray.Catalog) -> None:
+        windowed(catalog, WINDOWS[name], WORKERS[workers])
+        _check(catalog, expected)
+        assert late(catalog) == came_late
+
+    _sweep(storage, stride, f"windows {name}, {workers}", new_root, process, survived, check)
+
+
 def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
     rows = catalog.load_table("shop.result").to_arrow()
     kept = rows.drop_columns([n for n in rows.column_names if n == "_row_key"])
@@ -82,6 +167,24 @@ def test_a_query_goes_on_from_every_crash_point(
         expected = content(catalog)
         bounded = catalog.sql(QUERIES[name]).to_arrow()
         assert expected == Counter(tuple(row.values()) for row in bounded.to_pylist())
+
+    def check(catalog: pkray.Catalog) -> None:
+        job(catalog, QUERIES[name], WORKERS[workers])
+        _check(catalog, expected)
+
+    _sweep(storage, stride, f"query {name}, {workers}", new_root, process, survived, check)
+
+
+def _sweep(
+    storage: Storage,
+    stride: int,
+    what: str,
+    new_root: Callable[[str], str],
+    process: Callable[[str], pkray.Catalog],
+    survived: Callable[[str], None],
+    check: Callable[[pkray.Catalog], None],
+) -> None:
+    """Check that a job ends the same from every state that its storage was in."""
     states = range(1, len(storage.changes) + 1, stride)
     failed: dict[int, Exception] = {}
     for changes in states:
@@ -89,12 +192,11 @@ def test_a_query_goes_on_from_every_crash_point(
         put_files(root, storage.state(changes))
         try:
             with process(root) as catalog:
-                job(catalog, QUERIES[name], WORKERS[workers])
-                _check(catalog, expected)
+                check(catalog)
         except Exception as error:
             failed[changes] = error
     good = len(states) - len(failed)
-    survived(f"query {name}, {workers}: {good} of {len(states)} crash points survived")
+    survived(f"{what}: {good} of {len(states)} crash points survived")
     assert not failed, f"{len(failed)} of {len(states)}: {next(iter(failed.items()))}"
 
 
