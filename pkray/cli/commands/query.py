@@ -46,6 +46,7 @@ def list_queries(catalog: Catalog, as_json: Json = False) -> None:
             "query": pa.array([query.name for query, _ in found], pa.string()),
             "state": pa.array([status["state"] for _, status in found], pa.string()),
             "epoch": pa.array([status["epoch"] for _, status in found], pa.int64()),
+            "workers": pa.array([status.get("workers", 0) for _, status in found], pa.int64()),
             "tables": pa.array([", ".join(query.tables) for query, _ in found], pa.string()),
             "failure": pa.array([status["failure"] for _, status in found], pa.string()),
         }
@@ -116,6 +117,19 @@ def verify(
         raise typer.Exit(1)
 
 
+@query_app.command("rescale")
+@on_service
+def rescale(
+    catalog: Catalog,
+    name: Name,
+    workers: Annotated[int, typer.Argument(help="How many workers go on with it.")],
+    as_json: Json = False,
+) -> None:
+    """Let another number of workers go on with a query, after the epoch that runs."""
+    catalog.query(name).rescale(workers)
+    output.record({"rescaled": name, "workers": workers}, as_json)
+
+
 @query_app.command("savepoint")
 @on_service
 def savepoint(
@@ -161,7 +175,9 @@ def watch(query: Any, *, stops: bool = True) -> None:
 def _drawn(name: str, status: dict[str, Any]) -> Table:
     behind = status.get("lag", {})
     places = "\n".join(_place(source, at, behind) for source, at in status["sources"].items())
-    drawn = Table(title=f"{name}: {status['state']}, epoch {status['epoch']}", caption=places)
+    several = f", {status['workers']} workers" if status.get("workers", 1) > 1 else ""
+    title = f"{name}: {status['state']}, epoch {status['epoch']}{several}"
+    drawn = Table(title=title, caption=places)
     headings = ("node", "type", "rows in", "rows out", "seconds", "state", "in memory", "in files")
     for heading in headings:
         is_type = heading == "type"

@@ -18,6 +18,8 @@
 - An **epoch** takes all sources from one position to another. A **run** (``run``) goes from epoch
   to epoch: it writes each down before it begins, gives its net changes to an **outlet** for each
   root of the plan (``outlets/``), and now and then writes a **checkpoint** of all states.
+- Several **workers** (``parallel/``) may share a run: each has all operators, and of their rows
+  those of its keys.
 - A **query** (``queries/``) is what people hold and a warehouse keeps; a worker runs it. A stream
   gives changes to whoever asks for the next.
 """

@@ -58,6 +58,21 @@ def test_queries_are_listed_shown_verified_and_dropped(said, call):
     assert "no query is called default.r" in wrong
 
 
+def test_a_query_that_is_stopped_goes_on_with_other_workers(said, call, warehouse):
+    assert said("list")["workers"] == 1
+    assert said("rescale", "default.r", "2") == {"rescaled": "default.r", "workers": 2}
+    with pkray.connect(warehouse) as catalog:
+        table, query = catalog.load_table("default.t"), catalog.query("default.r").resume()
+        with table.open_writer() as writer:
+            writer.upsert([{"k": 3, "v": 1}])
+            query.wait({"default.t": writer.commit().id})
+        assert said("list")["workers"] == 2
+        query.stop()
+    code, _, wrong = call("rescale", "default.r", "0")
+    assert code == 1
+    assert "query.parallelism" in wrong
+
+
 def test_another_plan_takes_over_is_accepted_or_rolled_back(said, call, warehouse, tmp_path):
     newer = "SELECT v, COUNT(*) AS n, MAX(k) AS most FROM t GROUP BY v"
     assert said("plan", "default.r")["nodes"][-1]["type"] == "sink_1"

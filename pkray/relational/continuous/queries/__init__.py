@@ -10,5 +10,5 @@
 
 `ResultStream` gives a relation's changes to whoever asks. `verify` proves a result by the bounded
 run at the positions that its snapshot names. ``state_tables`` reads what operators remember and
-``skipped_rows`` what was left out.
+``skipped_rows`` what was left out. ``shares`` opens what each of several workers computes with.
 """
