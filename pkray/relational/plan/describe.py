@@ -34,6 +34,7 @@ from pkray.relational.plan.nodes import (
     Scan,
     SetOperation,
     Sink,
+    Slices,
     Sort,
     TemporalJoin,
     TopN,
@@ -107,7 +108,8 @@ def _(node: Expand) -> list[tuple[str, str]]:
 @_parts.register
 def _(node: Aggregate) -> list[tuple[str, str]]:
     calls = ", ".join(f"{_aggregate(call)} AS {name}" for name, call in node.aggregates)
-    return [("groupBy", _names(node.keys)), ("select", calls)]
+    windows = [("windows", str(node.slices.kind)), *_spans(node.slices)] if node.slices else []
+    return [("groupBy", _names(node.keys)), ("select", calls), *windows]
 
 
 @_parts.register
@@ -162,13 +164,17 @@ def _(node: TemporalJoin) -> list[tuple[str, str]]:
 
 @_parts.register
 def _(node: Window) -> list[tuple[str, str]]:
-    numbers = [("size", node.size), ("step", node.step), ("offset", node.offset)]
     return [
         ("kind", str(node.kind)),
         ("time", node.time),
-        *((name, span_text(micros)) for name, micros in numbers if micros),
+        *_spans(node),
         ("partitionBy", _names(node.partition_by)),
     ]
+
+
+def _spans(node: Window | Slices) -> list[tuple[str, str]]:
+    numbers = ((name, getattr(node, name, 0)) for name in ("size", "step", "offset"))
+    return [(name, span_text(micros)) for name, micros in numbers if micros]
 
 
 @_parts.register

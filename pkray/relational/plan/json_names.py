@@ -40,6 +40,11 @@ def own_fields(kind: type[Node]) -> tuple[DataclassField[Any], ...]:
     return tuple(each for each in dataclass_fields(kind) if each.name not in INPUTS)
 
 
+def is_optional(attribute: DataclassField[Any]) -> bool:
+    """Whether a plan says an attribute only where it is set."""
+    return bool(attribute.metadata.get(nodes.IF_SET))
+
+
 def camel_case(name: str) -> str:
     """Write a name in camel case, as JSON has it."""
     head, *rest = name.split("_")

@@ -26,6 +26,7 @@ from pkray.relational.plan.json_names import (
     PLAN_VERSION,
     camel_case,
     entry_name,
+    is_optional,
     node_types,
     own_fields,
     type_name,
@@ -244,9 +245,9 @@ class _Reader:
         self, kind: type[Node], inputs: dict[str, Node], written: dict[str, Any], pointer: str
     ) -> Node | None:
         before = len(self.faults)
-        self._check_entries(
-            written, [entry_name(kind, each.name) for each in own_fields(kind)], pointer
-        )
+        names = {entry_name(kind, each.name): each for each in own_fields(kind)}
+        needed = [n for n, each in names.items() if n in written or not is_optional(each)]
+        self._check_entries(written, needed, pointer)
         fields = _fields_of_expressions(kind, inputs, written)
         values: dict[str, Any] = dict(inputs)
         hints = typing.get_type_hints(kind)

@@ -20,6 +20,7 @@ from pkray.relational.plan.json_names import (
     PLAN_VERSION,
     camel_case,
     entry_name,
+    is_optional,
     own_fields,
     type_name,
 )
@@ -131,6 +132,7 @@ def _attributes(node: Node) -> dict[str, Any]:
     return {
         entry_name(type(node), each.name): _entry(each.name, getattr(node, each.name))
         for each in own_fields(type(node))
+        if not (is_optional(each) and getattr(node, each.name) == each.default)
     }
 
 

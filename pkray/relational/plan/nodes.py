@@ -26,6 +26,8 @@ from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.sources import Source
 from pkray.schema.types import DataType
 
+IF_SET = "if_set"
+"""Marks an attribute that plans say only where it is set, as it came after plans were written."""
 BIGINT = DataType("BIGINT", nullable=False)
 BOOLEAN = DataType("BOOLEAN")
 
@@ -189,16 +191,43 @@ class Expand(_OneInput):
         return Fields(tuple(columns))
 
 
+class WindowKind(StrEnum):
+    """Says how time is cut into windows."""
+
+    TUMBLE = "tumble"
+    HOP = "hop"
+    CUMULATE = "cumulate"
+    SESSION = "session"
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Windows that overlap, put together of slices: tumbling windows in which each row is once.
+
+    Attributes:
+        kind: of the windows: HOP or CUMULATE.
+        size, step: of the windows, as of `Window`; the size of a slice divides both.
+    """
+
+    kind: WindowKind
+    size: int
+    step: int
+
+
 @dataclass(frozen=True)
 class Aggregate(_OneInput):
     """Gives a row a group: its keys, then its aggregates. Without keys, always one row.
 
     NULL is a group. Keys of floating type are compared by bits, NaNs being equal: where 0.0 and
     -0.0 are one group the binder has normalized them.
+
+    Attributes:
+        slices: of physical plans: the windows that are aggregated where the input's are slices.
     """
 
     keys: tuple[str, ...]
     aggregates: tuple[tuple[str, AggregateCall], ...]
+    slices: Slices | None = field(default=None, metadata={IF_SET: True})
 
     @cached_property
     def fields(self) -> Fields:
@@ -329,15 +358,6 @@ class TemporalJoin(_TwoInputs):
         right = _renamed(self.right.fields, self.right_names)
         right = Fields(tuple(replace(column, is_rowtime=False) for column in right))
         return self.left.fields + (_all_nullable(right) if self.kind is JoinKind.LEFT else right)
-
-
-class WindowKind(StrEnum):
-    """Says how time is cut into windows."""
-
-    TUMBLE = "tumble"
-    HOP = "hop"
-    CUMULATE = "cumulate"
-    SESSION = "session"
 
 
 @dataclass(frozen=True)

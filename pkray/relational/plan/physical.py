@@ -43,6 +43,7 @@ from pkray.relational.plan.nodes import (
     Window,
     WindowKind,
 )
+from pkray.relational.plan.slicing import in_slices, without_slices
 from pkray.relational.plan.state import states
 from pkray.relational.plan.windowing import window_bounds
 
@@ -69,7 +70,7 @@ def to_physical(
         UnsupportedError: such a source has no key by which it could be completed.
     """
     lifted = _lifted(plan).transform(_with_all_versions)
-    placed = lifted.transform(_with_exchange).transform(_fused)
+    placed = lifted.transform(_with_exchange).transform(_fused).transform(in_slices)
     modes = changelog_modes(placed, before=before)
     read_whole = set() if by_key else set(_reaching(placed))
 
@@ -210,6 +211,8 @@ def _bounded(node: Node) -> Node:
     match node:
         case Exchange() | Normalize() | RowKey() | Unique():
             return node.input
+        case Aggregate():
+            return without_slices(node)
         case Calc():
             filtered = _filtered(node.input, node.condition)
             return filtered if _is_identity(node) else Project(filtered, node.columns)

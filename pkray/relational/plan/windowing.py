@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pkray.relational.plan.expressions import ColumnRef
@@ -26,11 +27,21 @@ from pkray.relational.plan.nodes import (
 
 @dataclass(frozen=True)
 class WindowBounds:
-    """Columns that hold a window's start and end in each row."""
+    """Columns that hold a window's start and end in each row, and its last moment."""
 
     window: Window
     start: frozenset[str]
     end: frozenset[str]
+    time: frozenset[str] = frozenset()
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """List all of them."""
+        return self.start | self.end | self.time
+
+    def renamed(self, change: Callable[[frozenset[str]], frozenset[str]]) -> WindowBounds:
+        """Give the same bounds in other columns."""
+        return WindowBounds(self.window, *map(change, (self.start, self.end, self.time)))
 
     def are_in(self, columns: tuple[str, ...]) -> bool:
         """Whether rows that agree in the columns are of one window."""
@@ -41,8 +52,7 @@ def window_bounds(node: Node) -> WindowBounds | None:
     """Find the windows that the rows of a node belong to; None where they belong to none."""
     match node:
         case Window():
-            start, end, _ = node.names
-            return WindowBounds(node, frozenset({start}), frozenset({end}))
+            return WindowBounds(node, *(frozenset({name}) for name in node.names))
         case Project():
             return _projected(node)
         case Aggregate():
@@ -103,9 +113,10 @@ def _projected(node: Project) -> WindowBounds | None:
     if bounds is None:
         return None
     named = [(value.name, name) for name, value in node.columns if isinstance(value, ColumnRef)]
-    start = frozenset(name for source, name in named if source in bounds.start)
-    end = frozenset(name for source, name in named if source in bounds.end)
-    return WindowBounds(bounds.window, start, end) if start and end else None
+    found = bounds.renamed(
+        lambda columns: frozenset(name for source, name in named if source in columns)
+    )
+    return found if found.start and found.end else None
 
 
 def _joined(node: Join) -> WindowBounds | None:
@@ -117,8 +128,7 @@ def _joined(node: Join) -> WindowBounds | None:
     bounds = window_bounds(node.right)
     assert bounds is not None
     names = dict(zip(node.right.fields.names, node.right_names, strict=True))
-    start, end = (frozenset(names[each] for each in side) for side in (bounds.start, bounds.end))
-    return WindowBounds(bounds.window, start, end)
+    return bounds.renamed(lambda columns: frozenset(names[each] for each in columns))
 
 
 def _expanded(node: Expand) -> WindowBounds | None:
@@ -131,4 +141,4 @@ def _expanded(node: Expand) -> WindowBounds | None:
 def _kept(bounds: WindowBounds | None, columns: tuple[str, ...]) -> WindowBounds | None:
     if bounds is None or not bounds.are_in(columns):
         return None
-    return WindowBounds(bounds.window, bounds.start & set(columns), bounds.end & set(columns))
+    return bounds.renamed(lambda known: known & set(columns))

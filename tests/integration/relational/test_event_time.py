@@ -209,6 +209,25 @@ def test_every_snapshot_of_a_windowed_result_is_proved(catalog, late):
         assert report.equal, str(report)
 
 
+@pytest.mark.parametrize("kind", ["HOP", "CUMULATE"])
+def test_overlapping_windows_go_on_from_a_checkpoint_and_are_proved(catalog, kind):
+    table = clicks(catalog)
+    table.alter.set_watermark("at", "2 s")
+    overlapping = f"{kind}(TABLE shop.clicks, DESCRIPTOR(at), INTERVAL '5' SECOND, INTERVAL '20'"
+    text = COUNTED.replace("TUMBLE(TABLE shop.clicks, DESCRIPTOR(at), INTERVAL '10'", overlapping)
+    query = catalog.sql(text, dialect="flink").materialize("shop.result")
+    query.wait({"shop.clicks": put(table, (1, 1), (2, 7), (3, 18))})
+    query.stop()
+    query.resume()
+    query.wait({"shop.clicks": put(table, (4, 8), (5, 3), (6, 31))})
+    query.stop()
+    query.resume()
+    query.wait({"shop.clicks": put(table, (7, 2), (8, 40))})
+    assert query.status()["late"] > 1
+    report = query.verify()
+    assert report.equal, str(report)
+
+
 def test_a_result_without_a_snapshot_is_proved(catalog):
     table = clicks(catalog)
     table.alter.set_watermark("at", "2 s")

@@ -35,6 +35,7 @@ FAMILIES = (
     "windows.bounded",
     "windows.first_rows",
     "windows.sessions",
+    "windows.slice_aggregate",
     "windows.window_aggregate",
 )
 

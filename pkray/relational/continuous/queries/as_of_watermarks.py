@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from pkray.relational.continuous.queries.late_rows import late_name
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import (
+    Aggregate,
     Deduplicate,
     Exchange,
     Filter,
@@ -32,6 +33,7 @@ from pkray.relational.plan.nodes import (
     TemporalJoin,
     Window,
 )
+from pkray.relational.plan.slicing import without_slices
 from pkray.relational.plan.windowing import is_windowed, judges_lateness, window_bounds
 from pkray.relational.sources.arrow import ArrowSource
 from pkray.schema.types import DataType
@@ -77,6 +79,10 @@ def as_of_watermarks(roots: Sequence[Node], time: EventTime) -> list[Node]:
     made: dict[int, Node] = {}
     for number, node in enumerate(in_order(shared), 1):
         inputs = tuple(made[id(each)] for each in node.inputs)
+        place = id(node)
+        if isinstance(node, Aggregate) and node.slices:
+            node = without_slices(replace(node, input=inputs[0]))  # late rows are told by windows
+            inputs = node.inputs
         if judges_lateness(node):
             watermark = time.watermarks.get(str(number))
             kept = (
@@ -86,9 +92,9 @@ def as_of_watermarks(roots: Sequence[Node], time: EventTime) -> list[Node]:
             inputs = tuple(
                 _passed_rows(node, index, each, watermark) for index, each in enumerate(kept)
             )
-            made[id(node)] = _passed_results(node.with_inputs(*inputs), watermark)
+            made[place] = _passed_results(node.with_inputs(*inputs), watermark)
         else:
-            made[id(node)] = node.with_inputs(*inputs) if inputs else node
+            made[place] = node.with_inputs(*inputs) if inputs else node
     return [made[id(root)] for root in shared]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,6 +71,15 @@ class ExactSums:
         for place, part in enumerate(parts):
             self._add(place, groups, count, part, signs)
 
+    @classmethod
+    def from_limbs(cls, limbs: Sequence[np.ndarray]) -> ExactSums:
+        """Make sums of limbs that were added up, as `limbs_of` gives them."""
+        sums = cls()
+        for place, limb in enumerate(limbs):
+            kept = sums._limbs[place] = GroupNumbers(np.int64)
+            kept.to(len(limb))[: len(limb)] = limb
+        return sums
+
     def _add(
         self,
         place: int,
@@ -107,6 +118,18 @@ class ExactSums:
         """Give one sum, for a message."""
         limbs = [0 if limb is None else int(limb.to(count)[group]) for limb in self._limbs]
         return sum(limb << 32 * place for place, limb in enumerate(limbs))
+
+
+def limbs_of(values: pa.Array) -> list[np.ndarray]:
+    """Give the limbs of 32 bits of integers or decimals, the low ones first; 0 for NULL."""
+    if pa.types.is_decimal(values.type):
+        words = decimal_words(values)
+        if values.null_count:
+            words = np.where(np.asarray(values.is_valid())[:, None], words, 0)
+        low, high = words[:, 0], words[:, 1]
+        return [low & _LOW, (low >> 32) & _LOW, high & _LOW, high >> 32]
+    whole = np.asarray(pc.fill_null(values, 0)).astype(np.int64)
+    return [whole & _LOW, whole >> 32]
 
 
 def decimal_words(values: pa.Array) -> np.ndarray:

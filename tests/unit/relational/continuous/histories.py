@@ -19,8 +19,9 @@ from pkray.relational.continuous.operator import Epoch, RowsOf, no_rows
 from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.local.batches import batch_of
 from pkray.relational.optimizer import optimize
-from pkray.relational.plan.nodes import Node, Scan, Values
+from pkray.relational.plan.nodes import Aggregate, Node, Scan, Values
 from pkray.relational.plan.physical import to_logical, to_physical
+from pkray.relational.plan.slicing import without_slices
 from pkray.relational.plan.windowing import judges_lateness
 from pkray.relational.running import run
 from pkray.relational.sources.changelog import ROW_KIND
@@ -178,10 +179,13 @@ class Continuous:
         assert not missing + extra, f"missing {list(missing)[:5]}, extra {list(extra)[:5]}"
 
     def _without_late(self, node: Node) -> Node:
-        inputs = [self._without_late(each) for each in node.inputs]
         numbers = {id(stage.node): stage.number for stage in self.graph.stages}
+        number = numbers.get(id(node))
+        if isinstance(node, Aggregate):
+            node = without_slices(node)
+        inputs = [self._without_late(each) for each in node.inputs]
         if judges_lateness(node):
-            names = [f"late_{numbers[id(node)]}{f'_{i}' if i else ''}" for i in range(len(inputs))]
+            names = [f"late_{number}{f'_{i}' if i else ''}" for i in range(len(inputs))]
             inputs = [
                 _less(_ran(each), self.late_of(name))
                 for each, name in zip(inputs, names, strict=True)

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError
 from pkray.relational.continuous.operators.aggregates.groups import Groups
-from pkray.relational.functions.numbers.exact_sums import ExactSums
+from pkray.relational.continuous.operators.aggregates.merging import Numbers, Restored
+from pkray.relational.functions.numbers.exact_sums import ExactSums, limbs_of
 
 BIGINT, DOUBLE = pa.int64(), pa.float64()
 Columns = Sequence[pa.Array]
@@ -66,6 +67,14 @@ class Accumulator(ABC):
             the same afterwards.
         """
 
+    def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
+        """Give what is kept as numbers that can be merged, and how to make columns of merged ones.
+
+        Args:
+            kept: the state's columns, a row a group.
+        """
+        raise NotImplementedError(f"groups of {type(self).__name__} cannot be merged")
+
 
 class Count(Accumulator):
     """Counts rows."""
@@ -79,6 +88,9 @@ class Count(Accumulator):
         taken = self._take(groups)
         added = summed(taken.groups, taken.signs, groups.count)
         return [pa.array(integers(before[0]) + added)]
+
+    def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
+        return [Numbers(integers(kept[0]))], lambda merged: [pa.array(merged[0])]
 
 
 class CountTrue(Count):
@@ -107,6 +119,9 @@ class Wrapped(Accumulator):
         return [
             pa.array(integers(before[0]) + summed(taken.groups, values * taken.signs, groups.count))
         ]
+
+    def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
+        return [Numbers(integers(kept[0]))], lambda merged: [pa.array(merged[0])]
 
 
 class Exact(Accumulator):
@@ -140,14 +155,32 @@ class Exact(Accumulator):
         else:
             result, over = sums.decimals(groups.count, self._kind)
         if over.any():
-            self._refuse(sums, groups, int(np.argmax(over)))
+            self._refuse(sums, groups, int(np.argmax(over)), groups.count)
         return [result]
 
-    def _refuse(self, sums: ExactSums, groups: Groups, group: int) -> None:
+    def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
+        """Add limbs up, so that no sum of them leaves 64 bits."""
+        limbs = limbs_of(kept[0])
+
+        def restored(merged: Sequence[np.ndarray]) -> list[pa.Array]:
+            sums = ExactSums.from_limbs(merged)
+            count = len(merged[0])
+            if pa.types.is_integer(self._kind):
+                totals, over = sums.integers(count)
+                result = pa.array(totals)
+            else:
+                result, over = sums.decimals(count, self._kind)
+            if over.any():
+                self._refuse(sums, None, int(np.argmax(over)), count)
+            return [result]
+
+        return [Numbers(limb) for limb in limbs], restored
+
+    def _refuse(self, sums: ExactSums, groups: Groups | None, group: int, count: int) -> None:
         scale = 0 if pa.types.is_integer(self._kind) else self._kind.scale
         named = "BIGINT" if pa.types.is_integer(self._kind) else f"DECIMAL(38, {scale})"
-        total = sums.exact(groups.count, group)
-        raise unfit(self._argument, named, total, scale, groups.describe(group))
+        where = groups.describe(group) if groups else ""
+        raise unfit(self._argument, named, sums.exact(count, group), scale, where)
 
 
 def unfit(argument: str, kind: str, total: int, scale: int, group: str) -> EvaluationError:
@@ -225,6 +258,11 @@ class Floats(Accumulator):
         ]
         return [pa.array(column) for column in (counts, sums, *odd)]
 
+    def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
+        counts, sums, *odd = kept
+        numbers = [integers(counts), floats(sums), *map(integers, odd)]
+        return [Numbers(each) for each in numbers], lambda merged: [*map(pa.array, merged)]
+
     @staticmethod
     def total(states: Columns) -> tuple[np.ndarray, np.ndarray]:
         """Give the sums with what was counted apart, and how many values there are."""
@@ -249,6 +287,11 @@ class Parity(Accumulator):
         bits = integers(before[0])
         np.bitwise_xor.at(bits, taken.groups, np.asarray(taken.arguments[0].cast(BIGINT)))
         return [pa.array(bits).cast(self.columns[0][1])]
+
+    def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
+        kind = self.columns[0][1]
+        numbers = Numbers(integers(kept[0]), np.bitwise_xor)
+        return [numbers], lambda merged: [pa.array(merged[0]).cast(kind)]
 
 
 class Moments(Accumulator):

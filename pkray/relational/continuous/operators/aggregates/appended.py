@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pkray.relational.continuous.operators.aggregates.accumulators import Accumulator, Columns, Take
 from pkray.relational.continuous.operators.aggregates.groups import Groups
+from pkray.relational.continuous.operators.aggregates.merging import Numbers, Restored, ordered
 from pkray.relational.continuous.operators.replacement import joined
 from pkray.relational.functions.aggregates.kernels import grouped_aggregate
 from pkray.relational.local.keys import list_parts
@@ -31,6 +32,9 @@ class Combined(Accumulator):
         rows = np.concatenate([np.arange(groups.count), taken.groups])
         values = joined(before[0], taken.arguments[0])
         return [grouped_aggregate(self._call, rows, groups.count, [values])]
+
+    def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
+        return ordered(kept[0], greatest=self._call.function == "max")
 
 
 class Chosen(Accumulator):

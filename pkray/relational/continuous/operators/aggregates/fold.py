@@ -11,6 +11,7 @@ import pyarrow as pa
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.aggregates.calls import Calls
 from pkray.relational.continuous.operators.aggregates.groups import Groups
+from pkray.relational.continuous.operators.aggregates.merging import Numbers, Restored
 from pkray.relational.plan.nodes import Aggregate
 
 
@@ -78,6 +79,21 @@ class Fold:
             )
             for call in self._calls.computed
         ]
+
+    def mergeable(self, kept: Sequence[pa.Array]) -> tuple[list[Numbers], Restored]:
+        """Give what is kept as numbers that can be merged, and how to make columns of merged ones.
+
+        Args:
+            kept: `columns`, a row a group.
+        """
+        made = [each.mergeable(kept[self._places[id(each)]]) for each in self._accumulators]
+        ends = [0, *accumulate(len(numbers) for numbers, _ in made)]
+
+        def restored(merged: Sequence[np.ndarray]) -> list[pa.Array]:
+            pairs = zip(made, ends, ends[1:], strict=False)
+            return [each for (_, own), low, high in pairs for each in own(merged[low:high])]
+
+        return [each for numbers, _ in made for each in numbers], restored
 
     def forget(self, keys: pa.Array) -> None:
         """Remove groups from the states beside the main one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ LISTED_GROUPS, LISTED_WINDOWS, LISTED_MOST = 1 << 8, 1 << 6, 1 << 14
 """Groups are listed together until there are so many, or of so many windows; of one window there
 may be more, up to the last number."""
 _LIST = "groups"
+Moments: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
 
 class OpenGroups:
@@ -41,9 +43,14 @@ class OpenGroups:
         names: the keys that tell groups apart: the end of a window says what its other bounds are,
             but for sessions.
         fold: what is kept of a group.
+
+    Args:
+        moments: until when groups are open, by the ends of their windows.
     """
 
-    def __init__(self, node: Aggregate, context: Context, bounds: WindowBounds) -> None:
+    def __init__(
+        self, node: Aggregate, context: Context, bounds: WindowBounds, moments: Moments = np.asarray
+    ) -> None:
         self._keys = node.input.fields.only(node.keys)
         self.end = next(name for name in node.keys if name in bounds.end)
         self.names = _telling_apart(self._keys, self.end, bounds)
@@ -55,6 +62,7 @@ class OpenGroups:
         # lists have groups of several keys; those of others are not found
         lists = pa.schema([(_LIST, pa.binary())])
         self._lists = Waiting(context, lists, name="windows", is_everywhere=True)
+        self._moments = moments
         self._new: list[pa.Table] = []
         self._nothing = Changes.none(node.input.fields)
         self._listed_twice = not context.inputs[0].is_append
@@ -108,7 +116,7 @@ class OpenGroups:
         self._state.remove(groups.keys.take(pa.array(np.flatnonzero(groups.was & ~groups.there))))
 
     def ended(self, until: int, epoch: Epoch) -> pa.Table:
-        """List the groups of windows that end until then, and note which are still open.
+        """List the groups that are open until then, and note which are still open afterwards.
 
         Args:
             until: microseconds.
@@ -117,12 +125,21 @@ class OpenGroups:
             the keys.
         """
         listed = [self._read(lists) for due in self._lists.due(until) for lists in due.rows[0]]
-        waiting = pa.concat_tables([self._keys.arrow.empty_table(), *listed, *self._new])
+        waiting = pa.concat_tables([*listed, self.fresh()])
         self._new = []
-        ends = micros(waiting[self.end].combine_chunks())
+        ends = self._moments(micros(waiting[self.end].combine_chunks()))
         over = ends <= until
         self._write(waiting.filter(pa.array(~over)), ends[~over], epoch)
         return waiting.filter(pa.array(over)).combine_chunks()
+
+    def fresh(self) -> pa.Table:
+        """List the groups that came in this epoch: their keys."""
+        return pa.concat_tables([self._keys.arrow.empty_table(), *self._new])
+
+    def listed(self) -> pa.Table:
+        """List the groups that were open when the epoch began: their keys."""
+        tables = [self._read(lists) for rows in self._lists.all() for lists in rows.column(0)]
+        return pa.concat_tables([self._keys.arrow.empty_table(), *tables])
 
     def _read(self, listed: pa.Scalar) -> pa.Table:
         batch = pa.ipc.read_record_batch(listed.as_buffer(), self._keys.arrow)

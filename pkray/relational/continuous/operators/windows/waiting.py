@@ -101,6 +101,17 @@ class Waiting:
         """Forget rows; those that are not there are no fault."""
         self._state.remove(_all(len(times)), encoded([pa.array(times), *by]))
 
+    def all(self) -> Iterator[pa.RecordBatch]:
+        """Read all rows, in order: the columns that were kept."""
+        bound, size = pa.array([b""], pa.binary()), PAGE_ROWS
+        while True:
+            found = self._state.rows_of(_ALL, first=size, bounds=bound)
+            yield found.rows.drop_columns([TIME])
+            if len(found.positions) < size:
+                return
+            assert found.row_keys is not None
+            bound = pa.array([found.row_keys[-1].as_py() + b"\0"], pa.binary())
+
     def due(self, until: int | None) -> Iterator[Due]:
         """Give the rows whose moment is `until` or before, in order, and forget them.
 

@@ -16,7 +16,7 @@ from pkray.relational.plan.nodes import Aggregate
 from pkray.relational.plan.windowing import is_windowed, window_bounds
 
 
-@operates(Aggregate, when=is_windowed)
+@operates(Aggregate, when=lambda node: is_windowed(node) and node.slices is None)
 class WindowAggregate(Operator):
     """Keeps the groups of open windows; gives and forgets them when their windows are over.
 

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
+from pkray.errors import EvaluationError
 from pkray.relational import changelog, query
+from pkray.relational.continuous.operators.windows import slice_sums
+from pkray.relational.plan.nodes import Aggregate, Window, WindowKind
+from pkray.relational.plan.physical import to_logical
+from pkray.relational.plan.slicing import without_slices
 from tests.effort import examples
 from tests.unit.relational.continuous.histories import Continuous, kinds_of
 
@@ -206,6 +211,62 @@ def test_the_same_epochs_give_the_same_changes_in_the_same_order() -> None:
         return [kinds_of(query.push("t", rows)) for rows in stream(rng, span=15)]
 
     assert ran() == ran()
+
+
+def aggregated(sql: str, mode: str = "insert") -> Aggregate:
+    (found,) = (each for each in opened(sql, mode).plan.walk() if isinstance(each, Aggregate))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["hop", "hop of no whole steps", "cumulate"])
+def test_overlapping_windows_are_aggregated_over_slices(kind: str) -> None:
+    sql = f"SELECT window_end, SUM(v), MAX(v) FROM TABLE({ROWS[kind]}) GROUP BY "
+    node = aggregated(f"{sql} window_start, window_end")
+    (window,) = (each for each in node.walk() if isinstance(each, Window))
+    assert node.slices is not None
+    assert (window.kind, node.slices.size % window.size) == (WindowKind.TUMBLE, 0)
+    assert to_logical(without_slices(node)) == to_logical(node)
+
+
+@pytest.mark.parametrize(
+    ("values", "where", "mode"),
+    [
+        ("COUNT(DISTINCT v)", "", "insert"),
+        ("MAX(v)", "", "all"),
+        ("MAX(k)", "", "insert"),
+        ("COUNT(*)", "WHERE window_end > TIMESTAMP '1969-12-31 23:59:10'", "insert"),
+        ("MAX(window_end)", "", "insert"),
+    ],
+)
+def test_what_slices_cannot_give_is_aggregated_by_windows(
+    values: str, where: str, mode: str
+) -> None:
+    sql = f"SELECT {values} FROM TABLE({ROWS['hop']}) {where} GROUP BY window_start, window_end"
+    assert aggregated(sql, mode).slices is None
+
+
+@pytest.mark.parametrize("kind", ["hop", "cumulate"])
+@pytest.mark.parametrize("waste", [0, 10**9])
+def test_windows_of_slices_are_the_same_row_by_row_and_by_arrays(
+    kind: str, waste: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slice_sums, "WASTE", waste)
+    monkeypatch.setattr(slice_sums, "MOST_CELLS", 32)
+    sql = f"SELECT {AGGREGATES['sums']}, MIN(f) AS e, k, window_end FROM TABLE({ROWS[kind]}) "
+    query = opened(f"{sql} GROUP BY k, window_start, window_end")
+    for rows in stream(random.Random(3), span=15):
+        query.push("t", rows)
+    query.finish()
+    query.check_without_late()
+
+
+def test_sums_of_slices_that_do_not_fit_fail() -> None:
+    source = changelog({"ts": "TIMESTAMP(3)", "v": "BIGINT"}, mode="insert", watermark=("ts", "ts"))
+    sql = f"SELECT SUM(v) AS s FROM TABLE({ROWS['hop']}) GROUP BY window_start, window_end"
+    continuous = Continuous(query(sql, t=source), {"t": source})
+    rows = [{"ts": at(second), "v": 2**62} for second in (1, 5)]
+    with pytest.raises(EvaluationError, match="9223372036854775808, which BIGINT cannot hold"):
+        continuous.push("t", [*rows, {"ts": at(30), "v": 1}])
 
 
 def test_windows_of_local_time_go_on_over_a_change_of_the_clocks() -> None:

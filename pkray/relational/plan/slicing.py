@@ -1,0 +1,128 @@
+"""Aggregates of overlapping windows over slices: each row is aggregated once.
+
+A hopping or cumulating window is a row of slices, which are tumbling windows. Where nothing between
+the window and its aggregate looks at the bounds, and what is aggregated of slices can be merged,
+the rows come in slices, and the aggregate puts windows together of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd
+
+from pkray.relational.plan.changelog_modes import INSERT, change_kinds
+from pkray.relational.plan.expressions import AggregateCall, ColumnRef
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Exchange,
+    Expand,
+    Filter,
+    Hint,
+    Node,
+    Project,
+    Slices,
+    Window,
+    WindowKind,
+)
+from pkray.relational.plan.windowing import is_windowed, window_bounds
+from pkray.schema.types import DataType
+
+MOST_SLICES = 1 << 14
+"""Slices of a window; a window and its step that have less in common are aggregated as they are."""
+_MERGED = ("count", "count_if", "bool_and", "bool_or", "bit_xor")
+_SUMS = ("sum", "sum_wrapping", "try_sum", "avg", "avg_truncating", "try_avg")
+_ENDS = ("min", "max")
+_NUMBERED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "TIME")
+
+
+def in_slices(node: Node) -> Node:
+    """Aggregate overlapping windows over slices, where that gives the same."""
+    if not isinstance(node, Aggregate) or node.slices or not is_windowed(node):
+        return node
+    bounds = window_bounds(node.input)
+    assert bounds is not None
+    window = bounds.window
+    size = _slice(window)
+    if not size or not _merges(node) or not _is_above(node.input, window):
+        return node
+    if any(column in bounds.columns for _, call in node.aggregates for column in _read(call)):
+        return node
+    below = _with_window(node.input, replace(window, kind=WindowKind.TUMBLE, size=size, step=0))
+    return replace(node, input=below, slices=Slices(window.kind, window.size, window.step))
+
+
+def without_slices(node: Aggregate) -> Aggregate:
+    """Aggregate windows as they are."""
+    bounds = window_bounds(node.input)
+    if node.slices is None or bounds is None:
+        return node
+    said = node.slices
+    whole = replace(bounds.window, kind=said.kind, size=said.size, step=said.step)
+    return replace(node, input=_with_window(node.input, whole), slices=None)
+
+
+def _slice(window: Window) -> int:
+    """Give the size of a window's slices; 0 where it has none."""
+    if window.kind is WindowKind.CUMULATE:
+        size = window.step
+    elif window.kind is WindowKind.HOP and window.step < window.size:
+        size = gcd(window.size, window.step)
+    else:
+        return 0
+    return size if 1 < window.size // size <= MOST_SLICES else 0
+
+
+def _merges(node: Aggregate) -> bool:
+    inserts = change_kinds(node.input) == INSERT
+    return all(_is_merged(node, call, inserts) for _, call in node.aggregates)
+
+
+def _is_merged(node: Aggregate, call: AggregateCall, inserts: bool) -> bool:
+    if call.distinct or call.order_by:
+        return False
+    if call.function in _ENDS:
+        return inserts and _is_numbered(node.input.fields[call.arguments[0]].type)
+    return call.function in (*_MERGED, *_SUMS)
+
+
+def _is_numbered(kind: DataType) -> bool:
+    return kind.root in _NUMBERED or kind.root.startswith("TIMESTAMP")
+
+
+def _read(call: AggregateCall) -> tuple[str, ...]:
+    return (*call.arguments, *((call.filter,) if call.filter else ()))
+
+
+def _is_above(node: Node, window: Window) -> bool:
+    """Whether what is between only passes the window's bounds on."""
+    while node is not window:
+        if isinstance(node, Expand):
+            bounds = window_bounds(node.input)
+            if bounds is None or bounds.columns & set(node.keys) - _in_all_sets(node):
+                return False
+        elif isinstance(node, Filter | Project):
+            if not _passes_bounds(node):
+                return False
+        elif not isinstance(node, Exchange | Hint):
+            return False
+        (node,) = node.inputs
+    return True
+
+
+def _in_all_sets(node: Expand) -> set[str]:
+    return {node.keys[place] for place in set(range(len(node.keys))).intersection(*node.sets)}
+
+
+def _passes_bounds(node: Filter | Project) -> bool:
+    bounds = window_bounds(node.input)
+    assert bounds is not None
+    values = [value for _, value in node.columns] if isinstance(node, Project) else []
+    conditions = [node.condition] if hasattr(node, "condition") else []
+    computed = [value for value in values if not isinstance(value, ColumnRef)]
+    return not any(each.columns() & bounds.columns for each in (*computed, *conditions))
+
+
+def _with_window(node: Node, window: Window) -> Node:
+    if isinstance(node, Window):
+        return window
+    return node.with_inputs(_with_window(node.inputs[0], window))
